@@ -1,0 +1,147 @@
+"""pytest's view of the judge: options, hooks and the header."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judge import environment, faults, loading
+from judge import report as reporting
+from judge.verdict import NotMeasured, Verdict, Wrong
+
+pytest_plugins = ["pytester"]
+machine = pytest.StashKey[environment.Environment]()
+overran: dict[str, str] = {}
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("triton kata")
+    add = group.addoption
+    add("--solutions", action="store_true", help="grade the reference solutions, not the stubs")
+    add("--subject", metavar="DIR", help="grade the files of DIR, a folder that mirrors puzzles/")
+    add(
+        "--time-limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="end a test after so long, 0 for never (default: 60)",
+    )
+    add(
+        "--speed-scale",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="ask for so much of each speed-up: the bars were set on an H200 (default: 1)",
+    )
+    add(
+        "--targets",
+        default="sm_80,sm_90",
+        metavar="LIST",
+        help="what test_compiles compiles for (default: sm_80,sm_90; gfx942 is an AMD GPU)",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Choose the mode before any plugin starts workers, which inherit it."""
+    option = config.option
+    if option.help or option.version:
+        return
+    try:
+        config.stash[machine] = environment.prepare()
+    except environment.CannotRun as reason:
+        raise pytest.UsageError(str(reason)) from None
+    # A kernel that crashes on a GPU takes its process along: let that be a worker.
+    debugging = option.usepdb or option.trace or option.capture == "no" or option.collectonly
+    alone = option.numprocesses is None and not hasattr(config, "workerinput")
+    if alone and not debugging and not config.stash[machine].interpreted:
+        option.numprocesses = 1
+
+
+def pytest_configure(config):
+    if machine not in config.stash:
+        return
+    if config.option.solutions and config.option.subject:
+        raise pytest.UsageError("--solutions and --subject name different files: give one of them")
+    if config.option.solutions:
+        loading.subjects = loading.SOLUTIONS
+    elif config.option.subject:
+        loading.subjects = Path(config.option.subject).resolve()
+        if not loading.subjects.is_dir():
+            raise pytest.UsageError(f"--subject {config.option.subject}: there is no such folder")
+    from judge import session
+
+    session.start(config, config.stash[machine])
+    config.pluginmanager.register(reporting.Scoreboard(config))
+    if worker := getattr(config, "workerinput", None):
+        faults.keep_diary(worker["testrunuid"], worker["workerid"])
+
+
+def pytest_report_header(config):
+    from judge import session
+
+    return config.stash[machine].header() + session.complaints
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Climb the ladder in order, not by file name."""
+    steps = {puzzle: number for number, puzzle in enumerate(reporting.ladder())}
+    items.sort(key=lambda item: steps.get(reporting.puzzle_of(item.path), -1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    from judge import machine as gpu
+    from judge import session
+
+    puzzle = reporting.puzzle_of(item.path)
+    if puzzle in overran:
+        raise Wrong(f"not run: {puzzle} did not return within the time limit in {overran[puzzle]}")
+    session.begin(item.nodeid)
+    if puzzle:
+        session.demand_means_for(reporting.check_of(item.name))
+    try:
+        with gpu.used(), faults.time_limit(item.config.option.time_limit):
+            return (yield)
+    except faults.Overrun:
+        if puzzle:
+            overran[puzzle] = item.name
+        raise
+
+
+def pytest_enter_pdb():
+    faults.lift_time_limit()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    from judge import challenge
+
+    made = yield
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, NotMeasured):
+        made.outcome = "skipped"
+        made.longrepr = (str(item.path), item.location[1], f"not measured: {error}")
+    elif isinstance(error, Verdict):
+        made.longrepr = str(error)
+    puzzle = reporting.puzzle_of(item.path)
+    if puzzle and (call.when == "call" or made.failed):
+        reporting.describe(made, puzzle, item.name, error, challenge.measured)
+    return made
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem, report):
+    """A worker died in this test: say of what, and count it for its puzzle."""
+    worker = report.node.workerinput
+    reason = faults.obituary(worker["testrunuid"], worker["workerid"])
+    path, _, name = crashitem.partition("::")
+    report.longrepr = f"{path}: {reason}"
+    if puzzle := reporting.puzzle_of(loading.ROOT / path):
+        reporting.describe(report, puzzle, name, Wrong(reason), {})
+
+
+def pytest_report_teststatus(report):
+    return reporting.status(report)

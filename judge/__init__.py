@@ -1,0 +1,1 @@
+"""How right is told from wrong."""

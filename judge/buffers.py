@@ -1,0 +1,127 @@
+"""The memory that timed calls read: no call finds an address with the contents that it had before.
+
+A subject that remembers results by address, or by call, then returns a wrong one, and the check of
+what timed calls returned sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+# Contents and places of the inputs, the most first: the first pair for which memory suffices.
+PLENTY = ((3, 3), (2, 2), (2, 1))
+SHARE_OF_MEMORY = 3
+
+
+class Buffers:
+    """Copies of a call's inputs: `contents` are given to nobody, `places` are filled for calls.
+
+    inputs: the arguments, tensors at any depth of tuples and lists; or a function that makes them,
+        called with 0, 1, 2, ...: all sets of one geometry
+    free_bytes: memory that may be allocated; a third of it is used at most, but at least two sets
+
+    From given arguments other contents are made by `vary`. Where that gives invalid arguments
+    (offsets that must increase, permutations), give a function.
+    """
+
+    def __init__(self, inputs: tuple | Callable[[int], tuple], free_bytes: int):
+        make = inputs if callable(inputs) else None
+        first = make(0) if make else tuple(inputs)
+        size = sum(storage.nbytes() for storage in _storages(first).values())
+        for contents, places in PLENTY:
+            if (contents - 1 + places) * size <= free_bytes / SHARE_OF_MEMORY:
+                break
+        self.contents = [first]
+        for number in range(1, contents):
+            self.contents.append(make(number) if make else vary(copy(first), number, contents))
+        self.places = [copy(first) for _ in range(places)]
+
+    def fill(self, place: int, content: int) -> tuple:
+        """Arguments at this place, counted modulo the places, holding this content."""
+        target = self.places[place % len(self.places)]
+        source = self.contents[content]
+        pairs = zip(_storages(target).values(), _storages(source).values(), strict=True)
+        for written, read in pairs:
+            _bytes(written).copy_(_bytes(read))
+        for tensor in tensors(target):
+            tensor.grad = None
+        return target
+
+
+def copy(arguments: tuple) -> tuple:
+    """The same arguments in new memory: strides, offsets and shared storages are kept."""
+    storages = {pointer: storage.clone() for pointer, storage in _storages(arguments).items()}
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        storage = storages.get(tensor.untyped_storage().data_ptr())
+        if storage is None:
+            return torch.empty_like(tensor)
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+        return made.requires_grad_(tensor.requires_grad)
+
+    return _map(moved, arguments)
+
+
+def vary(arguments: tuple, number: int, of: int) -> tuple:
+    """Change the contents of arguments in place, to those of set `number` of `of`; returns them.
+
+    Each tensor is rolled along its first dimension that is longer than 1, and then its first part
+    there is overwritten with its second. So all values stay ones that occurred (indices in range,
+    variances positive), rows that belong together stay together, and sums and histograms change.
+    """
+    for tensor in tensors(arguments):
+        dim = next((dim for dim, size in enumerate(tensor.shape) if size > 1), None)
+        if dim is None or tensor.numel() == 0 or 0 in tensor.stride():
+            continue
+        with torch.no_grad():
+            size = tensor.shape[dim]
+            rolled = tensor.roll(max(1, number * size // of), dim)
+            part = max(1, size // (of + 1))
+            rolled.narrow(dim, 0, part).copy_(rolled.narrow(dim, part, part).clone())
+            tensor.copy_(rolled)
+    return arguments
+
+
+def snapshot(returned: object) -> object:
+    """What a call returned, in memory that no later call can reach."""
+    return _map(lambda tensor: tensor.detach().clone(), returned)
+
+
+def poison(returned: object) -> None:
+    """Overwrite what a call returned: who gets that memory next finds no answer in it."""
+    for storage in _storages(returned).values():
+        _bytes(storage).fill_(0xFF)
+
+
+def nbytes(returned: object) -> int:
+    """Bytes of the tensors in this, however deep."""
+    return sum(tensor.nbytes for tensor in tensors(returned))
+
+
+def _map(function: Callable[[torch.Tensor], object], tree: object) -> object:
+    if isinstance(tree, torch.Tensor):
+        return function(tree)
+    if isinstance(tree, (tuple, list)):
+        branches = [_map(function, branch) for branch in tree]
+        return branches if isinstance(tree, list) else tuple(branches)
+    return tree
+
+
+def tensors(tree: object) -> list[torch.Tensor]:
+    found = []
+    _map(found.append, tree)
+    return found
+
+
+def _storages(tree: object) -> dict[int, torch.UntypedStorage]:
+    """The storages that hold anything, by address, each once, in the order of the tensors."""
+    storages = (tensor.untyped_storage() for tensor in tensors(tree))
+    return {storage.data_ptr(): storage for storage in storages if storage.nbytes()}
+
+
+def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
+    tensor = torch.empty(0, dtype=torch.uint8, device=storage.device)
+    return tensor.set_(storage, 0, (storage.nbytes(),), (1,))

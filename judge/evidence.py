@@ -1,0 +1,134 @@
+"""What is known of a wrong result, and the questions that a detector of symptoms asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from judge.numerics import Mismatch
+
+# So many wrong elements at least, before a pattern in them means anything.
+LEAST = 4
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """look: what holds of the result, as a clause; cause: what that usually comes from.
+
+    strong: it explains the wrong elements by itself, and so goes before where they are
+    """
+
+    look: str
+    cause: str
+    strong: bool = True
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A wrong result on the CPU, in float64 (complex128 if complex).
+
+    wrong: mask of the wrong elements; allowed: what each element may be off by
+    dtype: of the result; exact: it was compared bit for bit; drift: as in Mismatch
+    inputs: by name, in float64 too; integers stay integers
+    """
+
+    got: torch.Tensor
+    truth: torch.Tensor
+    wrong: torch.Tensor
+    allowed: torch.Tensor
+    worst: tuple[int, ...]
+    dtype: torch.dtype
+    exact: bool
+    drift: float | None
+    inputs: Mapping[str, torch.Tensor]
+    hypotheses: Sequence[tuple[str, Callable[[], torch.Tensor]]]
+
+    @classmethod
+    def of(
+        cls,
+        got: torch.Tensor,
+        truth: torch.Tensor,
+        mismatch: Mismatch,
+        inputs: Mapping[str, torch.Tensor],
+        hypotheses: Sequence[tuple[str, Callable[[], torch.Tensor]]],
+    ) -> Evidence:
+        return cls(
+            wide(got),
+            wide(truth),
+            mismatch.mask.cpu(),
+            mismatch.allowed.cpu(),
+            mismatch.worst,
+            mismatch.dtype,
+            mismatch.exact,
+            mismatch.drift,
+            {
+                name: wide(value) if rounds(value.dtype) else value.detach().cpu()
+                for name, value in inputs.items()
+            },
+            hypotheses,
+        )
+
+    @property
+    def eps(self) -> float:
+        return torch.finfo(self.dtype).eps if rounds(self.dtype) else 0.0
+
+    @property
+    def everywhere(self) -> bool:
+        return bool(self.wrong.double().mean() > 0.9)
+
+    @staticmethod
+    def varied(values: torch.Tensor) -> bool:
+        """Whether there are several different values: a pattern in equal ones means nothing."""
+        return values.real.unique().numel() >= LEAST
+
+    def fits(self, alternative: torch.Tensor, among: torch.Tensor | None = None) -> bool:
+        """Whether nearly all wrong elements are these instead.
+
+        among: look only at the wrong elements in this mask. False also where there are too few of
+        them, or where the alternative is too near the truth to tell.
+        """
+        among = self.wrong if among is None else self.wrong & among
+        got, other, truth = self.got[among], alternative[among], self.truth[among]
+        if len(got) < min(LEAST, max(2, self.wrong.numel())):
+            return False
+        slack = torch.zeros_like(self.allowed[among])
+        if not self.exact:
+            slack = 2 * self.allowed[among] + 4 * self.eps * other.abs()
+        close = (got - other).abs() <= slack
+        apart = (other - truth).abs() > slack
+        return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
+
+    def typical(self, values: torch.Tensor, among: torch.Tensor) -> complex | None:
+        """The median of the finite values in a mask, or None where they are too few."""
+        values = values[among & values.isfinite()]
+        if len(values) < min(LEAST, max(2, self.wrong.numel())):
+            return None
+        if values.is_complex():
+            return complex(values.real.median(), values.imag.median())
+        return float(values.median())
+
+    def alike(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The inputs of the result's shape, or of its last dimension, expanded to the shape."""
+        shape = self.truth.shape
+        for name, value in self.inputs.items():
+            vector = len(shape) > 1 and value.shape == shape[-1:]
+            if value.shape == shape or vector:
+                yield name, value.to(self.truth.dtype).expand(shape)
+
+    def rows_of(self, value: torch.Tensor) -> torch.Tensor | None:
+        """The largest size in each row of an input, of a shape that broadcasts to the result."""
+        shape = self.truth.shape
+        if value.shape == shape:
+            return value.abs().amax(-1, keepdim=True) if len(shape) > 1 else value.abs()
+        return value.abs().amax(-1) if value.dim() > 1 and value.shape[:-1] == shape else None
+
+
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach().cpu()
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def rounds(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex

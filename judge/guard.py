@@ -1,0 +1,218 @@
+"""What a subject may do besides launching kernels, and the memory that it does it in.
+
+Every tensor given to a subject and every tensor it allocates lies between canaries: bytes that read
+as NaN, and that nobody may change. Fresh allocations hold the same bytes, so an element that no
+kernel wrote is NaN in the result.
+
+A subject allocates, takes views, asks shapes, reads a scalar and launches kernels. Any other
+operation of torch is the work itself, done elsewhere than in the kernel, and fails by its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from judge.loading import current_line
+from judge.verdict import Wrong
+
+# Bytes before and after each tensor. On a GPU a last tile that overruns by one row of 16 Ki floats
+# still lands in them; in the interpreter nothing gets that far.
+CANARY = {"cpu": 2**12, "cuda": 2**16}
+
+# Read as float16, bfloat16, float32 or float64, each of these bytes' words is NaN; no arithmetic
+# makes a NaN of this payload.
+PATTERN = (0xC5, 0xFF, 0xFF, 0xFF)
+
+# Storages above this are not copied between canaries: huge ones of which a view shows little.
+LARGEST = 2**32
+
+# What a launcher may read back: a flag that its kernel set, a maximum.
+SCALARS = 4
+
+aten = torch.ops.aten
+EMPTY = {
+    aten.empty.memory_format,
+    aten.empty_strided.default,
+    aten.empty_like.default,
+    aten.new_empty.default,
+    aten.new_empty_strided.default,
+}
+FILLED = {
+    aten.zeros.default,
+    aten.zeros_like.default,
+    aten.new_zeros.default,
+    aten.ones.default,
+    aten.ones_like.default,
+    aten.new_ones.default,
+    aten.full.default,
+    aten.full_like.default,
+    aten.new_full.default,
+}
+FILLS = {aten.fill_.Scalar, aten.zero_.default}
+# torch.tensor and torch.from_numpy arrive as this "view".
+IMPORTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
+
+# Ways out of a tensor that the dispatcher does not see.
+ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
+
+
+@dataclass
+class Arena:
+    """One tensor's memory, with the canaries around it. tensor: the view that subjects see."""
+
+    buffer: torch.Tensor
+    begin: int
+    end: int
+    tensor: torch.Tensor
+    name: str
+
+    @classmethod
+    def like(cls, tensor: torch.Tensor, name: str) -> Arena:
+        """Memory for a tensor of this geometry and alignment, all of it poisoned."""
+        size = tensor.element_size()
+        extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+        extent = 0 if tensor.numel() == 0 else extent * size
+        canary = CANARY[tensor.device.type]
+        begin = canary + tensor.data_ptr() % 64
+        end = begin + extent
+        buffer = _pattern(end + canary, tensor.device)
+        placed = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        placed.set_(
+            buffer.untyped_storage(), begin // size, tuple(tensor.shape), tuple(tensor.stride())
+        )
+        return cls(buffer, begin, end, placed, name)
+
+    def fill(self, source: torch.Tensor) -> None:
+        """Take over the elements of the view, and leave the gaps between them poisoned."""
+        once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in self.tensor.stride())
+        self.tensor[once].copy_(source[once])
+
+    def check(self, before: torch.Tensor | None = None) -> None:
+        """Raises Wrong if the canaries changed, or anything at all since `before` was cloned."""
+        intact = _pattern(self.buffer.numel(), self.buffer.device) if before is None else before
+        beside = (slice(None, self.begin), slice(self.end, None))
+        parts = (slice(None),) if before is not None else beside
+        if all(torch.equal(self.buffer[part], intact[part]) for part in parts):
+            return
+        changed = self.buffer != intact
+        ahead = int(changed[: self.begin].sum())
+        behind = int(changed[self.end :].sum())
+        if ahead or behind:
+            sides = [f"{ahead} bytes before its beginning"] * bool(ahead)
+            sides += [f"{behind} bytes past its end"] * bool(behind)
+            raise Wrong(
+                f"memory outside {self.name} was overwritten: {' and '.join(sides)}\n"
+                "hint: a store is not masked where the last tile ends"
+            )
+        if before is not None and changed.any():
+            raise Wrong(f"the input {self.name} was changed: {int(changed.sum())} bytes differ")
+
+
+class Guard(TorchDispatchMode):
+    """Active while a subject runs. `violations` holds what it did that it may not."""
+
+    def __init__(self, subject: str):
+        super().__init__()
+        self.subject = subject
+        self.violations: list[str] = []
+        self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
+        self.arenas: list[Arena] = []
+        self.scalars = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Else torch imports its compiler, which takes seconds, only to leave this class alone.
+        return False
+
+    def owns(self, tensor: torch.Tensor) -> bool:
+        """Whether the subject allocated this memory itself, through torch, in this run."""
+        storage = tensor.untyped_storage().data_ptr()
+        return any(arena.buffer.untyped_storage().data_ptr() == storage for arena in self.arenas)
+
+    def check_canaries(self) -> None:
+        """Raises Wrong if anything was written beside what the subject allocated."""
+        for arena in self.arenas:
+            arena.check()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in EMPTY or func in FILLED:
+            made = func(*args, **kwargs)
+            arena = Arena.like(made, "a tensor that the launcher allocated")
+            if func in FILLED:
+                arena.fill(made)
+            self.arenas.append(arena)
+            self.on_allocation(arena.tensor)
+            return arena.tensor
+        if func in IMPORTS:
+            self._forbid("torch.tensor or torch.from_numpy", "allocate with torch.empty or zeros")
+        elif func.is_view or (func in FILLS and self.owns(args[0])):
+            return func(*args, **kwargs)
+        elif func is aten._local_scalar_dense.default:
+            self.scalars += 1
+            if self.scalars <= SCALARS:
+                return func(*args, **kwargs)
+            self._forbid("item() again and again", f"a launcher may read {SCALARS} scalars at most")
+        self._forbid(*_advice(func))
+        raise AssertionError
+
+    def _forbid(self, operation: str, advice: str) -> None:
+        place = current_line()
+        message = (
+            f"{place + '  ' if place else ''}{self.subject} uses {operation} outside a kernel\n"
+            f"hint: {advice}"
+        )
+        self.violations.append(message)
+        raise Wrong(message)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Everything a subject does in the body is seen, also what torch's dispatcher does not."""
+        saved = {name: getattr(torch.Tensor, name) for name in ESCAPES}
+        start = threading.Thread.start
+
+        def closed(name: str):
+            def escape(tensor, *arguments, **options):
+                if _get_current_dispatch_mode() is self:
+                    self._forbid(f"Tensor.{name}", "compute in the Triton kernel")
+                return saved[name](tensor, *arguments, **options)
+
+            return escape
+
+        def no_thread(thread, *arguments, **options):
+            if _get_current_dispatch_mode() is self:
+                self._forbid("a thread", "launch kernels from the function that is called")
+            return start(thread, *arguments, **options)
+
+        for name in ESCAPES:
+            setattr(torch.Tensor, name, closed(name))
+        threading.Thread.start = no_thread
+        try:
+            with self:
+                yield
+        finally:
+            threading.Thread.start = start
+            for name, method in saved.items():
+                setattr(torch.Tensor, name, method)
+
+
+def _pattern(size: int, device: torch.device) -> torch.Tensor:
+    """At least so many bytes that read as NaN."""
+    words = -(-size // len(PATTERN))
+    return torch.tensor(PATTERN, dtype=torch.uint8, device=device).repeat(words)
+
+
+def _advice(func: torch._ops.OpOverload) -> tuple[str, str]:
+    name = f"torch's {func.overloadpacket.__name__.removesuffix('_')}"
+    if func in (aten.clone.default, aten._to_copy.default, aten.copy_.default):
+        return name, (
+            "it copies memory (as contiguous, reshape, to and clone do): "
+            "pass the strides to the kernel, and convert there"
+        )
+    return name, "compute in the Triton kernel; the launcher only checks, allocates and launches"

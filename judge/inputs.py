@@ -1,0 +1,124 @@
+"""What the tests give to a puzzle: named cases, dtypes, and inputs seeded per case.
+
+Inputs are made on the device that the run grades on. The same case gets the same numbers on every
+run, in every order of tests and on every xdist worker; two cases never share a stream.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from judge.verdict import NotMeasured
+
+DEVICE = "cpu"
+_generators: dict[str, torch.Generator] = {}
+_seed = 0
+
+# Above this many elements numbers are drawn on the device: on the CPU that takes seconds.
+DRAW_ON_DEVICE = 2**24
+
+
+def seed(case: str) -> None:
+    """Start the streams of random numbers of the test that has this id."""
+    global _seed
+    _seed = zlib.crc32(case.encode())
+    _generators.clear()
+
+
+def cases(**sets: object) -> Callable:
+    """Parametrize a test over named cases: the name says which bug the case catches.
+
+    The values of a case go to the first parameters of the test, in order.
+    """
+
+    def decorate(test: Callable) -> Callable:
+        rows = {
+            name: value if isinstance(value, tuple) else (value,) for name, value in sets.items()
+        }
+        width = {len(row) for row in rows.values()}
+        if len(width) != 1:
+            raise TypeError(f"the cases of {test.__name__} have different numbers of values")
+        names = list(inspect.signature(test).parameters)[: width.pop()]
+        return pytest.mark.parametrize(names, list(rows.values()), ids=list(rows))(test)
+
+    return decorate
+
+
+def dtypes(*names: str) -> Callable:
+    """Parametrize a test over `dtype`, the names of torch dtypes."""
+    return pytest.mark.parametrize("dtype", names)
+
+
+def randn(*shape: int, dtype: str | torch.dtype = "float32") -> torch.Tensor:
+    """Numbers of the standard normal distribution."""
+    dtype = _dtype(dtype)
+    drawn = torch.complex64 if dtype.is_complex else torch.float32
+    return _draw(torch.randn, shape, dtype=drawn).to(DEVICE, dtype)
+
+
+def uniform(
+    *shape: int, low: float = 0.0, high: float = 1.0, dtype: str | torch.dtype = "float32"
+) -> torch.Tensor:
+    """Numbers spread evenly over [low, high)."""
+    return (_draw(torch.rand, shape) * (high - low) + low).to(DEVICE, _dtype(dtype))
+
+
+def integers(
+    *shape: int, low: int = -4, high: int = 5, dtype: str | torch.dtype = "float32"
+) -> torch.Tensor:
+    """Whole numbers of [low, high), in any dtype: small ones make sums and products exact."""
+    return _draw(torch.randint, low, high, shape, dtype=torch.int64).to(DEVICE, _dtype(dtype))
+
+
+def tensor(values: object, dtype: str | torch.dtype = "float32") -> torch.Tensor:
+    """These very values."""
+    return torch.tensor(values, dtype=_dtype(dtype), device=DEVICE)
+
+
+def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
+    """x in memory of its own whose neighbours along dimension i lie steps[i] elements apart.
+
+    The gaps between them belong to no tensor, as in `large[:, ::2]`.
+    """
+    room = [size * step for size, step in zip(x.shape, steps, strict=True)]
+    spread = torch.zeros(room, dtype=x.dtype, device=x.device)
+    view = spread[tuple(slice(None, None, step) for step in steps)]
+    return view.copy_(x)
+
+
+def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:
+    """x, contiguous, beginning this many elements into its storage: not aligned to 16 bytes."""
+    room = torch.zeros(x.numel() + elements, dtype=x.dtype, device=x.device)
+    return room[elements:].view(x.shape).copy_(x)
+
+
+def far_apart(x: torch.Tensor) -> torch.Tensor:
+    """x (N,) with its elements so far apart that the last offsets need more than 31 bits.
+
+    The memory between them is asked for but never touched, so that it costs nothing; x of 3
+    float16 elements asks for 4 GiB. Raises NotMeasured where the system will not promise that.
+    """
+    step = 2**31 // (x.numel() - 1) + 1
+    try:
+        room = torch.empty(step * (x.numel() - 1) + 1, dtype=x.dtype, device=x.device)
+    except (RuntimeError, torch.OutOfMemoryError) as error:
+        raise NotMeasured(f"this machine has too little memory: {error}") from None
+    return room[::step].copy_(x)
+
+
+def _dtype(dtype: str | torch.dtype) -> torch.dtype:
+    return getattr(torch, dtype) if isinstance(dtype, str) else dtype
+
+
+def _draw(draw: Callable, *arguments, **options) -> torch.Tensor:
+    shape = arguments[-1]
+    large = torch.Size(shape).numel() >= DRAW_ON_DEVICE
+    device = DEVICE if large else "cpu"
+    if device not in _generators:
+        _generators[device] = torch.Generator(device).manual_seed(_seed)
+    return draw(*arguments, generator=_generators[device], device=device, **options)

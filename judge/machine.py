@@ -1,0 +1,52 @@
+"""The GPU of this process: which it is, who may use it when, and how fast it was measured to be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from judge import faults, gpus, limits
+
+# A factor on every speed-up that a spec asks for: the bars were set on an H200.
+scale = 1.0
+
+_uuid: str | None = None
+_cache = None
+_limits: limits.Limits | None = None
+
+
+def take(worker: str | None, cache) -> None:
+    """Make one of the GPUs this process's own. cache: pytest's, where measured limits are kept."""
+    global _uuid, _cache
+    _uuid, _cache = gpus.choose(worker), cache
+
+
+@contextlib.contextmanager
+def used() -> Iterator[None]:
+    """A test that may use the GPU, beside tests of other processes, but not beside a race."""
+    with gpus.use(_uuid) if _uuid else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Nobody else uses the GPU in the body. The time limit does not run while others finish."""
+    with faults.no_time_limit():
+        held = gpus.alone(_uuid)
+        held.__enter__()
+    try:
+        yield
+    finally:
+        held.__exit__(None, None, None)
+
+
+def measured_limits() -> limits.Limits:
+    """Bandwidth and matmul rates of this GPU, measured once and kept in pytest's cache."""
+    global _limits
+    if _limits is None:
+        name = "kata/limits/" + limits.key().replace(" ", "-")
+        kept = _cache.get(name, None) if _cache else None
+        _limits = limits.Limits.from_json(kept) if kept else limits.measure()
+        if _cache and not kept:
+            _cache.set(name, _limits.to_json())
+    return _limits

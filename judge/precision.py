@@ -1,0 +1,86 @@
+"""Symptoms of too few bits, and of errors that are too regular for that: see symptoms.py."""
+
+from __future__ import annotations
+
+import torch
+
+from judge.evidence import LEAST, Evidence, Symptom, rounds
+
+NARROWER = {
+    torch.float16: (torch.bfloat16,),
+    torch.float32: (torch.bfloat16, torch.float16),
+    torch.float64: (torch.bfloat16, torch.float16, torch.float32),
+    torch.complex64: (torch.bfloat16, torch.float16),
+}
+
+
+def drifting(evidence: Evidence) -> Symptom:
+    usable = evidence.got.isfinite() & evidence.truth.isfinite()
+    got, truth = evidence.got[usable], evidence.truth[usable]
+    slope = float((got * truth.conj()).real.sum() / truth.abs().square().sum())
+    return Symptom(
+        f"taken together, the result is {slope:.5g} times the expected one",
+        "a factor near 1 that is wrong (N in place of N - 1, a rounded constant), or a cast that "
+        "cuts bits off",
+    )
+
+
+def narrower(evidence: Evidence) -> Symptom | None:
+    """Every value is a number of a narrower dtype."""
+    values, truth = evidence.got.real, evidence.truth.real
+    values, truth = values[values.isfinite() & (values != 0)], truth[truth.isfinite()]
+    if values.unique().numel() < 16:
+        return None
+    for dtype in NARROWER.get(evidence.dtype, ()):
+        expected = (truth.to(dtype).double() == truth).double().mean()
+        if expected < 0.5 and (values.to(dtype).double() == values).all():
+            name = str(dtype).removeprefix("torch.")
+            return Symptom(
+                f"every value is exactly a {name} number",
+                f"a cast to {name} before the last step",
+            )
+    return None
+
+
+def imprecise(evidence: Evidence) -> Symptom | None:
+    """Small errors of both signs, all over: too few bits somewhere."""
+    got, truth = evidence.got, evidence.truth
+    if not rounds(evidence.dtype) or truth.is_complex() or evidence.wrong.sum() < LEAST:
+        return None
+    usable = got.isfinite() & truth.isfinite()
+    error, size = (got - truth)[usable], truth[usable].square().mean().sqrt()
+    loss = float(error.square().mean().sqrt() / size)
+    if size == 0 or float(error.abs().max() / size) > 20 * loss:
+        return None
+    if abs((error * truth[usable].sign()).sign().mean()) > 0.3:
+        return drifting(evidence) if loss < 0.05 else None
+    look = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
+    if evidence.dtype in (torch.float16, torch.bfloat16):
+        if loss > 64 * evidence.eps:
+            return None
+        name = str(evidence.dtype).removeprefix("torch.")
+        return Symptom(look, f"a sum accumulated in {name}: accumulate in float32", strong=False)
+    if evidence.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
+        return Symptom(look, "a step computed in float32", strong=False)
+    if evidence.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-5:
+        return Symptom(
+            look,
+            "a step in lower precision: a tl.dot in tf32 (input_precision), or a cast to half "
+            "precision on the way",
+            strong=False,
+        )
+    return None
+
+
+def whole_numbers(evidence: Evidence) -> Symptom | None:
+    got = evidence.got[evidence.wrong]
+    if not rounds(evidence.dtype) or got.is_complex() or not got.isfinite().all():
+        return None
+    finite = evidence.truth[evidence.truth.isfinite()]
+    if len(got) < LEAST or (finite != finite.round()).any() or (got != got.round()).any():
+        return None
+    return Symptom(
+        "the inputs make exact whole numbers, and the result is off by whole numbers",
+        "terms that are lost or counted twice, not rounding",
+        strong=False,
+    )

@@ -1,0 +1,47 @@
+"""What a run sets up once in each process, and what each test begins with."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from judge import autotuning, challenge, executor, inputs, interpreter, machine
+from judge.environment import Environment
+from judge.verdict import NotMeasured
+
+# Repairs and hooks that did not take on this version of Triton, in plain lines.
+complaints: list[str] = []
+
+
+def start(config, environment: Environment) -> None:
+    """Ready the judge for this process. Triton may be imported from here on."""
+    challenge.interpreted = environment.interpreted
+    challenge.targets = tuple(config.option.targets.split(","))
+    machine.scale = config.option.speed_scale
+    inputs.DEVICE = environment.device
+    autotuning.install()
+    autotuning.outside_guard = _disable_current_modes
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    controls = config.option.numprocesses and worker is None
+    if not environment.interpreted and not controls:
+        machine.take(worker, getattr(config, "cache", None))
+    if environment.interpreted:
+        # Tensors are small here, and threads that wait for one another cost more than they give.
+        torch.set_num_threads(1)
+        interpreter.install()
+        executor.install()
+        complaints[:] = interpreter.self_test() + executor.self_test()
+
+
+def demand_means_for(check: str | None) -> None:
+    """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
+    if check == "speedup" and challenge.interpreted:
+        raise NotMeasured("speed takes a GPU")
+    if check == "traffic" and not challenge.interpreted:
+        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+
+
+def begin(test: str) -> None:
+    """Forget what the test before left, and seed the inputs of this one."""
+    challenge.measured.clear()
+    inputs.seed(test)

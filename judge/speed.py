@@ -1,0 +1,321 @@
+"""The race: is a subject so many times as fast as the reference, and was the time honest?
+
+Order. Subject (A) and reference (B) take turns as A B B A B A A B, a block. Whatever the place in a
+pair, in the block, or a steady drift adds to one of them it adds to the other.
+
+Verdict. "passed" where the lower end of the ratio's interval reaches the bar, "failed" where the
+upper end is under it. In between, more blocks; if time runs out, or more would not help,
+"inconclusive", which is no pass.
+
+Honesty. A time counts only if what the timed calls returned is right, if all their work was done on
+the stream that was timed, and if no physical limit says that it is too short.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from judge.buffers import Buffers, nbytes, poison, snapshot
+from judge.interval import Block, interval_of
+from judge.limits import Limits
+from judge.timer import CudaTimer
+from judge.verdict import Wrong
+
+# Who runs first in the pairs of a block: the subject, the reference, the reference, the subject.
+SUBJECT_FIRST = (True, False, False, True)
+
+WARMUP_SECONDS, WARMUP_PAIRS = 0.1, 3
+MIN_BLOCKS, MIN_SECONDS = 8, 0.5
+MAX_BLOCKS = 400
+
+AUDITS = 7
+# Work outside the stream goes unnoticed if it is a tenth of the time, or less than waking a stream.
+UNNOTICED, UNNOTICED_MS = 0.1, 0.02
+
+
+@dataclass(frozen=True)
+class Race:
+    """What a race found.
+
+    subject_ms, reference_ms: medians of a call
+    ratio, low, high: the speed-up, and its 95 % interval
+    at_least, scale: what the spec asks for, and the factor that was put on it
+    verdict: "passed", "failed" or "inconclusive"
+    share, limit: the part of the GPU's measured limit that the subject reaches, and which limit;
+        None where the work or the limit is not known
+    calls, seconds: how often each side was timed, and how long that took
+    """
+
+    subject_ms: float
+    reference_ms: float
+    ratio: float
+    low: float
+    high: float
+    at_least: float
+    scale: float
+    verdict: str
+    share: float | None
+    limit: str | None
+    calls: int
+    seconds: float
+
+    @property
+    def bar(self) -> float:
+        return self.at_least * self.scale
+
+    def summary(self) -> str:
+        """A few words for the scoreboard."""
+        words = f"{self._ratio()}, bar {self.bar:.3g}"
+        if self.share is not None:
+            words += f"; {100 * self.share:.0f} % of {self.limit}"
+        return words
+
+    def message(self) -> str:
+        """What a learner reads: the numbers, and what they mean for the verdict."""
+        asked = f"the spec asks for {self.at_least:.3g}x"
+        if self.scale != 1:
+            asked += f", scaled by {self.scale:.3g} to {self.bar:.3g}x"
+        headlines = {
+            "passed": "fast enough",
+            "failed": "too slow",
+            "inconclusive": "too close to call",
+        }
+        lines = [
+            f"{headlines[self.verdict]}: {self._ratio()} the speed of the reference, and {asked}",
+            f"yours {self.subject_ms:.4g} ms, the reference {self.reference_ms:.4g} ms "
+            f"(medians of {self.calls} calls each, L2 flushed before each)",
+        ]
+        if self.share is not None:
+            lines.append(f"yours reaches {100 * self.share:.0f} % of this GPU's {self.limit}")
+        if self.verdict == "failed":
+            lines.append(f"hint: {self._hint()}")
+        if self.verdict == "inconclusive":
+            lines.append(
+                f"the interval in brackets still holds the bar after {self.seconds:.1f} s, so to "
+                "reach it may be luck: that is no pass\n"
+                "hint: make the kernel 1 % faster, or run again on a GPU that does nothing else"
+            )
+        return "\n".join(lines)
+
+    def _ratio(self) -> str:
+        ratio, low, high = (
+            f"{number:.2f}" if number < 9.995 else f"{number:.3g}"
+            for number in (self.ratio, self.low, self.high)
+        )
+        return f"{ratio}x [{low}, {high}]"
+
+    def _hint(self) -> str:
+        if self.share is None or self.limit is None:
+            return "how often does each element cross the memory, and how many launches are there?"
+        if "bandwidth" not in self.limit:
+            return "try other tile sizes, num_warps and num_stages, and an order of programs for L2"
+        if self.share > 0.8:
+            return "the memory is busy all the time: move each element once, and nothing else"
+        return (
+            "are neighbouring lanes on neighbouring addresses, is each element loaded once, and "
+            "has each program enough to do?"
+        )
+
+
+def race(
+    subject: Callable,
+    reference: Callable,
+    inputs: tuple | Callable[[int], tuple],
+    *,
+    at_least: float,
+    bytes_moved: int | None = None,
+    operations: tuple[float, str | torch.dtype] | None = None,
+    check: Callable[[tuple, object], None] | None = None,
+    limits: Limits | None = None,
+    max_seconds: float = 20.0,
+    scale: float = 1.0,
+    timer: CudaTimer | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Race:
+    """Time a subject against the reference, alone on the GPU (see judge/gpus.py).
+
+    subject, reference: called with the inputs; one that works in place returns what it changed
+    inputs: the arguments, or a function that makes them (see `Buffers`)
+    at_least, scale: the bar is their product
+    bytes_moved, operations: the least that the work takes, for the share of the limit and the floor
+    check: called with the inputs and the result of some timed calls, drawn at random; raises Wrong
+        on a wrong result, and changes neither
+    max_seconds: bound of the measuring, which begins when both have run once
+    timer, clock: what measures
+
+    Raises Wrong if the time was not honest, ValueError if the reference itself beats the floor, and
+    what the subject raises.
+    """
+    timer = timer or CudaTimer()
+    turns = _Turns(subject, reference, Buffers(inputs, timer.free_bytes()), timer)
+    turns.compile()
+    began = clock()
+
+    def is_over() -> bool:
+        return clock() - began > max_seconds
+
+    turns.warm_up(lambda: clock() - began > min(WARMUP_SECONDS, max_seconds), is_over)
+    bar, target = at_least * scale, MIN_BLOCKS
+    while True:
+        over = turns.block(is_over)
+        if not over and (len(turns.blocks) < target or clock() - began < MIN_SECONDS):
+            continue
+        found = interval_of(turns.blocks)
+        verdict = found.verdict(bar)
+        last = over or found.settled or len(turns.blocks) >= MAX_BLOCKS
+        if last or verdict != "inconclusive":
+            break
+        target = math.ceil(1.5 * len(turns.blocks))
+    seconds = clock() - began
+    if verdict != "failed":
+        turns.check_streams()
+    turns.check_results(check)
+    bound = None
+    if limits:
+        written = max(nbytes(result) for result in turns.kept.values())
+        if beaten := limits.impossible(found.reference_ms, bytes_moved, operations, written):
+            raise ValueError(f"the reference does less than is counted for it: {beaten}")
+        if beaten := limits.impossible(found.subject_ms, bytes_moved, operations, written):
+            raise Wrong(
+                f"impossible time: {beaten}\n"
+                "hint: the call did not do its work, or returned before it was done"
+            )
+        bound = limits.bound(bytes_moved, operations)
+    return Race(
+        subject_ms=found.subject_ms,
+        reference_ms=found.reference_ms,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        at_least=at_least,
+        scale=scale,
+        verdict=verdict,
+        share=bound.ms / found.subject_ms if bound else None,
+        limit=bound.limit if bound else None,
+        calls=sum(len(block[0]) for block in turns.blocks),
+        seconds=seconds,
+    )
+
+
+@dataclass
+class _Turns:
+    """Subject and reference, called in turn. kept: by content, one timed result drawn at random."""
+
+    subject: Callable
+    reference: Callable
+    buffers: Buffers
+    timer: CudaTimer
+    blocks: list[Block] = field(default_factory=list)
+    kept: dict[int, object] = field(default_factory=dict)
+    _seen: dict[int, int] = field(default_factory=dict)
+    _pairs: int = 0
+    # Not seeded: a subject must not know which contents come next.
+    _random: random.Random = field(default_factory=random.Random)
+
+    def compile(self) -> None:
+        """The first call of each, which may compile and tune, is not timed."""
+        for function in (self.subject, self.reference):
+            function(*self.buffers.fill(0, 0))
+
+    def warm_up(self, is_enough: Callable[[], bool], is_over: Callable[[], bool]) -> None:
+        """Time pairs, and forget the times."""
+        pairs = 0
+        while not is_over() and not (pairs >= WARMUP_PAIRS and is_enough()):
+            self._pair(subject_first=True)
+            pairs += 1
+
+    def block(self, is_over: Callable[[], bool]) -> bool:
+        """Time a block. Returns whether time ran out; an unfinished block counts if it is alone."""
+        subject, reference = [], []
+        for subject_first in SUBJECT_FIRST:
+            subject_ms, reference_ms = self._pair(subject_first)
+            subject.append(subject_ms)
+            reference.append(reference_ms)
+            over = is_over()
+            if over:
+                break
+        if len(subject) == len(SUBJECT_FIRST) or not self.blocks:
+            self.blocks.append((subject, reference))
+        return over
+
+    def check_results(self, check: Callable[[tuple, object], None] | None) -> None:
+        """Raises Wrong if `check` finds a kept result wrong."""
+        for content, result in self.kept.items() if check else ():
+            try:
+                check(self.buffers.contents[content], result)
+            except Wrong as wrong:
+                raise Wrong(
+                    f"a result that was returned while the time was taken is wrong: {wrong}\n"
+                    "hint: results must not depend on an earlier call; while the time is taken, "
+                    "the same memory holds new numbers in every call"
+                ) from wrong
+
+    def check_streams(self) -> None:
+        """Raises Wrong if the device did work for the subject outside the stream that is timed."""
+        for audits in (AUDITS, 3 * AUDITS):
+            ms, ours, noise = self._work_by_stream(0, audits)
+            # Streams that wake while the GPU is busy take up to 0.1 ms for nothing, on an H200;
+            # the reference, which works on one stream, shows how long.
+            reference_ms, theirs, more_noise = self._work_by_stream(1, audits)
+            beyond = (ours - ms) - np.maximum(theirs - reference_ms, 0)
+            stream = int(np.argmax(beyond))
+            allowed = max(UNNOTICED * ms, UNNOTICED_MS, 3 * np.hypot(noise, more_noise)[stream])
+            if beyond[stream] <= allowed:
+                return
+        raise Wrong(
+            f"work outside the timed stream: the stream was done after {ms:.3g} ms, the GPU after "
+            f"{ms + beyond[stream]:.3g} ms\n"
+            "hint: launch on the current stream, the one that Triton takes unless told otherwise"
+        )
+
+    def _work_by_stream(self, side: int, audits: int) -> tuple[float, np.ndarray, np.ndarray]:
+        """Of one side: milliseconds of a call, when each stream was done with it, their noise."""
+        function = (self.subject, self.reference)[side]
+        self._time(side, 0, 0)
+        # What both calls have in common besides the work: waking the streams, and perhaps a wait.
+        nothing = self.timer.wait if self.timer.behind else lambda: None
+        timed, idle, busy = [], [], []
+        for number in range(audits):
+            content = number % len(self.buffers.contents)
+            timed.append(self._time(side, number, content))
+            idle.append(self.timer.spans(nothing))
+            arguments = self.buffers.fill(number, content)
+            busy.append(self.timer.spans(lambda given=arguments: function(*given)))
+        work = np.median(busy, axis=0) - np.median(idle, axis=0)
+        return float(np.median(timed)), work, _spread(idle) + _spread(busy)
+
+    def _pair(self, subject_first: bool) -> tuple[float, float]:
+        """Milliseconds of the subject and of the reference, at one place, with one content."""
+        self._pairs += 1
+        content = self._random.randrange(len(self.buffers.contents))
+        if subject_first:
+            subject_ms = self._time(0, self._pairs, content)
+            return subject_ms, self._time(1, self._pairs, content)
+        reference_ms = self._time(1, self._pairs, content)
+        return self._time(0, self._pairs, content), reference_ms
+
+    def _time(self, who: int, place: int, content: int) -> float:
+        """Milliseconds of one call, of the subject (0) or the reference (1)."""
+        function = self.reference if who else self.subject
+        arguments = self.buffers.fill(place, content)
+        ms, result = self.timer.time(lambda: function(*arguments))
+        if who == 0:
+            # Each timed result of this content is kept with the same probability.
+            self._seen[content] = self._seen.get(content, 0) + 1
+            if self._random.randrange(self._seen[content]) == 0:
+                self.kept[content] = snapshot(result)
+        poison(result)
+        return ms
+
+
+def _spread(spans: list[list[float]]) -> np.ndarray:
+    """The interquartile range of each stream's spans."""
+    upper, lower = np.quantile(spans, (0.75, 0.25), axis=0)
+    return upper - lower

@@ -1,0 +1,282 @@
+"""One run of a subject, under guard, and what its results must be whatever they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from judge import faults, loading
+from judge.autotuning import ConfigSweep
+from judge.guard import LARGEST, Arena, Guard
+from judge.launches import Launch, recorded
+from judge.memory import Watch
+from judge.verdict import Unsolved, Wrong
+
+
+@dataclass
+class Arguments:
+    """What a subject is called with: positional and keyword arguments, and their names.
+
+    tensors: the tensors among them, by the name of the parameter
+    """
+
+    names: tuple[str, ...]
+    positional: tuple
+    keyword: dict
+    tensors: dict[str, torch.Tensor] = field(init=False)
+
+    def __post_init__(self):
+        values = dict(zip(self.names, self.positional, strict=False)) | self.keyword
+        self.tensors = {n: v for n, v in values.items() if isinstance(v, torch.Tensor)}
+
+    def map(self, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Arguments:
+        """The same arguments with every tensor changed; one given twice stays one tensor."""
+        made: dict[int, torch.Tensor] = {}
+
+        def changed(name: str, value: object) -> object:
+            if not isinstance(value, torch.Tensor):
+                return value
+            if id(value) not in made:
+                made[id(value)] = change(name, value)
+            return made[id(value)]
+
+        positional = tuple(
+            changed(name, value) for name, value in zip(self.names, self.positional, strict=False)
+        )
+        return Arguments(
+            self.names, positional, {name: changed(name, v) for name, v in self.keyword.items()}
+        )
+
+    def __str__(self) -> str:
+        values = dict(zip(self.names, self.positional, strict=False)) | self.keyword
+        return ", ".join(f"{name}: {_shown(value)}" for name, value in values.items())
+
+
+@dataclass
+class Outcome:
+    """What one run gave.
+
+    results: the returned tensors, or the inputs that it changed in place
+    watch: what the interpreter saw; None on a GPU
+    configs: how many an autotuner had to choose from, 1 without one
+    config: which was used, in words, "" without an autotuner
+    """
+
+    results: tuple[torch.Tensor, ...]
+    launches: list[Launch]
+    watch: Watch | None
+    configs: int
+    config: str
+
+
+class Trial:
+    """The given arguments in guarded memory, and runs of the subject on them.
+
+    in_place: names of the parameters that the subject changes
+    interpreted: kernels run in the interpreter, under a Watch
+    """
+
+    def __init__(
+        self,
+        subject: Callable,
+        path: Path,
+        arguments: Arguments,
+        *,
+        in_place: tuple[str, ...] = (),
+        interpreted: bool,
+    ):
+        self.subject, self.path, self.in_place = subject, path, in_place
+        self.interpreted = interpreted
+        self.original = arguments
+        self.arenas: dict[str, Arena] = {}
+        self._earlier: list[torch.Tensor] = []
+        self._sweep = (None, None)
+        self.arguments = arguments.map(self._place)
+
+    def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().nbytes() > LARGEST:
+            return tensor
+        arena = Arena.like(tensor, name)
+        self.arenas[name] = arena
+        return arena.tensor
+
+    def disguise(self) -> None:
+        """Other contents in the same memory: who remembers an earlier call is found out."""
+        for name, arena in self.arenas.items():
+            tensor = self.original.tensors[name]
+            decoy = tensor
+            if tensor.is_floating_point() or tensor.is_complex():
+                decoy = -tensor.flip(tuple(range(tensor.dim())))
+            arena.fill(decoy)
+
+    def restore(self) -> None:
+        """The real contents."""
+        for name, arena in self.arenas.items():
+            arena.fill(self.original.tensors[name])
+
+    def run(
+        self,
+        *,
+        order: str = "ascending",
+        poison: bool = True,
+        count: bool = False,
+        config: int = 0,
+        seed: int = 0,
+    ) -> Outcome:
+        """Call the subject once. Raises Unsolved or Wrong.
+
+        order: of the programs of each launch in the interpreter, "ascending" or "shuffled"
+        poison: masked lanes that are loaded without `other` are NaN in the interpreter
+        count: record the traffic of each access
+        config: which of an autotuner's configs to use
+        """
+        guard = Guard(self.path.stem)
+        # A launch that is counted is not rehearsed, and needs a memory of its own.
+        if self._sweep[0] != (config, count):
+            self._sweep = ((config, count), ConfigSweep(config, rehearse=not count))
+        sweep = self._sweep[1]
+        snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
+        watch = self._watch(guard, order=order, poison=poison, count=count, seed=seed)
+        try:
+            with sweep, watch, guard.watching():
+                returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
+            if not self.interpreted:
+                synchronize()
+        except loading.RAISED as error:
+            if guard.violations:
+                raise Wrong(guard.violations[0]) from error
+            if loading.is_unsolved(error, self.path):
+                raise Unsolved(f"unsolved: edit {loading.shown(self.path)}") from None
+            die_if_context_is_dead(error)
+            raise Wrong(loading.explain(error, self.path)) from error
+        if guard.violations:
+            raise Wrong(guard.violations[0])
+        try:
+            guard.check_canaries()
+            self._check_inputs(snapshots)
+            results = self._results(returned)
+            self._check_launches(watch.launches, results)
+            self._check_own_memory(results)
+            if self.interpreted and not self.in_place:
+                for number, result in enumerate(results):
+                    check_stored(watch, result, name_of(number, len(results)))
+        except Wrong as wrong:
+            raise Wrong(f"{loading.shown(self.path)}: {self.subject.__name__}: {wrong}") from None
+        if count:
+            watch.traffic.name_results(*results)
+        seen = watch if self.interpreted else None
+        return Outcome(results, watch.launches, seen, max(1, sweep.count), "; ".join(sweep.used))
+
+    def _watch(self, guard: Guard, **options) -> contextlib.AbstractContextManager:
+        if not self.interpreted:
+            return recorded()
+        watch = Watch(inputs=self.arguments.tensors, **options)
+        guard.on_allocation = watch.remember
+        return watch
+
+    def _results(self, returned: object) -> tuple[torch.Tensor, ...]:
+        if self.in_place:
+            if returned is not None:
+                raise Wrong(f"works in place and must return None, not {_shown(returned)}")
+            return tuple(self.arguments.tensors[name] for name in self.in_place)
+        results = returned if isinstance(returned, tuple) else (returned,)
+        for number, result in enumerate(results):
+            name = name_of(number, len(results))
+            if result is None:
+                raise Wrong(f"returned None as {name}: return the tensor you allocated")
+            if type(result) is not torch.Tensor:
+                raise Wrong(f"returned {_shown(result)} as {name}, not a plain tensor")
+        return results
+
+    def _check_launches(self, launches: list[Launch], results: tuple[torch.Tensor, ...]) -> None:
+        for launch in launches:
+            file = launch.kernel.__code__.co_filename
+            if not loading.is_learners(file) and Path(file).resolve() != self.path.resolve():
+                name = launch.kernel.__name__
+                raise Wrong(f"launches {name} of {file}: the kernel must be your own")
+        if not launches and any(result.numel() for result in results):
+            raise Wrong("launched no Triton kernel\nhint: kernel[grid](arguments...) launches it")
+
+    def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
+        for name, arena in self.arenas.items():
+            arena.check(None if name in self.in_place else snapshots[name])
+
+    def _check_own_memory(self, results: tuple[torch.Tensor, ...]) -> None:
+        if self.in_place:
+            return
+        taken = {
+            tensor.untyped_storage().data_ptr(): f"the memory of its input {name}"
+            for name, tensor in self.arguments.tensors.items()
+        }
+        taken |= {
+            earlier.untyped_storage().data_ptr(): "the memory that an earlier call returned"
+            for earlier in self._earlier
+        }
+        for number, result in enumerate(results):
+            pointer = result.untyped_storage().data_ptr()
+            name = name_of(number, len(results))
+            if result.numel() and pointer in taken:
+                raise Wrong(f"returned {name} in {taken[pointer]}: allocate a new tensor")
+            taken[pointer] = f"the same memory as {name}"
+        self._earlier.extend(results)
+
+
+def name_of(number: int, count: int) -> str:
+    return "the result" if count == 1 else f"result {number}"
+
+
+def check_stored(watch, result: torch.Tensor, name: str) -> None:
+    """Every element of a result comes from a kernel's store. Raises Wrong."""
+    stored = watch.stored(result)
+    if stored.all():
+        return
+    missing = (~stored).nonzero()
+    first = ", ".join(str(int(axis[0])) for axis in missing)
+    raise Wrong(
+        f"{name}[{first}] was stored by no program: {len(missing[0])} of {stored.size} elements "
+        "were never written by a kernel\n"
+        "hint: is the grid large enough, and does the mask let every element through?"
+    )
+
+
+def synchronize(seconds: float = float("inf")) -> None:
+    """Wait for the GPU in steps, so that a time limit can interrupt the wait for a hung kernel."""
+    done = torch.cuda.Event()
+    done.record()
+    until = time.monotonic() + seconds
+    while not done.query():
+        if time.monotonic() > until:
+            raise faults.TimeLimit
+        time.sleep(0.0001)
+    torch.cuda.synchronize()
+
+
+def die_if_context_is_dead(error: BaseException) -> None:
+    """A CUDA context that saw an illegal access answers every later call with the same error."""
+    if not torch.cuda.is_initialized():
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        reason = str(error).splitlines()[0]
+        faults.die_of_dead_context(
+            f"the kernel accessed memory that is not its own ({reason}); "
+            "run with TRITON_INTERPRET=1 to see which access it was"
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        kind = str(value.dtype).removeprefix("torch.")
+        layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
+        return f"{kind} {tuple(value.shape)}{layout}"
+    return (
+        repr(value)
+        if isinstance(value, (int, float, str, bool, type(None), tuple))
+        else (f"a {type(value).__name__}")
+    )

@@ -1,0 +1,121 @@
+"""The order in which the programs of an interpreted launch run: one at a time, each to its end.
+
+On a GPU programs run together, so one may wait for another by atomics. Here such a program gives its
+turn away: programs that have not begun, and other waiting ones, go on in threads of their own, of
+which only one runs at any time.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from torch.utils._python_dispatch import _disable_current_modes
+
+# How long an abandoned thread may take to end.
+GRACE = 1.0
+
+
+class _Cancelled(BaseException):
+    """Ends the thread of a program that is not wanted any more."""
+
+
+class Turns:
+    """The programs of one launch, by number."""
+
+    def __init__(self, order: Iterable[int], run: Callable[[int], None]):
+        self._pending = dict.fromkeys(order)
+        self._run = run
+        self._waiting: deque[threading.Semaphore] = deque()
+        self._threads: list[threading.Thread] = []
+        self._main = self._own = threading.Semaphore(0)
+        self._error: BaseException | None = None
+        self._cancelled = False
+
+    @property
+    def waiting(self) -> int:
+        """How many programs have given their turn away."""
+        return len(self._waiting)
+
+    def run_all(self) -> None:
+        """Run every program. Raises what the first one raised that failed."""
+        try:
+            self._work()
+            if self._waiting:
+                self._wake_next()
+                self._sleep(self._main)
+        except _Cancelled:
+            pass
+        except BaseException:
+            self._interrupt()
+            raise
+        finally:
+            self._end_threads()
+        if self._error:
+            raise self._error
+
+    def give_away(self) -> bool:
+        """Let another program run, because this one waits. False if there is no other."""
+        own = self._own
+        if self._pending:
+            # In this context, so that NumPy is as quiet about overflows there as it is here.
+            run = contextvars.copy_context().run
+            thread = threading.Thread(target=run, args=(self._thread,), daemon=True)
+            self._threads.append(thread)
+            self._waiting.append(own)
+            # Whoever forbids the subject to start threads does not mean this one.
+            with _disable_current_modes():
+                thread.start()
+        elif self._waiting:
+            self._waiting.append(own)
+            self._wake_next()
+        else:
+            return False
+        self._sleep(own)
+        return True
+
+    def _work(self) -> None:
+        while self._pending:
+            number = next(iter(self._pending))
+            del self._pending[number]
+            self._run(number)
+
+    def _thread(self) -> None:
+        self._own = threading.Semaphore(0)
+        try:
+            self._work()
+        except _Cancelled:
+            return
+        except BaseException as error:
+            self._error = error
+        if self._error or not self._waiting:
+            self._main.release()
+        else:
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        self._waiting.popleft().release()
+
+    def _sleep(self, own: threading.Semaphore) -> None:
+        own.acquire()
+        self._own = own
+        if self._cancelled or self._error:
+            raise _Cancelled
+
+    def _interrupt(self) -> None:
+        """Stop the thread that runs while this one was interrupted: it may be in an endless loop."""
+        for thread in self._threads:
+            if thread.is_alive():
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(_Cancelled)
+                )
+
+    def _end_threads(self) -> None:
+        self._cancelled = True
+        for semaphore in self._waiting:
+            semaphore.release()
+        for thread in self._threads:
+            thread.join(GRACE)

@@ -1,0 +1,45 @@
+"""01.1  Copy: the worked example
+
+Copy a vector, one block of elements for each program.
+
+    y[i] = x[i]          PyTorch: x.clone()
+
+Given     x (N,): contiguous, any dtype, any N >= 0
+Return    y (N,): dtype of x, contiguous, in memory of its own
+Raise     ValueError that names x if it is not 1-D or not contiguous
+New here  @triton.jit, tl.program_id, tl.arange, tl.load, tl.store, a mask, a grid
+Traffic   each element loaded once and stored once
+Speed     at least 0.9x of x.clone() at 64 Mi float32 elements
+
+Run       pytest puzzles/01_pointwise/test_copy.py
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(
+    x_ptr, y_ptr,
+    N,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    # Program 0 copies the first BLOCK elements, program 1 the next, and so on. In 64 bits, since
+    # in 32 bits the product wraps around beyond 2**31 elements.
+    pid = tl.program_id(0).to(tl.int64)
+    offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
+    # N need not be a multiple of BLOCK: the last program must leave what lies past the end alone.
+    mask = offs < N
+    x = tl.load(x_ptr + offs, mask=mask)
+    tl.store(y_ptr + offs, x, mask=mask)
+
+
+def copy(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() != 1 or not x.is_contiguous():
+        raise ValueError(f"x must be 1-D and contiguous, not {tuple(x.shape)} {x.stride()}")
+    y = torch.empty_like(x)
+    N = x.numel()
+    BLOCK = 1024
+    copy_kernel[(triton.cdiv(N, BLOCK),)](x, y, N, BLOCK=BLOCK)
+    return y

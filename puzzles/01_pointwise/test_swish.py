@@ -1,0 +1,75 @@
+"""What 01.4, swish, is held to."""
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+
+puzzle = challenge("swish")
+
+
+@cases(
+    scalar=((),),
+    vector=((1000,),),
+    matrix=((33, 41),),
+    three_dimensions=((5, 6, 37),),
+    four_dimensions=((3, 1, 5, 77),),
+    empty=((0,),),
+)
+def test_shapes(shape):
+    puzzle.check(randn(*shape))
+
+
+def test_shapes_of_bad_input():
+    puzzle.rejects(ValueError, randn(1, 2, 1, 2, 1), naming="x")
+    puzzle.rejects(ValueError, integers(4, dtype="int32"), naming="x")
+
+
+@cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
+def test_masks(N):
+    puzzle.check(integers(N))
+
+
+@cases(transposed=(1, 0, 2, 3), reversed=(3, 2, 1, 0), rotated=(1, 2, 3, 0))
+def test_masks_permuted(a, b, c, d):
+    puzzle.check(randn(3, 4, 5, 21).permute(a, b, c, d))
+
+
+def test_masks_gaps():
+    puzzle.check(strided(randn(3, 4, 5, 6), 2, 1, 3, 2))
+
+
+def test_masks_unaligned():
+    puzzle.check(offset(randn(20, 30)))
+
+
+def test_masks_expanded():
+    puzzle.check(randn(1, 30).expand(20, 30))
+
+
+@dtypes("float16", "bfloat16", "float32")
+def test_numerics(dtype):
+    puzzle.check(randn(3000, dtype=dtype))
+
+
+@dtypes("float16", "bfloat16", "float32")
+def test_numerics_large_values_do_not_overflow(dtype):
+    puzzle.check(uniform(3000, low=-1000, high=1000, dtype=dtype))
+
+
+def test_numerics_extremes():
+    puzzle.check(tensor([3e38, -3e38, 88.0, -88.0, -104.0, 0.0, float("inf"), float("nan")]))
+
+
+def test_traffic():
+    puzzle.traffic(randn(5000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
+
+
+def test_compiles():
+    puzzle.compiles(randn(5000, dtype="bfloat16"))
+
+
+def test_compiles_permuted():
+    puzzle.compiles(randn(3, 4, 5, 21).permute(3, 2, 1, 0))
+
+
+def test_speedup():
+    puzzle.race(randn(2**26), at_least=1.5)

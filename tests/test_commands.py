@@ -1,0 +1,159 @@
+"""The commands that a learner types, run as a learner runs them."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+
+from judge.loading import ROOT, SOLUTIONS
+
+HERE = "puzzles/01_pointwise"
+HEADER = "import torch, triton\nimport triton.language as tl\n"
+
+
+@pytest.fixture
+def grade(pytester, monkeypatch, tmp_path):
+    """Run pytest in the repository on a folder of subjects; its output and exit status."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def run(*arguments: str, **subjects: str):
+        folder = tmp_path / "subjects" / "01_pointwise"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in subjects.items():
+            (folder / f"{name}.py").write_text(textwrap.dedent(text))
+        given = ["--subject", str(folder.parent)] if subjects else []
+        cache = ["-o", f"cache_dir={tmp_path / 'cache'}"]
+        return pytester.run(sys.executable, "-m", "pytest", *cache, *arguments, *given)
+
+    return run
+
+
+def solution(name: str) -> str:
+    return (SOLUTIONS / "01_pointwise" / f"{name}.py").read_text()
+
+
+def test_first_chapter_of_a_fresh_clone(grade):
+    result = grade(HERE, "-n", "2")
+    assert result.ret == 1
+    result.assert_outcomes(passed=result.parseoutcomes()["passed"])
+    text = result.stdout.str()
+    assert "Traceback" not in text
+    assert "Error" not in text
+    for name in ("vector_add", "fma", "swish", "polynomial", "complex_multiply"):
+        rows = [line for line in text.splitlines() if line.startswith(f"01_pointwise/{name}")]
+        assert len(rows) == 1
+        assert rows[0].split()[1:] == ["unsolved"]
+    result.stdout.fnmatch_lines(
+        ["triton-kata: *torch*triton*numpy*", "1 of 6 solved.*", f"Next: {HERE}/vector_add.py"]
+    )
+
+
+def test_unsolved_stub_fails_in_one_line(grade):
+    result = grade(f"{HERE}/test_swish.py", "-q", "-k", "test_traffic")
+    assert result.ret == 1
+    assert "swish_kernel" not in result.stdout.str()
+    outcomes = result.parseoutcomes()
+    del outcomes["deselected"]
+    assert outcomes == {"unsolved": 1}
+
+
+def test_stepwise_climbs_and_goes_on(grade):
+    first = grade("puzzles", "--sw")
+    first.stdout.fnmatch_lines(["01_pointwise/copy*", "01_pointwise/vector_add*unsolved"])
+    second = grade("puzzles", "--sw")
+    assert "01_pointwise/copy" not in second.stdout.str()
+    second.stdout.fnmatch_lines(["01_pointwise/vector_add*unsolved"])
+
+
+def test_nothing_of_ours_when_silent(grade):
+    assert "- scoreboard -" not in grade(f"{HERE}/test_copy.py", "-qq").stdout.str()
+
+
+def test_no_scoreboard_when_no_puzzle_was_asked_for(grade):
+    result = grade("tests/test_environment.py")
+    assert result.ret == 0
+    assert "- scoreboard -" not in result.stdout.str()
+
+
+def test_subject_folder_that_does_not_exist(grade):
+    result = grade(HERE, "--subject", "no/such/folder")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --subject no/such/folder: there is no such folder*"])
+
+
+def test_solutions_and_subject_exclude_each_other(grade):
+    result = grade(HERE, "--solutions", "--subject", "puzzles")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --solutions and --subject *"])
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, workers):
+    """One subject each: syntax, import, no such function, None, raises, never returns."""
+    result = grade(
+        HERE, "-n", workers, "-k", "test_traffic or test_shapes_of_bad_input", "--time-limit", "4",
+        copy=solution("copy"),
+        vector_add="def vector_add(x, y:\n    pass\n",
+        fma="import no_such_module\n",
+        swish=HEADER + "def sswish(x): pass\n",
+        polynomial=HEADER + "def polynomial(x, coefficients):\n    return 1 / 0\n",
+        complex_multiply=HEADER + "def complex_multiply(x, y):\n    while True: pass\n",
+    )  # fmt: skip
+    text = result.stdout.str()
+    for name, message in {
+        "vector_add": "vector_add.py:1  SyntaxError:",
+        "fma": "fma.py:1  ModuleNotFoundError: No module named 'no_such_module'",
+        "swish": "swish.py defines no function swish",
+        "polynomial": "polynomial.py:4  ZeroDivisionError: division by zero",
+        "complex_multiply": "complex_multiply.py:4 did not return within 4 s",
+    }.items():
+        assert message in text, name
+        assert f"01_pointwise/{name}" in text
+    assert "judge/" not in text
+    result.stdout.fnmatch_lines(["01_pointwise/copy * ok *", "1 of 6 solved.*"])
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("None", "returned None"),
+        ("3", "returned 3"),
+        ("[x]", "returned a list"),
+        ("torch.empty(3)", "launched no Triton kernel"),
+    ],
+)
+def test_wrong_results(grade, returned, message):
+    text = HEADER + f"def copy(x):\n    return {returned}\n"
+    result = grade(f"{HERE}/test_copy.py", "-k", "test_traffic", copy=text)
+    assert result.ret == 1
+    assert message in result.stdout.str()
+    assert "copy.py" in result.stdout.str()
+
+
+def test_puzzle_missing_in_the_subject_folder_counts_as_unsolved(grade):
+    result = grade(HERE, "-k", "test_traffic", copy=solution("copy"))
+    result.stdout.fnmatch_lines(["01_pointwise/swish*unsolved", "1 of 6 solved.*"])
+
+
+def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch, tmp_path):
+    """Only the learner's own stubs are remembered, so this works on a copy of the repository."""
+    import shutil
+
+    clone = tmp_path / "clone"
+    shutil.copytree(
+        ROOT, clone, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__")
+    )
+    monkeypatch.chdir(clone)
+    swish = clone / HERE / "swish.py"
+    swish.write_text(solution("swish"))
+    grade(f"{HERE}/test_copy.py", f"{HERE}/test_swish.py", "-n", "2")
+    result = grade(f"{HERE}/test_copy.py")
+    result.stdout.fnmatch_lines(["On the whole ladder: 2 of * solved."])
+    swish.write_text(solution("swish") + "\n")
+    result = grade(f"{HERE}/test_copy.py")
+    result.stdout.fnmatch_lines(["On the whole ladder: 1 of * solved."])

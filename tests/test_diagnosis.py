@@ -1,0 +1,383 @@
+"""judge.diagnosis: what is said of a wrong result, and what is not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from judge import diagnosis, numerics
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def randn(*shape, seed=0):
+    return torch.randn(shape, generator=seeded(seed))
+
+
+X = randn(67, 131)
+SOFTMAX = X.double().softmax(1)
+A, B = randn(64, 256), randn(256, 96, seed=1)
+PRODUCT = A.double() @ B.double()
+LINE = randn(1000)
+IMAGE = torch.view_as_complex(randn(300, 2))
+SMALL = torch.randint(-4, 5, (48, 64), generator=seeded(0)).float()
+
+
+def describe(got, truth, *, inputs=None, hypotheses=(), exact=None, yardstick=None, subject=""):
+    if yardstick is None:
+        yardstick = truth.to(got.dtype)
+    mismatch = numerics.compare(got, truth, yardstick, exact=exact)
+    return diagnosis.describe(
+        got, truth, mismatch, inputs=inputs or {}, hypotheses=hypotheses, subject=subject
+    )
+
+
+def changed(tensor, index, value):
+    tensor = tensor.clone()
+    tensor[index] = value
+    return tensor
+
+
+def accumulated(a, b, dtype, step=16):
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=dtype)
+    for k in range(0, a.shape[1], step):
+        total = total + (a[:, k : k + step].float() @ b[k : k + step].float()).to(dtype)
+    return total
+
+
+def per_block(function, x, block):
+    return torch.cat([function(part) for part in x.split(block, -1)], -1)
+
+
+SYMPTOMS = {
+    "not stored": (
+        lambda: describe(changed(SOFTMAX.float(), (slice(64, None),), math.nan), SOFTMAX),
+        ["rows 64..66: only the last, partial tile", "NaN", "wrong mask of the last tile"],
+    ),
+    "NaN without a place": (
+        lambda: describe(changed(SOFTMAX.float(), (20, slice(None)), math.nan), SOFTMAX),
+        ["only row 20", "all wrong elements are NaN", "loaded without `other=`"],
+    ),
+    "exp overflows": (
+        lambda: describe(
+            (100 * X).exp() / (100 * X).exp().sum(1, keepdim=True),
+            (100 * X).double().softmax(1),
+            inputs={"x": 100 * X},
+        ),
+        ["where inputs reach", "subtract the row's largest value"],
+    ),
+    "float16 overflows": (
+        lambda: describe((300 * LINE).half() ** 2 / 300, 300 * LINE.double() ** 2),
+        ["infinite", "65504"],
+    ),
+    "NaN is lost": (
+        lambda: describe(
+            changed(X, (3, 4), math.nan).nan_to_num(0).relu(),
+            changed(X, (3, 4), math.nan).double().relu(),
+        ),
+        ["not NaN where NaN is expected", "drops NaN"],
+    ),
+    "all zero": (
+        lambda: describe(torch.zeros_like(X), X.double()),
+        ["every element", "the whole result is 0", "before anything was added"],
+    ),
+    "a column of zeros": (
+        lambda: describe(changed(X, (slice(None), 130), 0.0), X.double()),
+        ["only column 130 (the last)", "all wrong elements are 0"],
+    ),
+    "one value": (
+        lambda: describe(changed(X, (slice(5, 9),), 7.0), X.double()),
+        ["rows 5..8", "all wrong elements are 7", "does not depend on the position"],
+    ),
+    "the input": (
+        lambda: describe(X, X.double().relu() + 1, inputs={"x": X}),
+        ["the wrong elements are those of x", "stored as it was loaded"],
+    ),
+    "sign": (
+        lambda: describe(-X, X.double()),
+        ["the sign is the other one"],
+    ),
+    "a factor": (
+        lambda: describe(0.3 * X, X.double()),
+        ["0.3 times the expected", "a constant that is left out"],
+    ),
+    "the scale is missing": (
+        lambda: describe(PRODUCT.float(), PRODUCT / 16, inputs={"a": A}),
+        ["256 ** 0.5 = 16 times", "a scale of 256 ** -0.5 that is left out"],
+    ),
+    "unbiased": (
+        lambda: describe(X.var(1), X.double().var(1, correction=0), inputs={"x": X}),
+        ["131 / 130 = 1.008 times", "a division by 130 in place of 131"],
+    ),
+    "exp2 for exp": (
+        lambda: describe(X.exp2() / X.exp2().sum(1, keepdim=True), SOFTMAX),
+        ["to the power of ln(2)", "exp and exp2"],
+    ),
+    "log2 for log": (
+        lambda: describe((X.abs() + 1).log2(), (X.double().abs() + 1).log()),
+        ["log2(e) = 1.443 times", "log and log2"],
+    ),
+    "scores without scale": (
+        lambda: describe(
+            (A[:, :64] @ B[:64]).softmax(1),
+            (A[:, :64].double() @ B[:64].double() / 8).softmax(1),
+            inputs={"q": A[:, :64]},
+        ),
+        ["to the power of 64 ** 0.5 = 8", "a scale of 64 ** -0.5 that is left out"],
+    ),
+    "an offset": (
+        lambda: describe(X + 0.25, X.double()),
+        ["too large by 0.25", "a constant term"],
+    ),
+    "the bias is missing": (
+        lambda: describe(X, X.double() + LINE[:131].double(), inputs={"x": X, "bias": LINE[:131]}),
+        ["too small by bias", "bias left out"],
+    ),
+    "transposed": (
+        lambda: describe(X.T.reshape(67, 131), X.double()),
+        ["the transpose", "rows and columns swapped"],
+    ),
+    "reversed": (
+        lambda: describe(X.flip(1), X.double()),
+        ["in reverse order along dimension 1"],
+    ),
+    "shifted": (
+        lambda: describe(X.roll(-1, 0), X.double()),
+        ["what is expected 1 after it along dimension 0", "off by 1"],
+    ),
+    "rows in another order": (
+        lambda: describe(X[torch.randperm(67, generator=seeded(0))], X.double()),
+        ["the right values stand in the wrong places", "wrong stride or index"],
+    ),
+    "every second": (
+        lambda: describe(changed(X, (slice(None), slice(1, None, 2)), 0.0), X.double()),
+        ["columns 1, 3, 5, ...: every second", "counts in the wrong unit"],
+    ),
+    "no square root": (
+        lambda: describe(X.abs(), X.double().abs().sqrt()),
+        ["the square of the expected", "a square root that is missing"],
+    ),
+    "the sum of each row is wrong": (
+        lambda: describe(X.exp(), SOFTMAX),
+        ["each row is off by one factor of its own", "its sum, maximum, mean or variance"],
+    ),
+    "a lost carry": (
+        lambda: describe(per_block(lambda x: x.cumsum(1), X, 32), X.double().cumsum(1)),
+        ["begins again every 32 elements", "a carry from block to block"],
+    ),
+    "an index within its block": (
+        lambda: describe(X.argmax(1) % 32, X.argmax(1)),
+        ["modulo 32", "the start of the block is not added"],
+    ),
+    "the last of equal values": (
+        lambda: describe(63 - SMALL.flip(1).argmax(1), SMALL.argmax(1), inputs={"x": SMALL}),
+        ["a later one was chosen", "the first index"],
+    ),
+    "lost counts": (
+        lambda: describe(torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52])),
+        ["sums to 121, expected 125", "not atomic"],
+    ),
+    "doubled counts": (
+        lambda: describe(torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52])),
+        ["only element 0", "masked-off lanes that are counted too"],
+    ),
+    "lost terms of whole numbers": (
+        lambda: describe(SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T),
+        ["off by whole numbers", "not rounding"],
+    ),
+    "conjugate": (
+        lambda: describe(IMAGE.conj(), IMAGE.to(torch.complex128)),
+        ["the complex conjugate", "the sign of the imaginary part"],
+    ),
+    "parts swapped": (
+        lambda: describe(torch.complex(IMAGE.imag, IMAGE.real), IMAGE.to(torch.complex128)),
+        ["real and imaginary parts are swapped"],
+    ),
+    "cast to bfloat16": (
+        lambda: describe(PRODUCT.bfloat16().float(), PRODUCT),
+        ["exactly a bfloat16 number", "a cast to bfloat16"],
+    ),
+    "factors in half precision": (
+        lambda: describe(A.half().float() @ B.half().float(), PRODUCT),
+        ["errors are small", "no pattern", "lower precision: a tl.dot in tf32"],
+    ),
+    "accumulated in float16": (
+        lambda: describe(
+            accumulated(A.half(), B.half(), torch.float16),
+            A.half().double() @ B.half().double(),
+        ),
+        ["errors are small", "a sum accumulated in float16"],
+    ),
+    "accumulated in bfloat16": (
+        lambda: describe(
+            accumulated(A.bfloat16(), B.bfloat16(), torch.bfloat16),
+            A.bfloat16().double() @ B.bfloat16().double(),
+        ),
+        ["a sum accumulated in bfloat16"],
+    ),
+    "a sum in float32": (
+        lambda: describe(X.exp().double().sum(1), X.double().exp().sum(1)),
+        ["a step computed in float32"],
+    ),
+    "a factor near 1": (
+        lambda: describe(
+            (1.0006 * (LINE.half().abs() + 1).double()).half(), (LINE.half().abs() + 1).double()
+        ),
+        ["the result is 1.000", "N in place of N - 1"],
+    ),
+    "the triangle is missing": (
+        lambda: describe(X, X.double().triu(), exact=True, inputs={"x": X}),
+        ["only below the diagonal", "those of x", "a triangular mask that is missing"],
+    ),
+    "off by one at the diagonal": (
+        lambda: describe(X.triu(1), X.double().triu(), exact=True),
+        ["only the diagonal", "off by one"],
+    ),
+    "the grid is too small": (
+        lambda: describe(changed(LINE, slice(256, None), 0.0), LINE.double()),
+        [
+            "elements 256..999: all that follow the first 256",
+            "a grid or a loop that ends too early",
+        ],
+    ),
+    "one batch": (
+        lambda: describe(
+            changed(X[:64, :64].reshape(4, 16, 8, 8), 2, math.nan),
+            X[:64, :64].reshape(4, 16, 8, 8).double(),
+        ),
+        ["only index of dimension 0 2", "map of [2, 0] of the result (4 x 16 x 8 x 8)"],
+    ),
+    "a hypothesis": (
+        lambda: describe(
+            A[:, :32] @ B[:32],
+            PRODUCT,
+            hypotheses=[
+                ("a sum over the last 32 of K only", lambda: A[:, -32:] @ B[-32:]),
+                ("a sum over the first 32 of K only", lambda: A[:, :32] @ B[:32]),
+            ],
+        ),
+        ["match a sum over the first 32 of K only", "this looks like a sum over the first 32"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYMPTOMS)
+def test_a_pattern_is_found(name):
+    message, words = SYMPTOMS[name]
+    text = message()
+    missing = [word for word in words if word not in text]
+    assert not missing, text
+    assert text.count("this looks like") <= 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: changed(PRODUCT.float(), (5, 7), 100.0),
+        lambda: (PRODUCT + 30 * randn(64, 96, seed=2)).float(),
+        lambda: randn(64, 96, seed=2),
+    ],
+)
+def test_nothing_is_guessed_where_there_is_no_pattern(wrong):
+    text = describe(wrong(), PRODUCT)
+    assert "how it looks" not in text
+    assert "this looks like" not in text
+
+
+def test_a_scalar_gets_its_numbers_and_no_more():
+    text = describe(torch.tensor(3.0), torch.tensor(3.5, dtype=torch.float64))
+    assert text.splitlines() == [
+        "the result is wrong in 1 of 1 element",
+        text.splitlines()[1],
+    ]
+    assert text.splitlines()[1].startswith("got 3, expected 3.5; off by 0.5")
+
+
+def test_the_subject_comes_first():
+    text = describe(-X, X.double(), subject="puzzles/01_pointwise/swish.py")
+    assert text.startswith("puzzles/01_pointwise/swish.py: the result is wrong in 8777 of 8777")
+
+
+def test_the_map_of_a_matrix():
+    got = changed(X, (slice(64, None),), math.nan)
+    got[0:5, 0:5] = 9.0
+    got[20, 130] = 9.0
+    lines = describe(got, X.double()).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("map of the result"))
+    assert "(67 x 131), one character a tile of 5 x 5" in lines[start]
+    rows = [line.strip() for line in lines[start + 1 : start + 15]]
+    assert rows[0] == "X" + "." * 26
+    assert rows[4] == "." * 26 + "x"
+    assert rows[11] == "." * 27
+    assert rows[12] == rows[13] == "?" * 27
+    assert not lines[start + 15].startswith("    ")
+
+
+def test_the_map_of_a_vector_is_folded():
+    got = changed(LINE, slice(992, None), 0.0)
+    lines = describe(got, LINE.double()).splitlines()
+    drawn = [line.strip() for line in lines if line.startswith("    ")]
+    assert "one character 2 elements" in "".join(lines)
+    assert drawn == ["." * 32] * 15 + ["." * 16 + "XXXX"]
+
+
+def test_no_map_where_all_is_wrong():
+    assert "map of" not in describe(-X, X.double())
+
+
+@pytest.mark.parametrize(
+    ("indices", "length", "words"),
+    [
+        (range(64, 67), 67, "elements 64..66: only the last, partial tile (blocks of 8 to 64)"),
+        (range(96, 100), 100, "elements 96..99: only the last, partial tile (blocks of 8 to 32)"),
+        (range(32, 100), 100, "elements 32..99: all that follow the first 32"),
+        (range(5, 100), 100, "elements 5..99"),
+        (range(5, 9), 100, "elements 5..8"),
+        ([99], 100, "only element 99 (the last)"),
+        ([0], 100, "only element 0"),
+        (range(2, 100, 3), 100, "elements 2, 5, 8, ...: every third"),
+        ([1, 5, 6], 100, "3 of 100 elements: 1, 5, 6"),
+    ],
+)
+def test_where_says_what_the_indices_have_in_common(indices, length, words):
+    wrong = torch.zeros(length, dtype=torch.bool)
+    wrong[list(indices)] = True
+    assert [place.sentence for place in diagnosis.where(wrong)] == [words]
+
+
+def test_where_tells_a_rectangle_from_a_triangle():
+    wrong = torch.zeros(64, 64, dtype=torch.bool)
+    wrong[8:24, 32:48] = True
+    assert [place.sentence for place in diagnosis.where(wrong)] == ["rows 8..23", "columns 32..47"]
+
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int32, torch.int64, torch.bool])
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (2,), (5,), (700,), (1, 9), (9, 1), (33, 40), (2, 3, 4, 5)]
+)
+def test_any_wrong_result_is_described(dtype, shape):
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        truth = 3 * torch.randn(shape, generator=generator, dtype=torch.float64)
+        if dtype.is_complex:
+            truth = torch.complex(truth, truth.flip(tuple(range(truth.dim()))))
+        yardstick = truth.to(dtype)
+        if not (dtype.is_floating_point or dtype.is_complex):
+            truth = yardstick
+        spoilt = torch.rand(shape, generator=generator) < (0.1, 0.5, 1.1)[seed % 3]
+        spoilt.view(-1)[0] = True
+        values = (math.nan, math.inf, 0.0, 7.0, -3.0)
+        wrong = torch.tensor(values[seed % 5]) if truth.is_floating_point() else ~yardstick.bool()
+        got = torch.where(spoilt, wrong.to(dtype), yardstick)
+        mismatch = numerics.compare(got, truth, yardstick)
+        if mismatch:
+            inputs = {"x": yardstick, "n": torch.tensor(3), "row": torch.ones(shape[-1:])}
+            text = diagnosis.describe(got, truth, mismatch, inputs=inputs)
+            assert text.startswith("the result is wrong in")

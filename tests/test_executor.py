@@ -1,0 +1,402 @@
+"""How interpreted launches are run: arguments, grids, the order of programs, errors."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from judge import executor
+from judge.executor import KernelError
+from judge.memory import Watch
+from judge.traffic import Traffic
+from judge.verdict import Wrong
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch):
+    monkeypatch.setattr(executor.interpreter, "GridExecutor", executor.Executor)
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, N, value=1.0, BLOCK: tl.constexpr = 16):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N, other=0.0)
+    tl.store(y_ptr + offs, x + value, mask=offs < N)
+
+
+@triton.jit
+def pid_kernel(order_ptr, count_ptr):
+    pid = tl.program_id(0) + tl.num_programs(0) * (
+        tl.program_id(1) + tl.num_programs(1) * tl.program_id(2)
+    )
+    tl.store(order_ptr + tl.atomic_add(count_ptr, 1), pid)
+
+
+def order_of(grid: tuple[int, ...], **options) -> list[int]:
+    programs = int(np.prod(grid))
+    order = torch.full((programs,), -1, dtype=torch.int32)
+    with Watch(**options):
+        pid_kernel[grid](order, torch.zeros(1, dtype=torch.int32))
+    return order.tolist()
+
+
+def test_self_test_finds_nothing_amiss():
+    assert executor.self_test() == []
+
+
+def identity(original):
+    return original
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value", "reported"),
+    [
+        (executor.hooks, "_seeing_other", lambda memory: identity, "create_masked_load"),
+        (Traffic, "seeing_dots", lambda self, original: original, "create_dot"),
+        (executor._Counting, "load", staticmethod(lambda *args: args[2]), "_interpreter.load"),
+        (executor.interpreter.InterpreterBuilder, "create_masked_store", None, "small kernel"),
+    ],
+)
+def test_self_test_names_what_triton_changed(monkeypatch, owner, name, value, reported):
+    monkeypatch.setattr(owner, name, value, raising=False)
+    problems = executor.self_test()
+    assert problems
+    assert all(reported in problem for problem in problems)
+
+
+def test_install_is_idempotent(monkeypatch):
+    monkeypatch.setattr(executor.interpreter, "GridExecutor", executor.StockExecutor)
+    executor.install()
+    executor.install()
+    assert executor.interpreter.GridExecutor is executor.Executor
+    x = torch.zeros(5)
+    add_kernel[(1,)](x, x, 5)
+    assert x.tolist() == [1] * 5
+
+
+def test_programs_run_in_the_order_of_a_gpu():
+    assert order_of((2, 3, 2)) == list(range(12))
+
+
+def test_shuffled_order_is_a_permutation_by_seed():
+    first = order_of((30,), order="shuffled", seed=1)
+    assert sorted(first) == list(range(30))
+    assert first != list(range(30))
+    assert first == order_of((30,), order="shuffled", seed=1)
+    assert first != order_of((30,), order="shuffled", seed=2)
+
+
+def test_order_must_be_known():
+    with pytest.raises(ValueError, match="sideways"):
+        Watch(order="sideways")
+
+
+def test_launches_are_recorded_as_asked_for():
+    x, y = torch.zeros(20), torch.zeros(20)
+    with Watch() as watch:
+        add_kernel[lambda meta: (triton.cdiv(meta["N"], meta["BLOCK"]),)](
+            x, y, N=20, BLOCK=8, num_warps=2
+        )
+        add_kernel[(2, 1)](x, y, 20)
+    first, second = watch.launches
+    assert first.kernel is add_kernel.fn
+    assert first.grid == (3, 1, 1)
+    assert first.arguments["x_ptr"] is x
+    assert {k: v for k, v in first.arguments.items() if k not in ("x_ptr", "y_ptr")} == {
+        "N": 20,
+        "value": 1.0,
+        "BLOCK": 8,
+    }
+    assert first.constexprs == {"BLOCK"}
+    assert first.options == {"num_warps": 2}
+    assert second.arguments["BLOCK"] == 16
+    assert second.grid == (2, 1, 1)
+
+
+def test_launch_outside_a_watch_is_checked():
+    x = torch.zeros(20)
+    add_kernel[(2,)](x, x, 20)
+    assert x.tolist() == [1] * 20
+    with pytest.raises(Wrong, match=r"reads x\[20..31\]"):
+        add_kernel[(2,)](x, torch.zeros(40), 40)
+
+
+@pytest.mark.parametrize(
+    ("grid", "reason"),
+    [
+        ((-1,), "a size cannot be negative"),
+        ((1, 1, 1, 1), "a tuple of 1 to 3 integers"),
+        ((), "a tuple of 1 to 3 integers"),
+        (4, "a tuple of 1 to 3 integers"),
+        ((2.0,), "its sizes must be integers"),
+        ((1, 65536), "at most 65535 programs along axis 1"),
+        ((1, 1, 65536), "at most 65535 programs along axis 2"),
+        ((2**31,), "at most 2147483647 programs along axis 0"),
+        (lambda meta: meta["N"], "a tuple of 1 to 3 integers"),
+    ],
+)
+def test_grids_that_no_gpu_takes(grid, reason):
+    x = torch.zeros(5)
+    with pytest.raises(Wrong, match=reason) as caught:
+        add_kernel[grid](x, x, 5)
+    assert "the grid of add_kernel is" in str(caught.value)
+
+
+def test_a_grid_of_zero_runs_nothing_as_on_a_gpu():
+    x = torch.zeros(5)
+    with Watch() as watch:
+        add_kernel[(0,)](x, x, 5)
+    assert not x.any()
+    assert watch.launches[0].grid == (0, 1, 1)
+
+
+def test_grid_function_sees_plain_values():
+    seen = {}
+
+    def grid(meta):
+        seen.update(meta)
+        return (1,)
+
+    x = torch.zeros(5)
+    add_kernel[grid](x, x, 5)
+    assert seen["x_ptr"] is x
+    assert type(seen["N"]) is int
+    assert seen["BLOCK"] == 16
+
+
+def test_missing_argument():
+    with pytest.raises(TypeError, match=r"add_kernel\(\): missing a required argument: 'N'"):
+        add_kernel[(1,)](torch.zeros(5), torch.zeros(5))
+
+
+def test_unexpected_argument():
+    with pytest.raises(TypeError, match=r"add_kernel\(\) got an unexpected .* 'BLOK'"):
+        add_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5, BLOK=8)
+    with pytest.raises(TypeError, match="too many positional"):
+        add_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5, 1.0, 16, 17)
+
+
+def test_launch_options_are_accepted():
+    x = torch.zeros(5)
+    add_kernel[(1,)](x, x, 5, num_warps=4, num_stages=3, num_ctas=1, maxnreg=128)
+    assert x.tolist() == [1] * 5
+
+
+@triton.jit
+def failing_kernel(x_ptr, KIND: tl.constexpr):
+    offs = tl.arange(0, 16)
+    if KIND == "shape":
+        x = tl.load(x_ptr + offs) + tl.arange(0, 8)
+    elif KIND == "name":
+        x = undefined_name + offs  # noqa: F821
+    elif KIND == "arange":
+        x = tl.arange(0, 12)
+    elif KIND == "helper":
+        x = failing_helper(offs)
+    elif KIND == "deep":
+        x = outer_helper(x_ptr)
+    elif KIND == "static_assert":
+        tl.static_assert(KIND == "other", "not this one")
+    else:
+        x = offs
+    tl.store(x_ptr + offs, x)
+
+
+@triton.jit
+def failing_helper(offs):
+    return offs.no_such_attribute
+
+
+@triton.jit
+def outer_helper(x_ptr):
+    return inner_helper(x_ptr)
+
+
+@triton.jit
+def inner_helper(x_ptr):
+    return tl.load(x_ptr + 99)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kind_of_error", "source"),
+    [
+        ("shape", "ValueError", "tl.load(x_ptr + offs) + tl.arange(0, 8)"),
+        ("name", "NameError", "x = undefined_name + offs"),
+        ("arange", "ValueError", "x = tl.arange(0, 12)"),
+        ("helper", "AttributeError", "return offs.no_such_attribute"),
+        ("static_assert", "AssertionError", 'tl.static_assert(KIND == "other", "not this one")'),
+    ],
+)
+def test_exception_in_a_kernel(kind, kind_of_error, source):
+    with pytest.raises(KernelError) as caught:
+        failing_kernel[(1,)](torch.zeros(16), kind)
+    message = str(caught.value)
+    assert message.startswith("tests/test_executor.py:") or "/tests/test_executor.py:" in message
+    assert f": {kind_of_error}: " in message
+    assert source in message.splitlines()[-1]
+    assert type(caught.value.__cause__).__name__ == kind_of_error
+    assert isinstance(caught.value, Wrong)
+
+
+def test_wrong_in_nested_functions_comes_out_as_itself():
+    with pytest.raises(Wrong) as caught:
+        failing_kernel[(1,)](torch.zeros(16), "deep")
+    assert type(caught.value) is Wrong
+    assert "in inner_helper, called from" in str(caught.value)
+    assert "x = outer_helper(x_ptr)" in str(caught.value)
+    assert "reads x[99]" in str(caught.value)
+
+
+def test_triton_is_left_as_it_was():
+    interpreter = executor.interpreter
+    before = (
+        interpreter._interpreter,
+        dict(vars(interpreter.InterpreterBuilder)),
+        tl.load,
+        tl.core.tensor.__dict__.get("__index__"),
+    )
+    with pytest.raises(KernelError):
+        failing_kernel[(1,)](torch.zeros(16), "shape")
+    add_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5)
+    after = (
+        interpreter._interpreter,
+        dict(vars(interpreter.InterpreterBuilder)),
+        tl.load,
+        tl.core.tensor.__dict__.get("__index__"),
+    )
+    assert before == after
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@triton.jit
+def endless_kernel(x_ptr):
+    while True:
+        tl.load(x_ptr)
+
+
+@triton.jit
+def waiting_kernel(x_ptr):
+    if tl.program_id(0) == 0:
+        while tl.atomic_add(x_ptr, 0) == 0:
+            pass
+    else:
+        while True:
+            tl.load(x_ptr + 1)
+
+
+@pytest.mark.parametrize("kernel", [endless_kernel, waiting_kernel], ids=["alone", "in a thread"])
+def test_an_interruption_passes_through(kernel):
+    def interrupt(*_):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    stock = executor.interpreter._interpreter
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(Interrupted), Watch():
+            kernel[(2,)](torch.zeros(2, dtype=torch.int32))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert executor.interpreter._interpreter is stock
+
+
+@triton.jit
+def failing_while_others_wait_kernel(x_ptr):
+    if tl.program_id(0) == 1:
+        tl.load(x_ptr + 99)
+    while tl.atomic_add(x_ptr, 0) == 0:
+        pass
+
+
+def test_fault_of_a_program_that_another_waits_for():
+    with pytest.raises(Wrong, match=r"program \(1, 0, 0\) reads x\[99\]"), Watch():
+        failing_while_others_wait_kernel[(4,)](torch.zeros(2, dtype=torch.int32))
+
+
+def test_print_in_a_kernel(capsys):
+    @triton.jit
+    def printing_kernel(x_ptr):
+        print("here", tl.load(x_ptr))
+
+    printing_kernel[(1,)](torch.full((1,), 7.0))
+    assert capsys.readouterr().out.startswith("here [7.]")
+
+
+class Forbidding(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        raise AssertionError(f"{func} was called")
+
+
+def test_a_dispatch_mode_sees_nothing_of_a_launch():
+    x, y = torch.zeros(20), torch.zeros(20)
+    with Watch() as watch, Forbidding():
+        watch.remember(y)
+        add_kernel[(2,)](x, y, 20)
+        stored = watch.stored(y)
+    assert stored.all()
+
+
+@triton.jit
+def arguments_kernel(out_ptr, flag, count, factor, nothing, pair, N: tl.constexpr):
+    if nothing is None:
+        value = factor * count + pair[0] * 100 + pair[1] * 1000
+        tl.store(out_ptr + tl.arange(0, N), tl.where(flag, value, 0.0))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_arguments_of_all_kinds(flag):
+    out = torch.zeros(4)
+    arguments_kernel[(1,)](out, flag, 3, 0.5, None, (1, 2), N=4)
+    assert out.tolist() == [2101.5 if flag else 0.0] * 4
+
+
+@triton.jit
+def wide_kernel(out_ptr, number):
+    tl.store(out_ptr, number)
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 2**33, -(2**40)])
+def test_large_integers(number):
+    out = torch.zeros(1, dtype=torch.int64)
+    wide_kernel[(1,)](out, number)
+    assert out.item() == number
+
+
+def test_pre_run_hooks_are_called():
+    seen = []
+
+    @triton.jit
+    def hooked_kernel(x_ptr, N):
+        tl.store(x_ptr, N)
+
+    hooked_kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append((args, kwargs)))
+    x = torch.zeros(1)
+    hooked_kernel[(1,)](x, N=3)
+    assert seen == [((x,), {"N": 3})]
+
+
+def test_reinterpreted_tensors():
+    x = torch.arange(16, dtype=torch.int8)
+    y = torch.empty_like(x)
+
+    @triton.jit
+    def move_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+        offs = tl.arange(0, BLOCK)
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs))
+
+    with Watch() as watch:
+        move_kernel[(1,)](
+            triton.reinterpret(x, tl.float8e5), triton.reinterpret(y, tl.float8e5), 16
+        )
+    assert torch.equal(x, y)
+    assert watch.stored(y).all()

@@ -1,0 +1,77 @@
+"""Tests that never end and processes that die."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from judge import faults
+from judge.loading import ROOT
+
+
+def endless():
+    while True:
+        try:
+            time.sleep(0.01)
+        except Exception:
+            pass
+
+
+def test_endless_loop_is_interrupted_though_it_swallows_exceptions():
+    begun = time.monotonic()
+    with pytest.raises(faults.Overrun, match=r"not return within 0\.2 s"), faults.time_limit(0.2):
+        endless()
+    assert time.monotonic() - begun < 2
+
+
+def test_nothing_is_left_of_the_limit_after_the_body():
+    with faults.time_limit(0.2):
+        pass
+    time.sleep(0.3)
+
+
+def test_no_limit():
+    with faults.time_limit(0):
+        time.sleep(0.05)
+
+
+def test_lifted_limit():
+    with faults.time_limit(0.1):
+        faults.lift_time_limit()
+        time.sleep(0.2)
+
+
+def test_what_cannot_be_interrupted_is_ended():
+    """A loop in C that looks at no signal, as a hung call of a library does."""
+    code = (
+        "import judge.faults as f; f.GRACE = 0.2\nwith f.time_limit(0.2):\n    sum(range(10**12))\n"
+    )
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"Timeout" in done.stderr
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("diary", "sentence"),
+    [
+        ("", "crashed the process"),
+        ("CUDA: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
+        ("Fatal Python error: Segmentation fault\n", "crashed the process: Segmentation fault"),
+        (
+            f'Timeout (0:00:05)!\n  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',
+            "at puzzles/01_pointwise/fma.py:7 and could not be interrupted",
+        ),
+    ],
+)
+def test_obituary(diary, sentence, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    path = faults._diary_path("run", f"gw{os.getpid()}")
+    path.write_text(diary)
+    assert sentence in faults.obituary("run", f"gw{os.getpid()}")
+    assert not path.exists()

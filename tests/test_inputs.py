@@ -1,0 +1,82 @@
+"""The inputs that tests give to puzzles."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from judge import inputs
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    inputs.seed("a case")
+
+
+def test_same_case_same_numbers_whatever_came_before():
+    first = inputs.randn(5, 3)
+    inputs.seed("another case")
+    other = inputs.randn(5, 3)
+    inputs.seed("a case")
+    assert torch.equal(first, inputs.randn(5, 3))
+    assert not torch.equal(first, other)
+
+
+def test_two_draws_of_a_case_differ():
+    assert not torch.equal(inputs.randn(8), inputs.randn(8))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_dtype_and_device(dtype):
+    x = inputs.randn(4, dtype=dtype)
+    assert x.dtype == getattr(torch, dtype)
+    assert x.device.type == inputs.DEVICE
+
+
+def test_integers_stay_in_their_range():
+    x = inputs.integers(1000, low=-2, high=3, dtype="float16")
+    assert set(x.tolist()) == {-2, -1, 0, 1, 2}
+
+
+def test_uniform_stays_in_its_range():
+    x = inputs.uniform(1000, low=5, high=6)
+    assert x.min() >= 5
+    assert x.max() < 6
+
+
+def test_strided_keeps_the_numbers_and_spreads_them():
+    x = inputs.randn(3, 4)
+    spread = inputs.strided(x, 2, 3)
+    assert torch.equal(spread, x)
+    assert spread.stride() == (24, 3)
+
+
+def test_offset_is_contiguous_and_not_aligned():
+    x = inputs.offset(inputs.randn(4, 4), 1)
+    assert x.is_contiguous()
+    assert x.data_ptr() % 16 != 0
+
+
+def test_far_apart_passes_two_to_the_31():
+    x = inputs.integers(3, dtype="float16")
+    spread = inputs.far_apart(x)
+    assert torch.equal(spread, x)
+    assert 2 * spread.stride(0) > 2**31
+
+
+def test_cases_give_their_values_to_the_first_parameters():
+    @inputs.cases(small=(1, 2), large=(3, 4))
+    def test(M, N, dtype):
+        pass
+
+    mark = test.pytestmark[0]
+    assert mark.args == (["M", "N"], [(1, 2), (3, 4)])
+    assert mark.kwargs == {"ids": ["small", "large"]}
+
+
+def test_cases_of_different_lengths_are_refused():
+    with pytest.raises(TypeError, match="different numbers of values"):
+
+        @inputs.cases(a=(1, 2), b=(3,))
+        def test(M, N):
+            pass

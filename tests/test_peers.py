@@ -1,0 +1,338 @@
+"""The table of peers: fair turns, honest rows, and files that say what was measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from judge import loading, peers, tables
+from judge.limits import Limits
+from judge.peers import compare
+from judge.sweeps import FOLDER, Peer, Sweep, load_sweeps
+
+LIMITS = Limits(
+    name="Simulated",
+    uuid="GPU-0",
+    torch="2.13.0",
+    multiprocessors=4,
+    l2_bytes=10**6,
+    copy=4e12,
+    read=4e12,
+    matmul={"float16": 700e12},
+)
+
+
+class SimulatedTimer:
+    """Calls say how long they take. order: who was called, when it was timed."""
+
+    def __init__(self):
+        self.ms, self.order, self.name = 0.0, [], ""
+
+    def free_bytes(self) -> int:
+        return 10**9
+
+    def time(self, call):
+        self.ms = 0.0
+        returned = call()
+        self.order.append(self.name)
+        return self.ms, returned
+
+
+@pytest.fixture
+def timer(monkeypatch):
+    timer = SimulatedTimer()
+    monkeypatch.setattr(loading, "load_reference", lambda *_: taking(timer, "eager", 1.0))
+    monkeypatch.setattr(loading, "load_subject", lambda *_: taking(timer, "solution", 0.5))
+    return timer
+
+
+def taking(timer, name, ms, function=lambda x: 2 * x):
+    """A function that doubles, and takes so long."""
+
+    def call(x):
+        timer.ms, timer.name = ms, name
+        return function(x)
+
+    return call
+
+
+def absent(reference):
+    raise ImportError("No module named 'liger_kernel'")
+
+
+def broken(x):
+    raise RuntimeError("CUDA error: invalid argument\nand more lines")
+
+
+def run(timer, *others, **options) -> dict[str, tables.Row]:
+    settings = {
+        "make": lambda M, N, dtype: (torch.randn(M, N, dtype=dtype),),
+        "bytes_moved": lambda M, N, itemsize: 2 * M * N * itemsize,
+    }
+    sweep = Sweep(
+        "double", sizes=((64, 32),), dtypes=("float16",), peers=others, **(settings | options)
+    )
+    size, dtype = sweep.sizes[0], sweep.dtypes[0]
+    rows = compare("01_x/double", sweep, size, dtype, LIMITS, timer, device="cpu", seconds=0.0)
+    return {row.contestant: row for row in rows}
+
+
+def test_a_row_for_each_contestant(timer):
+    rows = run(timer, Peer("fast", taking(timer, "fast", 0.25)))
+    assert list(rows) == ["solution", "eager", "fast"]
+    row = rows["solution"]
+    assert (row.puzzle, row.size, row.magnitude, row.dtype) == (
+        "01_x/double",
+        "64 x 32",
+        2048,
+        "float16",
+    )
+    assert (row.ms, row.to_eager, row.to_best_peer) == (0.5, 2.0, 0.5)
+    assert row.limit == "copy bandwidth"
+    assert row.limit_ms == pytest.approx(2 * 2048 * 2 / 4e12 * 1e3)
+    assert row.share == pytest.approx(row.limit_ms / 0.5)
+    assert rows["fast"].to_best_peer == 1.0
+    assert row.torch == torch.__version__
+    assert all(row.note == "" for row in rows.values())
+
+
+def test_contestants_take_turns(timer):
+    run(timer, Peer("fast", taking(timer, "fast", 0.25)))
+    rounds = [tuple(timer.order[n : n + 3]) for n in range(0, len(timer.order), 3)]
+    assert len(rounds) == peers.MIN_ROUNDS
+    assert len(set(rounds)) == 6
+    assert all(set(order) == {"solution", "eager", "fast"} for order in rounds)
+    for name in ("solution", "eager", "fast"):
+        assert {order.index(name) for order in rounds} == {0, 1, 2}
+
+
+def test_the_reference_is_the_best_peer_if_there_is_no_other(timer):
+    rows = run(timer)
+    assert (rows["solution"].to_best_peer, rows["eager"].to_best_peer) == (2.0, 1.0)
+
+
+def test_two_contestants_take_turns(timer):
+    run(timer)
+    assert timer.order[:8] == [
+        *("solution", "eager", "eager", "solution"),
+        *("eager", "solution", "solution", "eager"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("peer", "note"),
+    [
+        (Peer("Liger", prepare=absent), "ImportError: No module named 'liger_kernel'"),
+        (Peer("broken", broken), "RuntimeError: CUDA error: invalid argument"),
+        (Peer("wrong", lambda x: 2.1 * x), "wrong result: relative error 0.05"),
+        (Peer("nan", lambda x: x * float("nan")), "wrong result: relative error nan"),
+        (Peer("sum", lambda x: x.sum()), "wrong shape: (), not (64, 32)"),
+        (Peer("text", lambda x: "done"), "returned no tensor"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Peer) else "",
+)
+def test_a_peer_that_cannot_run_says_why(timer, peer, note):
+    rows = run(timer, peer, Peer("fast", taking(timer, "fast", 0.25)))
+    assert rows[peer.name].ms is None
+    assert rows[peer.name].note == note
+    assert rows["fast"].ms == 0.25
+    assert rows["solution"].to_best_peer == 0.5
+    assert note in rows[peer.name].line()
+
+
+def test_a_peer_may_be_made_from_the_reference_and_round_differently(timer):
+    made = Peer("made", prepare=lambda reference: lambda x: reference(x) * (1 + 1e-3))
+    assert run(timer, made)["made"].ms == 1.0
+
+
+def test_a_peer_may_return_less(timer, monkeypatch):
+    both = taking(timer, "eager", 1.0, lambda x: (2 * x, x.sum(1)))
+    monkeypatch.setattr(loading, "load_reference", lambda *_: both)
+    rows = run(timer)
+    assert rows["solution"].ms == 0.5
+
+
+def test_work_in_place_is_compared_by_what_it_changed(timer, monkeypatch):
+    def in_place(factor):
+        def function(x):
+            x.mul_(factor)
+
+        return function
+
+    monkeypatch.setattr(loading, "load_reference", lambda *_: in_place(2))
+    monkeypatch.setattr(loading, "load_subject", lambda *_: in_place(2))
+    rows = run(timer, Peer("same", in_place(2)), Peer("other", in_place(3)))
+    assert rows["same"].note == ""
+    assert rows["other"].note.startswith("wrong result")
+
+
+def test_without_a_solution_the_others_are_measured(timer, monkeypatch):
+    def unsolved(*_):
+        raise peers.loading.Unsolved("unsolved: edit the stub")
+
+    monkeypatch.setattr(loading, "load_subject", unsolved)
+    rows = run(timer)
+    assert rows["solution"].note == "Unsolved: unsolved: edit the stub"
+    assert rows["eager"].ms == 1.0
+
+
+def test_if_inputs_cannot_be_made_every_row_says_so(timer):
+    def too_large(M, N, dtype):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 16.00 GiB")
+
+    rows = run(timer, Peer("fast", taking(timer, "fast", 0.25)), make=too_large)
+    assert len(rows) == 3
+    assert all(row.note.startswith("OutOfMemoryError: CUDA out of memory") for row in rows.values())
+
+
+def test_operations_count_at_their_rate(timer):
+    rows = run(timer, operations=lambda M, N: 7 * 10**11, bytes_moved=None)
+    assert rows["eager"].limit == "float16 matmul rate"
+    assert rows["eager"].limit_ms == pytest.approx(1.0)
+    assert (
+        run(timer, operations=lambda M, N: 1, bytes_moved=None, rate="int8")["eager"].limit is None
+    )
+
+
+@pytest.fixture
+def rows(timer):
+    found = run(timer, Peer("fast", taking(timer, "fast", 0.25)), Peer("Liger", prepare=absent))
+    larger = [
+        replace(row, size="640 x 32", magnitude=20480, ms=row.ms and 8 * row.ms)
+        for row in found.values()
+    ]
+    return [*found.values(), *larger]
+
+
+def test_files(rows, tmp_path):
+    tables.save(rows, LIMITS, tmp_path / "new")
+    with (tmp_path / "new" / "peers.csv").open(newline="") as file:
+        read = list(csv.DictReader(file))
+    assert [row["contestant"] for row in read] == ["solution", "eager", "fast", "Liger"] * 2
+    assert [row["ms"] for row in read[:4]] == ["0.5", "1.0", "0.25", ""]
+    kept = json.loads((tmp_path / "new" / "peers.json").read_text())
+    assert [tables.Row(**row) for row in kept["rows"]] == rows
+    assert Limits(**kept["limits"]) == LIMITS
+
+
+def test_markdown(rows):
+    text = tables.markdown(rows, LIMITS)
+    assert "Limits, measured: copy 4 TB/s; matmul float16 700 TFLOP/s." in text
+    assert "## 01_x/double, float16" in text
+    assert "|  | 64 x 32 | 640 x 32 |\n|---|---|---|\n| solution | 0.5 (0 %) | 4 (0 %) |" in text
+    assert "| Liger | see below | see below |" in text
+    assert "| limit: copy bandwidth | 2.05e-06 | 2.05e-06 |" in text
+    assert text.endswith("\n- Liger: ImportError: No module named 'liger_kernel'\n")
+    somewhere = tables.markdown(rows[:4] + rows[4:7], LIMITS)
+    assert "\n- Liger, 64 x 32: ImportError" in somewhere
+
+
+@pytest.mark.skipif(not find_spec("matplotlib"), reason="matplotlib is an extra")
+def test_pictures(rows, tmp_path):
+    drawn = tables.draw(rows, tmp_path)
+    assert [path.name for path in drawn] == ["01_x_double_float16.png"]
+    assert drawn[0].read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
+    sweep = Sweep(
+        "double",
+        make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
+        sizes=((10,), (20,)),
+        dtypes=("float32",),
+        peers=(Peer("Liger", prepare=absent),),
+        bytes_moved=lambda N, itemsize: 2 * N * itemsize,
+    )
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
+    monkeypatch.setattr(peers, "load_sweeps", lambda wanted: {"01_x/double": sweep})
+    monkeypatch.setattr(peers.limits, "measure", lambda: LIMITS)
+    monkeypatch.setattr(peers, "CudaTimer", lambda: timer)
+    monkeypatch.setattr(peers.gpus, "choose", lambda: "GPU-0")
+    monkeypatch.setattr(peers.gpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(Sweep, "inputs", lambda self, size, dtype, _: (torch.randn(size),))
+    assert peers.main(["--out", str(tmp_path / "out"), "--seconds", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "01_x/double" in printed
+    assert "6 rows in" in printed
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"peers.csv", "peers.json", "peers.md"} <= made
+    assert ("no pictures" in printed) == ("01_x_double_float32.png" not in made)
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "message"),
+    [
+        ({}, [], "--out"),
+        ({}, ["--out", "x"], "needs a CUDA device"),
+        ({"gpu": "1", "TRITON_INTERPRET": "1"}, ["--out", "x"], "TRITON_INTERPRET is set"),
+        ({"gpu": "1"}, ["--out", "x", "--subject", "nowhere"], "no such folder"),
+        ({"gpu": "1"}, ["--out", "x", "--puzzle", "nothing"], "no puzzle or chapter nothing"),
+    ],
+)
+def test_the_command_rejects(monkeypatch, capsys, environment, arguments, message):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: "gpu" in environment)
+    with pytest.raises(SystemExit) as stopped:
+        peers.main(arguments)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_sweeps_are_chosen_by_chapter_puzzle_or_name():
+    everything = load_sweeps([])
+    assert "01_pointwise/fma" in everything
+    assert list(load_sweeps(["fma"])) == ["01_pointwise/fma"]
+    assert list(load_sweeps(["01_pointwise/swish"])) == ["01_pointwise/swish"]
+    assert len(load_sweeps(["01_pointwise"])) == 6
+    with pytest.raises(LookupError, match="nothing"):
+        load_sweeps(["nothing"])
+
+
+CHAPTERS = [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_puzzle_of_a_chapter_has_a_sweep(chapter):
+    tests = {path.stem.removeprefix("test_") for path in (loading.PUZZLES / chapter).glob("test_*")}
+    assert {puzzle.split("/")[1] for puzzle in load_sweeps([chapter])} == tests
+
+
+@pytest.mark.parametrize("puzzle", load_sweeps([]))
+def test_a_sweep_fits_its_reference(puzzle):
+    """The peers that are always at hand agree with the reference at a small size."""
+    sweep = load_sweeps([puzzle])[puzzle]
+    assert len(sweep.sizes) >= 3
+    assert any(all(n & (n - 1) == 0 for n in size) for size in sweep.sizes)
+    assert any(any(n % 2 for n in size) for size in sweep.sizes)
+    small = tuple(min(n, 37) for n in sweep.sizes[0])
+    moved, operations = sweep.work(small, sweep.dtypes[0])
+    assert moved or operations
+    reference = loading.load_reference(puzzle.split("/")[0], sweep.function)
+    field = [peers.Contestant(peers.EAGER, reference)]
+    field += [peers.Contestant(peer.name, peer.function) for peer in sweep.peers if peer.function]
+    given = sweep.inputs(small, sweep.dtypes[0], "cpu")
+    admitted = peers._admit(field, peers.Buffers(given, 10**9))
+    assert {contestant.name: contestant.note for contestant in admitted} == {
+        contestant.name: "" for contestant in field
+    }
+
+
+def test_inputs_are_seeded_and_varied_where_asked():
+    sweep = SimpleNamespace(make=lambda N, dtype: (torch.randn(N, dtype=dtype),), varied=True)
+    make = Sweep.inputs(sweep, (8,), "float32", "cpu")
+    assert torch.equal(make(1)[0], make(1)[0])
+    assert not torch.equal(make(0)[0], make(1)[0])
+    sweep.varied = False
+    assert torch.equal(Sweep.inputs(sweep, (8,), "float32", "cpu")[0], make(0)[0])

@@ -1,0 +1,204 @@
+"""The timer, on a simulated CUDA: streams that run by themselves, and a host that takes time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from judge import timer as timer_module
+from judge.timer import CudaTimer
+
+CALL_MS = 0.002
+FLUSH_MS = 0.06
+
+
+class Stream:
+    def __init__(self, cuda: Cuda, number: int):
+        self.cuda, self.cuda_stream, self.ready = cuda, number, 0.0
+
+    def wait_event(self, event: Event) -> None:
+        self.cuda.host += CALL_MS
+        self.ready = max(self.ready, event.at)
+
+    def synchronize(self) -> None:
+        self.cuda.host = max(self.cuda.host, self.ready)
+
+
+class Event:
+    def __init__(self, cuda: Cuda):
+        self.cuda, self.at = cuda, 0.0
+
+    def record(self, stream: Stream) -> None:
+        self.cuda.host += CALL_MS
+        self.at = max(stream.ready, self.cuda.host)
+
+    def query(self) -> bool:
+        return self.at <= self.cuda.host
+
+    def synchronize(self) -> None:
+        self.cuda.host = max(self.cuda.host, self.at)
+
+    def elapsed_time(self, later: Event) -> float:
+        assert self.at <= self.cuda.host
+        assert later.at <= self.cuda.host
+        return later.at - self.at
+
+
+class Cuda:
+    """As much of torch.cuda as the timer uses. Times in ms; the GPU spins a million cycles a ms."""
+
+    def __init__(self):
+        self.host = 0.0
+        self.default = self.now = Stream(self, 0)
+        self.pools = {p: [Stream(self, 32 * -p + n + 1) for n in range(32)] for p in (0, -1)}
+        self.given = 7
+        self.raw = Stream(self, 999)
+
+    def launch(self, ms: float, stream: Stream | None = None, host_ms: float = CALL_MS) -> None:
+        stream = stream or self.now
+        self.host += host_ms
+        stream.ready = max(stream.ready, self.host) + ms
+
+    def synchronize(self) -> None:
+        every = [self.default, self.raw, *self.pools[0], *self.pools[-1]]
+        self.host = max(self.host, *(stream.ready for stream in every))
+
+    def _sleep(self, cycles: int) -> None:
+        self.launch(cycles / 1e6)
+
+    def make_stream(self, priority: int) -> Stream:
+        self.given += 1
+        return self.pools[max(priority, -1)][self.given % 32]
+
+    def current_stream(self) -> Stream:
+        return self.now
+
+    @contextmanager
+    def stream(self, stream: Stream):
+        before, self.now = self.now, stream
+        yield
+        self.now = before
+
+    @contextmanager
+    def device(self, device):
+        yield
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    cuda = Cuda()
+
+    def make_stream(priority):
+        return cuda.make_stream(priority)
+
+    make_stream.priority_range = lambda: (0, -3)
+    evictor = SimpleNamespace(zero_=lambda: cuda.launch(FLUSH_MS))
+    fake = SimpleNamespace(
+        Stream=make_stream,
+        Event=lambda enable_timing: Event(cuda),
+        current_device=lambda: 0,
+        get_device_properties=lambda device: SimpleNamespace(L2_cache_size=60 * 2**20),
+        memory_reserved=lambda device: 30,
+        memory_allocated=lambda device: 10,
+        mem_get_info=lambda device: (100, 1000),
+        **{
+            name: getattr(cuda, name)
+            for name in ("synchronize", "_sleep", "current_stream", "stream", "device")
+        },
+    )
+    torch = SimpleNamespace(
+        cuda=fake, device=lambda *given: given, int32=None, empty=lambda *_, **__: evictor
+    )
+
+    def sleep(seconds):
+        cuda.host += 1e3 * seconds
+
+    clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: cuda.host / 1e3)
+    monkeypatch.setattr(timer_module, "torch", torch)
+    monkeypatch.setattr(timer_module, "time", clock)
+    return cuda
+
+
+def test_the_time_is_that_of_the_gpu(cuda):
+    timer = CudaTimer()
+    ms, returned = timer.time(lambda: cuda.launch(0.5, host_ms=0.05) or "result")
+    assert ms == pytest.approx(0.5)
+    assert returned == "result"
+    assert timer.free_bytes() == 120
+
+
+def test_a_host_that_is_slow_is_held_longer(cuda):
+    timer = CudaTimer()
+
+    def call():
+        for _ in range(5):
+            cuda.launch(0.1, host_ms=0.3)
+
+    first, _ = timer.time(call)
+    assert timer.behind
+    assert first > 0.6
+    for _ in range(4):
+        last, _ = timer.time(call)
+    assert not timer.behind
+    assert last == pytest.approx(0.5)
+
+
+def test_a_call_that_waits_is_timed_with_its_wait(cuda):
+    timer = CudaTimer()
+
+    def call():
+        cuda.launch(0.1)
+        timer.wait()
+        cuda.launch(0.2, host_ms=0.03)
+
+    for _ in range(10):
+        ms, _ = timer.time(call)
+    assert timer.behind
+    assert ms == pytest.approx(0.33)
+    assert cuda.host < 10 * 5 + 30
+
+
+def test_work_on_the_stream_is_in_no_other_span(cuda):
+    timer = CudaTimer()
+    idle = timer.spans(lambda: None)
+    busy = timer.spans(lambda: cuda.launch(0.5))
+    assert len(idle) == len(busy) == 64 + 1
+    assert max(busy[:-1]) < 0.1
+    assert busy[-1] - idle[-1] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("pool", [0, -1])
+@pytest.mark.parametrize("wait", [False, True])
+def test_work_on_a_side_stream_is_in_its_span(cuda, pool, wait):
+    timer = CudaTimer()
+    side = cuda.pools[pool][5]
+
+    def call():
+        cuda.launch(0.5, side)
+        if wait:
+            side.synchronize()
+
+    assert timer.time(lambda: cuda.launch(0.5, side))[0] < 0.01
+    work = max(
+        busy - idle for idle, busy in zip(timer.spans(lambda: None), timer.spans(call), strict=True)
+    )
+    assert 0.5 <= work < 0.7
+
+
+def test_work_on_a_stream_that_torch_does_not_know_counts_as_far_as_it_outlasts(cuda):
+    timer = CudaTimer()
+    idle = timer.spans(lambda: None)
+    busy = timer.spans(lambda: cuda.launch(9.0, cuda.raw))
+    assert busy[-1] - idle[-1] > 0.5
+
+
+def test_the_stream_is_restored_whatever_the_call_sets(cuda):
+    timer = CudaTimer()
+
+    def call():
+        cuda.now = cuda.pools[0][3]
+
+    timer.time(call)
+    assert cuda.now is cuda.default

@@ -1,0 +1,399 @@
+"""Traffic of interpreted kernels: what is counted, and the budgets it is held to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from judge import executor
+from judge.memory import Watch
+from judge.traffic import Traffic
+from judge.verdict import Wrong
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch):
+    monkeypatch.setattr(executor.interpreter, "GridExecutor", executor.Executor)
+
+
+def count(subject, *results: torch.Tensor, order: str = "ascending", **inputs) -> Traffic:
+    """The traffic of one call of a subject that returns these results."""
+    with Watch(count=True, order=order, inputs=inputs) as watch:
+        subject()
+    watch.traffic.name_results(*results)
+    return watch.traffic
+
+
+@triton.jit
+def copy_kernel(in_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(in_ptr + offs * stride, mask=offs < N, other=0.0)
+    tl.store(out_ptr + offs, x, mask=offs < N)
+
+
+def copy(x: torch.Tensor, y: torch.Tensor, repeat: int = 1, block: int = 64):
+    grid = (triton.cdiv(y.numel(), block),)
+    for _ in range(repeat):
+        copy_kernel[grid](x, y, y.numel(), x.stride(-1), block)
+
+
+def test_nothing_is_counted_unless_asked():
+    with Watch() as watch:
+        copy(torch.randn(8), torch.empty(8))
+    assert watch.traffic is None
+
+
+def test_each_element_once():
+    x, y = torch.randn(1000), torch.empty(1000)
+    traffic = count(lambda: copy(x, y), y, x=x)
+    assert traffic.launches == 1
+    assert traffic.grid == (16, 1, 1)
+    read, written = traffic.tensor("x"), traffic.tensor("result")
+    assert (read.loads, read.stores) == (1, 0)
+    assert (written.loads, written.stores) == (0, 1)
+    assert read.bytes_loaded == written.bytes_stored == 4000
+    assert read.sectors_ratio == written.sectors_ratio == 1
+    assert read.loaded.accesses == 16
+    traffic.check(
+        reads={"x": 1}, writes=1, launches=1, sectors=1, grid_at_most=16, total_reads=1000
+    )
+    traffic.check(reads=1, writes={"result": 1}, total_writes=1000, largest_write=1000, dot_macs=0)
+
+
+def test_several_launches_add_up():
+    x, y = torch.randn(1000), torch.empty(1000)
+    traffic = count(lambda: copy(x, y, repeat=3), y, x=x)
+    assert traffic.launches == 3
+    assert traffic.tensor("x").loads == 3
+    with pytest.raises(Wrong) as caught:
+        traffic.check(reads={"x": 1}, writes=1, launches=1)
+    reads, writes, launches = str(caught.value).splitlines()
+    assert reads.startswith("x is read 3.0 times, the budget is 1 (test_traffic.py:")
+    assert "tl.load(in_ptr + offs * stride, mask=offs < N, other=0.0) reads it 3.0 times" in reads
+    assert writes.startswith("the result is written 3.0 times, the budget is 1 (test_traffic.py:")
+    assert "tl.store(out_ptr + offs, x, mask=offs < N) writes it 3.0 times" in writes
+    assert launches == (
+        "3 kernels are launched (copy_kernel, copy_kernel, copy_kernel), the budget is 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"reads": 0.5}, "x is read 1.0 times, the budget is 0.5"),
+        ({"reads": {"x": 0.999}}, "x is read 1.0 times, the budget is 0.999"),
+        ({"writes": 0}, "the result is written 1.0 times, the budget is 0"),
+        ({"launches": 0}, "1 kernel is launched (copy_kernel), the budget is 0"),
+        ({"grid_at_most": 15}, "a launch has 16 programs, the budget is 15"),
+        ({"total_reads": 999}, "1000 elements are loaded in all, the budget is 999 (x 1000)"),
+        ({"total_writes": 1}, "1000 elements are stored in all, the budget is 1"),
+        ({"largest_write": 999}, "the result of 1000 elements is stored to; no tensor of more"),
+    ],
+)
+def test_budgets_that_are_too_small(budget, message):
+    x, y = torch.randn(1000), torch.empty(1000)
+    with pytest.raises(Wrong) as caught:
+        count(lambda: copy(x, y), y, x=x).check(**budget)
+    assert message in str(caught.value)
+
+
+def test_a_hair_above_the_budget_is_shown_as_such():
+    x, y = torch.randn(1000), torch.empty(1012)
+    traffic = count(lambda: copy(x, y[:1000]) or copy(x[:12], y[1000:]), y, x=x)
+    with pytest.raises(Wrong, match=r"x is read 1\.012 times, the budget is 1\.01 "):
+        traffic.check(reads={"x": 1.01})
+    traffic.check(reads={"x": 1.012})
+
+
+def test_masked_off_lanes_move_nothing():
+    x, y = torch.randn(3), torch.empty(3)
+    traffic = count(lambda: copy(x, y), y, x=x)
+    assert traffic.tensor("x").bytes_loaded == 12
+    assert traffic.tensor("x").loads == 1
+
+
+def test_strided_lanes_waste_their_sectors():
+    x, y = torch.randn(512, 8), torch.empty(512)
+    traffic = count(lambda: copy(x[:, 0], y), y, x=x)
+    assert traffic.tensor("x").loads == 1 / 8
+    assert traffic.tensor("x").sectors_ratio == 8
+    assert traffic.tensor("result").sectors_ratio == 1
+    with pytest.raises(Wrong) as caught:
+        traffic.check(sectors=1.1)
+    (line,) = str(caught.value).splitlines()
+    assert "x is read in sectors of which 12 % is used: 8.0 times the minimum" in line
+    assert "neighbouring lanes must touch neighbouring addresses" in line
+    traffic.check(sectors={"result": 1, "x": 8})
+
+
+@triton.jit
+def transpose_kernel(x_ptr, y_ptr, M, N, TILED: tl.constexpr, BLOCK: tl.constexpr):
+    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs_n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    if TILED:
+        x = tl.load(x_ptr + offs_m[:, None] * N + offs_n[None, :])
+        tl.store(y_ptr + offs_n[None, :] * M + offs_m[:, None], x)
+    else:
+        for i in tl.static_range(BLOCK):
+            row = tl.program_id(0) * BLOCK + i
+            x = tl.load(x_ptr + row * N + offs_n)
+            tl.store(y_ptr + offs_n * M + row, x)
+
+
+def test_a_tile_is_coalesced_on_both_sides_whatever_the_order_of_its_lanes():
+    x, y = torch.randn(64, 32), torch.empty(32, 64)
+    tiled = count(lambda: transpose_kernel[(4, 2)](x, y, 64, 32, True, 16), y, x=x)
+    assert torch.equal(y, x.T)
+    tiled.check(reads={"x": 1}, writes=1, sectors=1)
+    rowwise = count(lambda: transpose_kernel[(4, 2)](x, y, 64, 32, False, 16), y, x=x)
+    rowwise.check(reads={"x": 1}, writes=1, sectors={"x": 1})
+    with pytest.raises(Wrong, match="the result is written in sectors of which 12 % is used"):
+        rowwise.check(sectors=1.1)
+
+
+def test_small_elements_share_sectors():
+    x, y = torch.arange(256, dtype=torch.int8), torch.empty(256, dtype=torch.int8)
+    traffic = count(lambda: copy(x, y), y, x=x)
+    assert traffic.tensor("x").loaded.sectors == 256 // 32
+    assert traffic.tensor("x").sectors_ratio == 1
+
+
+def test_misaligned_access_needs_one_sector_more():
+    x, y = torch.randn(65), torch.empty(64)
+    traffic = count(lambda: copy(x[1:], y), y, x=x)
+    assert traffic.tensor("x").loaded.sectors == 9
+    assert traffic.tensor("x").loaded.least == 8
+
+
+@triton.jit
+def broadcast_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs[:, None] * 0 + offs[None, :])
+    tl.store(y_ptr + offs[:, None] * BLOCK + offs[None, :], x)
+
+
+def test_lanes_that_share_an_address_touch_its_sector_once():
+    x, y = torch.randn(16), torch.empty(16, 16)
+    traffic = count(lambda: broadcast_kernel[(1,)](x, y, 16), y, x=x)
+    assert traffic.tensor("x").loads == 16
+    assert traffic.tensor("x").loaded.sectors == 2
+    assert traffic.tensor("x").sectors_ratio == 1
+
+
+def test_names_come_from_the_subject_not_from_the_kernel():
+    first, second = torch.randn(64), torch.randn(64)
+    y, temporary = torch.empty(64), torch.empty(128)
+
+    def subject():
+        copy(first, temporary[:64])
+        copy(temporary[:64], temporary[64:])
+        copy(second, y)
+        copy(temporary[64:], y)
+
+    traffic = count(subject, y, first=first, second=second)
+    assert traffic.tensor("first").loads == traffic.tensor("second").loads == 1
+    assert traffic.tensor("result").stores == 2
+    scratch = traffic.tensor("scratch")
+    assert scratch.stored.elements == 128
+    assert scratch.loaded.elements == 128
+    with pytest.raises(Wrong, match="scratch is written"):
+        traffic.check(writes={"scratch": 0})
+    with pytest.raises(Wrong, match="256 elements are loaded"):
+        traffic.check(total_reads=0)
+    with pytest.raises(KeyError, match="third"):
+        traffic.check(reads={"third": 1})
+
+
+def test_views_count_for_the_parameter_they_are_of():
+    x, y = torch.randn(4, 64), torch.empty(4, 64)
+    traffic = count(lambda: [copy(x[i], y[i]) for i in range(4)], y, x=x)
+    traffic.check(reads={"x": 1}, writes=1)
+    assert traffic.tensor("x").loads == 1
+    assert traffic.launches == 4
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs) + tl.load(y_ptr + offs))
+
+
+def test_one_tensor_given_twice():
+    x, out = torch.randn(64), torch.empty(64)
+    traffic = count(lambda: add_kernel[(1,)](x, x, out, 64), out, x=x, y=x)
+    traffic.check(reads={"x": 1, "y": 1})
+    assert traffic.tensor("x").loads == traffic.tensor("y").loads == 1
+
+
+def test_several_results():
+    x, a, b = torch.randn(64), torch.empty(64), torch.empty(64)
+    traffic = count(lambda: copy(x, a) or copy(x, b, repeat=2), a, b, x=x)
+    assert traffic.tensor("result 0").stores == 1
+    assert traffic.tensor("result 1").stores == 2
+    assert traffic.tensor("result").stores == 1.5
+    with pytest.raises(Wrong, match=r"^result 1 is written 2\.0 times"):
+        traffic.check(writes=1)
+
+
+def test_results_in_place():
+    x = torch.randn(64)
+    traffic = count(lambda: copy(x, x, repeat=2), x, x=x)
+    with pytest.raises(Wrong, match=r"x is written 2\.0 times"):
+        traffic.check(writes=1)
+    traffic.check(reads={"x": 2}, writes={"x": 2})
+
+
+def test_before_results_are_named_all_but_inputs_is_result():
+    x, y = torch.randn(64), torch.empty(64)
+    with Watch(count=True, inputs={"x": x}) as watch:
+        copy(x, y)
+    watch.traffic.check(reads={"x": 1}, writes=1)
+    with pytest.raises(Wrong, match="the result is written"):
+        watch.traffic.check(writes=0.5)
+
+
+@triton.jit
+def histogram_kernel(x_ptr, counts_ptr, BLOCK: tl.constexpr):
+    tl.atomic_add(counts_ptr + tl.load(x_ptr + tl.arange(0, BLOCK)), 1)
+
+
+def test_atomics_count_as_stores():
+    x, counts = torch.randint(0, 8, (64,)), torch.zeros(8, dtype=torch.int32)
+    traffic = count(lambda: histogram_kernel[(1,)](x, counts, 64), counts, x=x)
+    assert traffic.tensor("result").stored.elements == 64
+    assert traffic.tensor("result").loads == 0
+
+
+@triton.jit
+def matmul_kernel(
+    a_ptr, b_ptr, c_ptr,
+    M, N,
+    K: tl.constexpr, BLOCK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0)
+    rows, columns = M // BLOCK, N // BLOCK
+    pid_m = pid // (GROUP * columns) * GROUP + pid % GROUP
+    pid_n = pid % (GROUP * columns) // GROUP
+    if GROUP == 1:
+        pid_m, pid_n = pid // columns, pid % columns
+    offs_m = pid_m * BLOCK + tl.arange(0, BLOCK)
+    offs_n = pid_n * BLOCK + tl.arange(0, BLOCK)
+    offs_k = tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+    for k in tl.static_range(0, K, BLOCK):
+        a = tl.load(a_ptr + offs_m[:, None] * K + (k + offs_k)[None, :])
+        b = tl.load(b_ptr + (k + offs_k)[:, None] * N + offs_n[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + offs_m[:, None] * N + offs_n[None, :], acc)
+
+
+def matmul(group: int, order: str = "ascending") -> Traffic:
+    a, b = torch.randint(-4, 5, (128, 32)).float(), torch.randint(-4, 5, (32, 128)).float()
+    c = torch.empty(128, 128)
+    grid = (64,)
+    traffic = count(
+        lambda: matmul_kernel[grid](a, b, c, 128, 128, 32, 16, group), c, a=a, b=b, order=order
+    )
+    assert torch.equal(c, a @ b)
+    return traffic
+
+
+def test_reuse_and_multiply_adds_of_a_matmul():
+    traffic = matmul(1)
+    assert traffic.tensor("a").loads == traffic.tensor("b").loads == 8
+    assert traffic.dot_macs == 128 * 128 * 32
+    traffic.check(reads={"a": 8, "b": 8}, writes=1, dot_macs=128 * 128 * 32, sectors=1)
+    with pytest.raises(Wrong, match=r"a is read 8\.0 times, the budget is 4"):
+        traffic.check(reads={"a": 4})
+    with pytest.raises(Wrong, match="tl.dot does 524288 multiply-adds, the budget is 1000"):
+        traffic.check(dot_macs=1000)
+
+
+def strip(count: int) -> int:
+    """Bytes of so many strips of 16 x 32 float32."""
+    return count * 16 * 32 * 4
+
+
+def tile_of(pid: int, group: int) -> tuple[int, int]:
+    """Row and column of tiles that a program of `matmul` works on."""
+    if group == 1:
+        return divmod(pid, 8)
+    return pid // (group * 8) * group + pid % group, pid % (group * 8) // group
+
+
+@pytest.mark.parametrize("order", ["ascending", "shuffled"])
+def test_distinct_bytes_of_windows(order):
+    strip = 16 * 32 * 4
+    means = {}
+    for group in (1, 4):
+        traffic = matmul(group, order)
+        tiles = [tile_of(pid, group) for pid in range(64)]
+        for window in (1, 8, 16, 64):
+            windows = [tiles[first : first + window] for first in range(65 - window)]
+            rows = sum(len({m for m, _ in some}) for some in windows) / len(windows)
+            columns = sum(len({n for _, n in some}) for some in windows) / len(windows)
+            assert traffic.window_bytes(["a"], window) == pytest.approx(rows * strip)
+            assert traffic.window_bytes(["b"], window) == pytest.approx(columns * strip)
+            means[group, window] = traffic.window_bytes(["a", "b"], window)
+            assert means[group, window] == pytest.approx((rows + columns) * strip)
+        assert traffic.window_bytes(["a", "b"], 1000) == 16 * strip
+    assert means[4, 16] < means[1, 16]
+
+
+def test_windows_of_several_launches_are_apart():
+    x, y = torch.randn(256), torch.empty(256)
+    traffic = count(lambda: copy(x, y, repeat=2), y, x=x)
+    assert traffic.window_bytes(["x"], 2) == 2 * 64 * 4
+    assert traffic.window_bytes(["x"], 4) == 4 * 64 * 4
+    assert traffic.window_bytes(["x", "result"], 4) == 8 * 64 * 4
+
+
+@triton.jit
+def triangle_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    if tl.program_id(0) >= tl.program_id(1):
+        x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
+        tl.store(y_ptr + (tl.program_id(0) * 4 + tl.program_id(1)) * BLOCK + offs, x)
+
+
+def test_programs_that_do_nothing_move_nothing():
+    x, y = torch.randn(64), torch.empty(16, 16)
+    traffic = count(lambda: triangle_kernel[(4, 4)](x, y, 16), y, x=x)
+    assert traffic.tensor("x").loads == 10 / 4
+    assert traffic.window_bytes(["x"], 16) == 256
+    assert traffic.window_bytes(["x"], 4) < 4 * 64
+
+
+@triton.jit
+def descriptor_kernel(x_desc, y_desc, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK
+    y_desc.store([row, 0], x_desc.load([row, 0]))
+
+
+def test_descriptors_move_only_what_is_inside():
+    x, y = torch.randn(40, 8), torch.empty(40, 8)
+    block = [16, 16]
+
+    def subject():
+        descriptor_kernel[(3,)](
+            TensorDescriptor.from_tensor(x, block), TensorDescriptor.from_tensor(y, block), 16
+        )
+
+    count(subject, y, x=x).check(reads={"x": 1}, writes=1, total_reads=320, sectors=1)
+
+
+@triton.jit
+def bytes_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr.to(tl.pointer_type(tl.int8)) + offs)
+    tl.store(y_ptr.to(tl.pointer_type(tl.int8)) + offs, x)
+
+
+def test_elements_are_those_of_the_tensor_whatever_the_pointer():
+    x, y = torch.randn(16), torch.empty(16)
+    traffic = count(lambda: bytes_kernel[(1,)](x, y, 64), y, x=x)
+    traffic.check(reads={"x": 1}, writes=1, total_reads=16)
+    assert traffic.tensor("x").loads == 1

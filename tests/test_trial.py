@@ -1,0 +1,269 @@
+"""Subjects that pass elsewhere although they are wrong, and right ones that must pass here."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+
+from judge import challenge, inputs, loading
+from judge.challenge import Challenge
+from judge.verdict import Unsolved, Wrong
+
+HEADER = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < N
+    x = tl.load(x_ptr + offs, mask=mask)
+    tl.store(y_ptr + offs, x, mask=mask)
+
+def launch(x, y):
+    kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+    return y
+"""
+
+
+@pytest.fixture
+def copying(tmp_path, monkeypatch):
+    """A puzzle of copying vectors whose subject has this source."""
+
+    def make(source: str, **spec) -> Challenge:
+        path = tmp_path / "01_pointwise" / "copy.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(HEADER + textwrap.dedent(source))
+        monkeypatch.setattr(loading, "subjects", tmp_path)
+        monkeypatch.setattr(loading, "_modules", {})
+        test = loading.PUZZLES / "01_pointwise" / "test_copy.py"
+        return Challenge("copy", test, **({"exact": True} | spec))
+
+    inputs.seed("trial")
+    return make
+
+
+RIGHT = {
+    "plain": "def copy(x):\n    return launch(x, torch.empty_like(x))",
+    "zeros first": "def copy(x):\n    return launch(x, torch.zeros_like(x))",
+    "a view": "def copy(x):\n    return launch(x, torch.empty_like(x).view(1, -1)).view(-1)",
+    "two launches": """
+        def copy(x):
+            return launch(launch(x, torch.empty_like(x)), torch.empty_like(x))
+    """,
+    "helper of its own": """
+        def out(x): return x.new_empty(x.shape)
+        def copy(x): return launch(x, out(x))
+    """,
+}
+
+WRONG = {
+    "cached by pointer": (
+        """
+        seen = {}
+        def copy(x):
+            if x.data_ptr() not in seen:
+                seen[x.data_ptr()] = launch(x, torch.empty_like(x))
+            return seen[x.data_ptr()]
+        """,
+        "launched no Triton kernel",
+    ),
+    "one output for all calls": (
+        """
+        out = []
+        def copy(x):
+            out.append(torch.empty_like(x))
+            return launch(x, out[0])
+        """,
+        "in the memory that an earlier call returned",
+    ),
+    "right the first time only": (
+        """
+        calls = []
+        def copy(x):
+            calls.append(1)
+            y = torch.empty_like(x)
+            return launch(x, y) if len(calls) == 1 else launch(y, y)
+        """,
+        "wrong",
+    ),
+    "the input itself": ("def copy(x):\n    return launch(x, x)", "the memory of its input x"),
+    "a view of the input": ("def copy(x):\n    return x.view(-1)", "launched no Triton kernel"),
+    "changes its input": (
+        """
+        def copy(x):
+            y = torch.empty_like(x)
+            launch(x, y)
+            launch(y[1:], x)
+            return y
+        """,
+        "the input x was changed",
+    ),
+    "no kernel": ("def copy(x):\n    return torch.empty_like(x)", "launched no Triton kernel"),
+    "torch inside": ("def copy(x):\n    return launch(x, x.clone())", "torch's clone"),
+    "torch swallowed": (
+        """
+        def copy(x):
+            try:
+                return x.clone()
+            except Exception:
+                return launch(x, torch.empty_like(x))
+        """,
+        "torch's clone",
+    ),
+    "wrong dtype": (
+        "def copy(x):\n    return launch(x, torch.empty_like(x, dtype=torch.float64))",
+        "has dtype torch.float64, not torch.float32",
+    ),
+    "wrong shape": (
+        "def copy(x):\n    return launch(x, torch.empty_like(x)).view(1, -1)",
+        "has shape",
+    ),
+    "not contiguous": (
+        """
+        @triton.jit
+        def spread(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+            offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + offs, mask=offs < N)
+            tl.store(y_ptr + 2 * offs, x, mask=offs < N)
+
+        def copy(x):
+            y = x.new_empty(2 * x.numel())[::2]
+            spread[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+            return y
+        """,
+        "not contiguous",
+    ),
+    "a subclass": (
+        """
+        class Lazy(torch.Tensor): pass
+        def copy(x):
+            return launch(x, torch.empty_like(x)).as_subclass(Lazy)
+        """,
+        "not a plain tensor",
+    ),
+    "a list": ("def copy(x):\n    return [launch(x, torch.empty_like(x))]", "returned a list"),
+    "two results": (
+        "def copy(x):\n    return launch(x, torch.empty_like(x)), launch(x, torch.empty_like(x))",
+        "returned 2 tensors, not 1",
+    ),
+    "raises": ("def copy(x):\n    raise KeyError('k')", "copy.py:16  KeyError: 'k'"),
+    "skips": ("import pytest\ndef copy(x):\n    pytest.skip('no')", "Skipped: no"),
+    "exits": ("import sys\ndef copy(x):\n    sys.exit(0)", "SystemExit: 0"),
+    "wrong arguments": ("def copy():\n    pass", "copy() takes 0 positional arguments"),
+}
+
+INTERPRETED = {
+    "result never stored": (
+        """
+        def copy(x):
+            launch(x, torch.empty_like(x))
+            return torch.zeros_like(x)
+        """,
+        "was stored by no program",
+    ),
+    "grid too small": (
+        """
+        def copy(x):
+            y = torch.empty_like(x)
+            kernel[(x.numel() // 64,)](x, y, x.numel(), BLOCK=64)
+            return y
+        """,
+        r"the result\[256\] was stored by no program: 44 of 300 elements",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_right_subject_passes(copying, case):
+    copying(RIGHT[case]).check(inputs.randn(300))
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_subject_fails(copying, case):
+    source, message = WRONG[case]
+    with pytest.raises(Wrong) as caught:
+        copying(source).check(inputs.randn(300))
+    assert message in str(caught.value)
+    assert "copy" in str(caught.value)
+
+
+@pytest.mark.parametrize("case", INTERPRETED)
+def test_wrong_subject_fails_in_the_interpreter(copying, case):
+    if not challenge.interpreted:
+        pytest.skip("the interpreter sees stores, a GPU does not")
+    source, message = INTERPRETED[case]
+    with pytest.raises(Wrong, match=message):
+        copying(source).check(inputs.randn(300))
+
+
+def test_launcher_that_says_not_implemented_is_unsolved(copying):
+    with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
+        copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))
+
+
+def test_not_implemented_inside_a_library_is_wrong(copying):
+    source = "def copy(x):\n    return torch.Tensor.__rmatmul__(x, 3) if 0 else _f(x)\n"
+    source += "def _f(x):\n    import abc, numbers\n    return numbers.Complex.conjugate(None)\n"
+    with pytest.raises(Wrong, match="NotImplementedError"):
+        copying(source).check(inputs.randn(3))
+
+
+BAD = """
+def copy(x):
+    if x.dim() != 1:
+        raise {}
+    return launch(x, torch.empty_like(x))
+"""
+
+
+def test_bad_input_that_is_rejected_passes(copying):
+    puzzle = copying(BAD.format("ValueError('x must be 1-D')"))
+    puzzle.rejects(ValueError, inputs.randn(3, 3), naming="x")
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        ("ValueError('must be 1-D')", 'names x; its message is "must be 1-D"'),
+        ("ValueError('maximum exceeded')", "names x; its message"),
+        ("TypeError('x')", "instead:"),
+    ],
+)
+def test_bad_input_that_is_rejected_otherwise(copying, raised, message):
+    with pytest.raises(Wrong) as caught:
+        copying(BAD.format(raised)).rejects(ValueError, inputs.randn(3, 3), naming="x")
+    assert message in str(caught.value)
+
+
+def test_bad_input_that_is_taken(copying):
+    with pytest.raises(Wrong, match="must raise ValueError that names x, but it returned"):
+        copying(RIGHT["plain"]).rejects(ValueError, inputs.randn(3, 3), naming="x")
+
+
+def test_kernel_of_somebody_else(copying, tmp_path_factory, monkeypatch):
+    library = tmp_path_factory.mktemp("library")
+    (library / "somebody.py").write_text(HEADER)
+    monkeypatch.syspath_prepend(library)
+    source = "import somebody\ndef copy(x):\n    return somebody.launch(x, torch.empty_like(x))"
+    with pytest.raises(Wrong, match="the kernel must be your own"):
+        copying(source).check(inputs.randn(300))
+
+
+def test_in_place_returns_none(copying):
+    copying("def copy(x):\n    launch(x, x)", in_place=("x",)).check(inputs.randn(300))
+    with pytest.raises(Wrong, match="must return None"):
+        copying("def copy(x):\n    return launch(x, x)", in_place=("x",)).check(inputs.randn(300))
+
+
+def test_alias_is_kept(copying):
+    """A tensor that is given twice arrives as one tensor."""
+    source = "def copy(x):\n    return launch(x, torch.empty_like(x))"
+    puzzle = copying(source)
+    x = inputs.randn(3)
+    arguments = challenge.Arguments(("x", "y"), (x, x), {})
+    placed = puzzle._trial(arguments).arguments
+    assert placed.positional[0] is placed.positional[1]
+    assert torch.equal(placed.positional[0], x)
