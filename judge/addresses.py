@@ -1,8 +1,8 @@
 """The addresses that interpreted kernels compute with, and the elements that they stand for.
 
 Every tensor argument of a launch gets a window of addresses of its own, far from every other and
-from all real memory. So it is known which tensor a pointer was made from, however far a kernel moved
-it, and nothing is read or written before the address is found to be an element of that tensor.
+from all real memory. So it is known which tensor a pointer was made from, however far a kernel
+moved it, and nothing is accessed before the address is found to be an element of that tensor.
 """
 
 from __future__ import annotations

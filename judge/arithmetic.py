@@ -100,12 +100,8 @@ def _fp_to_fp(builder, source, target, rounding):
     return TensorHandle(data, target.scalar)
 
 
-def _constant(name: str):
-    def get(builder, value):
-        bits = floats.pack(np.array([value], dtype=np.float64), name)
-        return TensorHandle(bits, tl.dtype(name))
-
-    return get
+def _bfloat16(builder, value):
+    return TensorHandle(floats.pack(np.array([value], dtype=np.float64), "bf16"), tl.bfloat16)
 
 
 def _all_ones(builder, dtype):
@@ -165,13 +161,6 @@ def _remainder(builder, left, right):
     if zero.any():
         remainder = np.where(zero, np.invert(remainder.dtype.type(0)), remainder)
     return TensorHandle(remainder, left.dtype.scalar)
-
-
-def _shift_right(builder, left, right):
-    signed = f"i{left.data.itemsize}"
-    return TensorHandle(
-        np.right_shift(left.data.astype(signed), right.data.astype(signed)), left.dtype.scalar
-    )
 
 
 def _multiply_high(builder, left, right):
@@ -260,19 +249,15 @@ METHODS = {
     "create_idiv": _divide,
     "create_srem": _remainder,
     "create_urem": _remainder,
-    "create_ashr": _shift_right,
     "create_umulhi": _multiply_high,
     "create_fma": _fma,
     "create_erf": _erf,
-    "create_rsqrt": lambda builder, operand: _unary(
-        builder, operand, lambda values: 1 / np.sqrt(values)
-    ),
     "create_dot": _dot,
     "create_histogram": _histogram,
     "create_extern_elementwise": _extern_elementwise,
     "create_inline_asm": _inline_asm,
     "get_all_ones_value": _all_ones,
-    **{f"get_{name}": _constant(name) for name in sorted(floats.PACKED)},
+    "get_bf16": _bfloat16,
 }
 
 

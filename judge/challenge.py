@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 from judge import compilation, diagnosis, interpreter, loading, machine, numerics, speed
-from judge.perturbation import term_size
+from judge.guard import one_stream
+from judge.perturbation import rounded_runs, term_size
 from judge.traffic import Traffic
 from judge.trial import Arguments, Outcome, Trial, name_of
 from judge.verdict import Unsolved, Wrong
@@ -34,7 +35,7 @@ class Expected:
     """What the reference gives: in float64, in the inputs' own dtype, and the size of its terms."""
 
     truth: tuple[torch.Tensor, ...]
-    yardstick: tuple[torch.Tensor, ...]
+    yardsticks: tuple[list[torch.Tensor], ...]
     terms: tuple[torch.Tensor | None, ...]
 
 
@@ -55,6 +56,8 @@ class Challenge:
     exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance
     deterministic: two runs must agree bit for bit
     input_precision: "tf32" where the spec lets float32 factors of a tl.dot be rounded to tf32
+    rounded: take more yardsticks, runs of the reference with every step rounded at random: for
+        references in which large terms cancel between steps, as in attention's backward pass
     """
 
     def __init__(
@@ -67,13 +70,14 @@ class Challenge:
         exact: bool | None = None,
         deterministic: bool = False,
         input_precision: str | None = None,
+        rounded: bool = False,
     ):
         self.function = function
         self.chapter = test_file.parent.name
         self.name = test_file.stem.removeprefix("test_")
         self.results, self.in_place = results, in_place
         self.exact, self.deterministic = exact, deterministic
-        self.input_precision = input_precision
+        self.input_precision, self.rounded = input_precision, rounded
 
     @property
     def path(self) -> Path:
@@ -164,6 +168,7 @@ class Challenge:
         at_least: float,
         bytes_moved: int | None = None,
         operations: tuple[float, str] | None = None,
+        baseline: str | None = None,
         **options,
     ) -> None:
         """The subject is at least so many times as fast as the reference.
@@ -174,15 +179,16 @@ class Challenge:
             and the dtype that they are done in
         """
         arguments = self._arguments(inputs, options)
+        opponent = loading.load_reference(self.chapter, baseline or self.function)
         outcome = self._trial(arguments).run()
         if bytes_moved is None and operations is None:
             tensors = [*arguments.tensors.values(), *outcome.results]
             bytes_moved = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         del outcome
-        with machine.alone():
+        with machine.alone(), one_stream():
             race = speed.race(
                 self._callable(self.subject, arguments),
-                self._callable(self.reference, arguments),
+                self._callable(opponent, arguments),
                 tuple(arguments.tensors.values()),
                 at_least=at_least,
                 bytes_moved=bytes_moved,
@@ -210,13 +216,10 @@ class Challenge:
         return call
 
     def _check_timed(self, arguments: Arguments, tensors: tuple, results: tuple) -> None:
-        reference = self._callable(self.reference, arguments)
-
-        def copies() -> list[torch.Tensor]:
-            return [tensor.clone() if self.in_place else tensor for tensor in tensors]
-
-        truth = reference(*map(wide, copies()))
-        expected = Expected(truth, reference(*copies()), (None,) * len(truth))
+        reference = self._reference(arguments)
+        truth = reference(*map(wide, tensors))
+        yardsticks = self._yardsticks(reference, list(tensors))
+        expected = Expected(truth, yardsticks, (None,) * len(truth))
         for number, got in enumerate(results):
             if mismatch := self._mismatch(number, got, expected):
                 raise Wrong(mismatch.message())
@@ -237,26 +240,39 @@ class Challenge:
         return names[number] if names else name_of(number, 1)
 
     def _expected(self, arguments: Arguments) -> Expected:
+        reference = self._reference(arguments)
+        tensors = list(arguments.tensors.values())
+        truth = reference(*map(wide, tensors))
+        terms = [None] * len(truth) if self.exact else term_size(reference, tensors)
+        return Expected(truth, self._yardsticks(reference, tensors), tuple(terms))
+
+    def _reference(self, arguments: Arguments) -> Callable:
+        """The reference, to be called with tensors alone, which it leaves as they are."""
         evaluate = self._callable(self.reference, arguments)
 
         def reference(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return evaluate(*(tensor.clone() if self.in_place else tensor for tensor in tensors))
 
-        tensors = list(arguments.tensors.values())
-        truth = reference(*map(wide, tensors))
-        terms = [None] * len(truth) if self.exact else term_size(reference, tensors)
-        return Expected(truth, reference(*tensors), tuple(terms))
+        return reference
+
+    def _yardsticks(
+        self, reference: Callable, tensors: list[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], ...]:
+        own = reference(*tensors)
+        if not self.rounded:
+            return tuple([result] for result in own)
+        dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        more = rounded_runs(reference, tensors, dtype)
+        return tuple([result, *runs] for result, runs in zip(own, more, strict=True))
 
     def _compare(self, trial: Trial, outcome: Outcome, expected: Expected) -> None:
-        if len(outcome.results) != len(expected.yardstick):
+        if len(outcome.results) != len(expected.yardsticks):
             raise Wrong(
                 f"{loading.shown(self.path)}: {self.function} returned {len(outcome.results)} "
-                f"tensors, not {len(expected.yardstick)}"
+                f"tensors, not {len(expected.yardsticks)}"
             )
-        for number, (got, right) in enumerate(
-            zip(outcome.results, expected.yardstick, strict=True)
-        ):
-            self._check_form(got, right, number)
+        for number, got in enumerate(outcome.results):
+            self._check_form(got, expected.yardsticks[number][0], number)
         for number, got in enumerate(outcome.results):
             mismatch = self._mismatch(number, got, expected)
             if mismatch:
@@ -273,7 +289,7 @@ class Challenge:
         return numerics.compare(
             got,
             expected.truth[number],
-            expected.yardstick[number],
+            expected.yardsticks[number],
             exact=self.exact,
             name=self._name(number),
             magnitude=expected.terms[number],
@@ -341,10 +357,12 @@ class Challenge:
 
 def _moved(traffic: Traffic) -> str:
     """What was read and written how often, for the scoreboard."""
-    moves = [(name, verb, times)
+    moves = [
+        (name, verb, times)
         for name, moved in traffic.tensors.items()
         for verb, times in (("read", moved.loads), ("written", moved.stores))
-        if times]
+        if times
+    ]
     return ", ".join(f"{name} {verb} {times:.3g}x" for name, verb, times in moves)
 
 

@@ -257,8 +257,11 @@ def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: 
         return _crash(place, "", printed, launched)
     code = launch.kernel.__code__
     kernel = (code.co_filename, code.co_firstlineno, launch.kernel.__name__)
-    where, body = compile_errors.rejection(error, printed, kernel)
-    return Fault(where, "does not compile", _lines(body, launched))
+    where, body = compile_errors.rejection(error, printed, kernel, launched)
+    what = "does not compile"
+    if "importing" in error:
+        what = f"cannot be compiled: the import without TRITON_INTERPRET raised {error['kind']}"
+    return Fault(where, what, body)
 
 
 def _crash(place: str, how: str, printed: str, launched: str) -> Fault:

@@ -75,9 +75,9 @@ ADVICE = (
     (r"arguments must be of type tl.constexpr|must have type `constexpr", SIZE_KNOWN),
     (r"used as tl.static_range .* is not a constexpr", "tl.static_range is unrolled by the "
      "compiler, which must know its bounds: use range, or annotate the bound `: tl.constexpr`"),
-    (r"Input shapes should have M >= (\d+), N >= (\d+) and K >= (\d+)", "tl.dot takes tiles of at "
-     "least {0} x {2} and {2} x {1} for these dtypes and this GPU: pad with masked lanes, or "
-     "multiply and add up with tl.sum"),
+    (r"Input shapes should have M >=", "tl.dot multiplies an M x K tile by a K x N tile, and these "
+     "dtypes on this GPU need that many at least: pad with masked lanes, other=0.0, or multiply "
+     "and add up with tl.sum"),
     (r"Both operands must be same dtype", "tl.dot multiplies tiles of one dtype: "
      "convert one, as in b.to(a.dtype)"),
     (r"equal reduction dimensions", "a has as many columns as b has rows: "
@@ -92,16 +92,16 @@ ADVICE = (
      "write {0} = tl.constexpr(...), or pass it as an argument"),
     (r"Boolean value of Tensor|must be 1-bit signless integer, but got 'tensor", ONE_CONDITION),
     (r"initial type (\S+) but is re-assigned to (\S+) in", "a variable keeps its type through a "
-     "loop: start {name} with the type it ends with, as in tl.zeros(shape, dtype) or 0.0, or convert in "
-     "the loop with .to(dtype)"),
+     "loop: start {name} with the type it ends with, as in tl.zeros(shape, dtype) or 0.0, or "
+     "convert in the loop with .to(dtype)"),
     (r"[cC]annot reassign constexpr|carried variable \w+ changed type", "a constexpr cannot change "
      "in a loop: copy it to a variable first, x = tl.full((), VALUE, tl.int32)"),
     (r"Mismatched type for|inconsistent types|Inconsistent return types", "both ways must give one "
      "type: convert with .to(dtype), or write 0.0 for 0"),
     (rf"\b({BUILTINS}) is not defined", "a kernel cannot call Python's {0}: "
      "look for it in triton.language"),
-    (r"(\w+) is not defined", "a name that is set only under an `if` or in a loop is not known "
-     "after it: set {0} before"),
+    (r"(\w+) is not defined", "is it misspelt? A name that is set only under an `if` or in a loop "
+     "is not known after it: set {0} before"),
     (r"make_shape_compatible|[cC]annot broadcast", BROADCAST),
     (r"Value argument cannot be block type", "the pointer is one address and the value a tile: "
      "add the offsets to the pointer, or reduce the value"),
@@ -114,7 +114,8 @@ ADVICE = (
      "mask with it"),
     (r"Unsupported function referenced", "a kernel can call functions of tl, and functions that "
      "are decorated with @triton.jit"),
-    (r"must be real number, not tensor", "Python's math takes numbers: use tl.exp, tl.sqrt, tl.log"),
+    (r"must be real number, not tensor", "Python's math takes numbers: use "
+     "tl.exp, tl.sqrt, tl.log"),
     (r"torch\.dtype|'dtype' object has no attribute 'scalar'", "a dtype in a kernel is Triton's: "
      "tl.float16, or x_ptr.dtype.element_ty"),
     (r"libdevice' has no attribute", "that is no function of triton.language.extra.libdevice"),
@@ -135,9 +136,13 @@ ADVICE = (
     (r"unsupported tensor index", "a tile has no items: pick one with "
      "tl.sum(tl.where(offsets == i, x, 0)); only None and : may stand in the brackets"),
     (r"multiple assignment", "write one assignment a line"),
+    (r"list index out of range|values to unpack", "as many names as values"),
+    (r"starred|isinstance\(target, ast\.Name\)", "the compiler knows no *names: write each name"),
+    (r"setting an array element", "NumPy works on arrays: write a number, or a function of tl"),
     (r"fp8e4nv not supported", "this GPU knows no float8_e4m3: sm_89 and newer do"),
-    (r"exceeds triton maximum tensor numel", "go over smaller tiles in a loop, or in more programs"),
-    (r"__i32|^\S+__\S*$", "a function of a kernel cannot call itself"),
+    (r"exceeds triton maximum tensor numel", "go over smaller tiles in a loop, or "
+     "in more programs"),
+    (r"is called before it is compiled", "a function of a kernel cannot call itself"),
     (r"invalid operands of type pointer", "an address plus ints is an address; / gives a float, "
      "// an int"),
     (r"Block pointers have been removed", "use tl.make_tensor_descriptor, or pointers"),

@@ -20,15 +20,18 @@ CAUGHT = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILIN
 FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 
 
-def rejection(error: dict, printed: str, kernel: tuple[str, int, str]) -> tuple[str, str]:
+def rejection(
+    error: dict, printed: str, kernel: tuple[str, int, str], launched: str
+) -> tuple[str, str]:
     """Where the compiler rejected a kernel, and the message below.
 
     error: what compile_worker.describe gave
     printed: what the compiler wrote to its output
     kernel: its file, first line and name
+    launched: what the launch chose, a line for the message
     """
     message, frames = error["message"], error["frames"]
-    if diagnostic := _diagnostic(printed):
+    if not frames and (diagnostic := _diagnostic(printed)):
         message, frames = diagnostic[0], [diagnostic[1]]
     elif not frames:
         frames = _searched(message, kernel)
@@ -38,6 +41,7 @@ def rejection(error: dict, printed: str, kernel: tuple[str, int, str]) -> tuple[
     place = f"{shown(file)}:{line}" + (f":{column + 1}" if column is not None else "")
     body = [*_excerpt(file, line, column), message]
     body += [f"called from {shown(frame[0])}:{frame[1]}" for frame in own[-2::-1]]
+    body += [launched] if launched else []
     if sentence := advice(message):
         body.append(f"hint: {sentence}")
     return place, "\n".join(body)
@@ -110,6 +114,8 @@ def _plain(message: str) -> str:
         r"<\[([^\]]*)\], (\w+)>", lambda m: f"{m[2]}[{m[1]}]".replace("'", ""), message
     )
     message = re.sub(r"<(?:class|function) '?([\w.]+)[^>]*>", r"\1", message)
+    message = re.sub(r"<built-in \w+ (\w+)[^>]*>", r"\1", message)
+    message = re.sub(r"^kata:\S+?\.(\w+?)__\S*$", r"\1 is called before it is compiled", message)
     message = re.sub(r"<triton\.language\.core\.(\w+) object at \w+>", r"\1", message)
     message = re.sub(r"\s*Repro command:.*", "", message, flags=re.DOTALL)
     if "Cannot access global variable" in message:

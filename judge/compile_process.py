@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 # Importing torch and Triton, on a slow or busy machine.
 STARTUP = 180.0
+# From the end of the pipe to that of the process.
+EXIT = 5.0
 # As much of what the compiler printed as is kept: a failed pass prints the whole kernel.
 LONGEST_LOG = 2**20
 # What Triton prints where it caught its own crash, and goes on in an unsure state.
@@ -45,7 +47,8 @@ class Worker:
         self.loaded: dict[str, int] = {}
         ours, theirs = multiprocessing.Pipe()
         self.connection = ours
-        self.log = tempfile.TemporaryFile()
+        # A file in memory, whose offset the two processes share.
+        self.log = os.fdopen(os.memfd_create("printed"), "w+b", buffering=0)
         script = str(Path(__file__).with_name("compile_worker.py"))
         environment = {key: os.environ[key] for key in os.environ if key != "TRITON_INTERPRET"}
         # A session of its own: ptxas, which it starts, can be killed with it.
@@ -95,8 +98,10 @@ class Worker:
         self.connection.close()
 
     def _died(self) -> str:
-        code = self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(EXIT)
         self.kill()
+        code = self.process.wait()
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
 
@@ -114,7 +119,7 @@ def compiled(request: dict, limit: float) -> tuple[dict, str]:
     answer = _answers.get(key)
     if answer is None or (isinstance(answer, TimedOut) and answer.limit < limit):
         try:
-            answer = _asked(request | {"limit": limit}, changed, limit)
+            answer = _asked(request, changed, limit)
         except (TimedOut, Crashed) as error:
             answer = error
         _answers[key] = answer

@@ -3,7 +3,7 @@
     python -I compile_worker.py DESCRIPTOR
 
 reads requests from the pipe with that file descriptor and answers each; compile_process.py is the
-other end. It ends when the pipe does. Under TRITON_INTERPRET a function that a kernel calls is an
+other end. It ends when its parent does. Under TRITON_INTERPRET a function that a kernel calls is an
 interpreted one, which the compiler cannot read; hence the process. Nothing here asks for a GPU.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import ctypes
 import gc
 import importlib
 import importlib.util
@@ -24,8 +25,8 @@ import traceback
 from multiprocessing.connection import Connection
 from types import FunctionType, ModuleType
 
-# How long after the time limit of its parent the kernel of the system ends this process.
-GRACE = 5
+# prctl(2): the signal that this process gets when its parent dies, however that dies.
+PR_SET_PDEATHSIG = 1
 
 _modules: dict[str, ModuleType] = {}
 _functions: dict[tuple, object] = {}
@@ -70,31 +71,34 @@ class Pointer:
 
 
 def main(descriptor: int) -> None:
+    # The end of the pipe is not seen in the middle of a compilation.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     pipe = Connection(descriptor)
     sys.path[:], sys.dont_write_bytecode = pipe.recv()
     import torch  # noqa: F401
-    import triton
+    import triton.compiler.compiler
 
-    pipe.send(triton.__version__)
+    triton.compiler.compiler.filter_traceback = _spoken(triton.compiler.compiler.filter_traceback)
+    pipe.send("ready")
     while True:
         try:
             request = pipe.recv()
         except EOFError:
             os._exit(0)
-        # A parent that was killed cannot end this one, and the compiler may hold Python's lock.
-        signal.alarm(round(request["limit"]) + GRACE)
-        answer = answered(request)
-        signal.alarm(0)
-        pipe.send(answer)
+        pipe.send(answered(request))
 
 
 def answered(request: dict) -> dict:
     """The compiled kernel's resources, or under "error" what was raised and where.
 
-    request: file, subject, kernel, line, arguments, options, target, details, limit (seconds)
+    request: file, subject, kernel, line, arguments, options, target, details
     """
+    subject = request["subject"]
     try:
-        load(request["subject"])
+        load(subject)
+    except BaseException as error:
+        return {"error": describe(error, subject) | {"importing": True}}
+    try:
         compiled = compile_kernel(request)
         answer = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
         if request["details"]:
@@ -103,7 +107,7 @@ def answered(request: dict) -> dict:
             answer |= machine_code.resources(compiled.asm)
         return answer
     except BaseException as error:
-        return {"error": describe(error, request["subject"])}
+        return {"error": describe(error, subject)}
 
 
 def load(path: str) -> None:
@@ -130,6 +134,11 @@ def compile_kernel(request: dict):
     driver.set_active(Machine(GPUTarget(*request["target"])))
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
+    except BaseException:
+        for function in _living("JITCallable"):
+            # Its hash may be a placeholder, under which later results would be kept on disk.
+            function.hash = None
+        raise
     finally:
         driver.set_active(None)
 
@@ -188,7 +197,7 @@ def describe(error: BaseException, subject: str) -> dict:
         chain.append(inner)
     message = next((text for text in map(_message, reversed(chain)) if text), "")
     if not message:
-        message = _asserted(chain[-1])
+        message = str(chain[-1].__context__ or "")
     frames = [frame for link in chain if (frame := _node_frame(link))]
     if not frames:
         frames = [
@@ -212,11 +221,22 @@ def _message(error: BaseException) -> str:
     return text
 
 
-def _asserted(error: BaseException) -> str:
-    """The line of an assertion that says nothing."""
-    error = error.__context__ or error
-    frames = traceback.extract_tb(error.__traceback__)
-    return frames[-1].line or "" if frames else ""
+def _spoken(filter_traceback):
+    """Let assertions without a message say their own line before Triton cuts it off.
+
+    The frames must not live on: they hold objects of MLIR, which crash when freed late.
+    """
+
+    def filtered(error: BaseException) -> None:
+        link = error
+        while link is not None:
+            frames = traceback.extract_tb(link.__traceback__)
+            if isinstance(link, AssertionError) and not str(link) and frames:
+                link.args = (frames[-1].line,)
+            link = link.__cause__ or link.__context__
+        filter_traceback(error)
+
+    return filtered
 
 
 def _node_frame(error: BaseException) -> tuple | None:

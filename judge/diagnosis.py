@@ -85,7 +85,7 @@ def where(wrong: torch.Tensor) -> list[Place]:
 def draw(evidence: Evidence) -> list[str]:
     """The result as a small map, one character a tile; no lines where it would show nothing."""
     wrong = evidence.wrong
-    if wrong.sum() < LEAST or wrong.double().mean() > 0.9:
+    if wrong.sum() < LEAST:
         return []
     poisoned = wrong & evidence.got.isnan()
     part = ""
@@ -98,12 +98,15 @@ def draw(evidence: Evidence) -> list[str]:
         tile = (1, -(-wrong.numel() // (MAP_HEIGHT * MAP_WIDTH)))
     else:
         tile = -(-wrong.shape[0] // MAP_HEIGHT), -(-wrong.shape[1] // MAP_WIDTH)
+    touched = _any(wrong, tile)
+    if touched.double().mean() > 0.95:
+        return []
     marks = [
         "".join(
             "?" if hole else "X" if whole else "x" if some else "." for some, whole, hole in row
         )
         for row in torch.stack(
-            [_any(wrong, tile), ~_any(~wrong, tile), _any(poisoned, tile)], dim=-1
+            [touched, ~_any(~wrong, tile), _any(poisoned, tile)], dim=-1
         ).tolist()
     ]
     if evidence.wrong.dim() == 1:
@@ -124,7 +127,7 @@ def _axis(dim: int, dims: int) -> tuple[str, str]:
     if dims == 1:
         return "element", "elements"
     names = {dims - 1: ("column", "columns"), dims - 2: ("row", "rows")}
-    return names.get(dim, (f"index of dimension {dim}", f"indices of dimension {dim}"))
+    return names.get(dim, (f"dimension-{dim} index", f"dimension-{dim} indices"))
 
 
 def _along(hit: torch.Tensor, axis: tuple[str, str]) -> Place:

@@ -1,7 +1,7 @@
 """Runs the programs of an interpreted launch, in place of Triton's GridExecutor.
 
-Kernels compute with virtual addresses (judge.addresses), every access is watched (judge.memory), the
-order of programs can be changed, and what goes wrong is told with the learner's own line.
+Kernels compute with virtual addresses (judge.addresses), every access is watched (judge.memory),
+the order of programs can be changed, and what goes wrong is told with the learner's own line.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class Executor(StockExecutor):
             self._run_programs(tracker, arguments)
         finally:
             scope.restore()
-        for storage in placed.storages:
-            storage.to_device()
-        watch.end_launch()
+            for storage in placed.storages:
+                storage.to_device()
+            watch.end_launch()
 
     def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
         launch = tracker.launch

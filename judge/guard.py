@@ -194,12 +194,35 @@ class Guard(TorchDispatchMode):
             setattr(torch.Tensor, name, closed(name))
         threading.Thread.start = no_thread
         try:
-            with self:
+            with self, one_stream():
                 yield
         finally:
             threading.Thread.start = start
             for name, method in saved.items():
                 setattr(torch.Tensor, name, method)
+
+
+@contextlib.contextmanager
+def one_stream() -> Iterator[None]:
+    """In the body a subject may not change the current CUDA stream. Raises Wrong there."""
+    original = getattr(torch._C, "_cuda_setStream", None)
+    if original is None:
+        yield
+        return
+
+    def set_stream(*arguments, **options):
+        if place := current_line():
+            raise Wrong(
+                f"{place}  changes the CUDA stream\n"
+                "hint: launch on the current stream: work beside it would escape the clock"
+            )
+        return original(*arguments, **options)
+
+    torch._C._cuda_setStream = set_stream
+    try:
+        yield
+    finally:
+        torch._C._cuda_setStream = original
 
 
 def _pattern(size: int, device: torch.device) -> torch.Tensor:

@@ -70,7 +70,7 @@ class Memory:
 
 
 def _shaped(mask, pointers: np.ndarray) -> np.ndarray:
-    mask = np.asarray(mask)
+    mask = np.asarray(mask, dtype=bool)
     return mask if mask.shape == pointers.shape else np.broadcast_to(mask, pointers.shape)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from triton.runtime.jit import JITFunction
 
 
 @dataclass(frozen=True)
@@ -26,31 +27,25 @@ class Launch:
     options: dict[str, object] = field(default_factory=dict)
 
 
-@dataclass
-class Record:
-    """The launches of compiled kernels in the body of `recorded`, in order."""
+class Recorder:
+    """Notes the launches of compiled kernels in its body: grid, arguments and options, in order."""
 
-    launches: list[Launch] = field(default_factory=list)
+    def __init__(self):
+        self.launches: list[Launch] = []
 
+    def __enter__(self) -> Recorder:
+        self._original = JITFunction.run
 
-@contextlib.contextmanager
-def recorded() -> Iterator[Record]:
-    """Note each launch of a compiled kernel: its grid, arguments and options."""
-    from triton.runtime.jit import JITFunction
+        def run(kernel, *args, grid, warmup, **kwargs):
+            if not warmup:
+                self.launches.append(_launch(kernel, args, grid, kwargs))
+            return self._original(kernel, *args, grid=grid, warmup=warmup, **kwargs)
 
-    record = Record()
-    original = JITFunction.run
+        JITFunction.run = run
+        return self
 
-    def run(kernel, *args, grid, warmup, **kwargs):
-        if not warmup:
-            record.launches.append(_launch(kernel, args, grid, kwargs))
-        return original(kernel, *args, grid=grid, warmup=warmup, **kwargs)
-
-    JITFunction.run = run
-    try:
-        yield record
-    finally:
-        JITFunction.run = original
+    def __exit__(self, *_) -> None:
+        JITFunction.run = self._original
 
 
 def _launch(kernel, args: tuple, grid, kwargs: dict) -> Launch:

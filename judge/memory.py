@@ -1,7 +1,7 @@
 """What each program of an interpreted kernel loads and stores, checked before it happens.
 
-Triton's interpreter funnels every access through `triton.runtime.interpreter._interpreter`. `Memory`
-stands in its place; `judge.executor` puts it there and tells it about launches and programs.
+Triton's interpreter funnels every access through one place, where judge.hooks hands it to the
+`Tracker` of the launch. What outlives a launch is kept by the `Watch` of the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
-from judge import bounds, races
+from judge import bounds, placement, races
 from judge.addresses import WINDOW, Region, Space, Storage
 from judge.launches import Launch
 from judge.places import Sites, is_learners
@@ -106,10 +106,11 @@ class Watch:
             contents = region.contents()
             if not np.array_equal(contents, before):
                 changed = np.flatnonzero(contents != before)
-                element = bounds.element_text(region, int(changed[0]), name="")
+                element = placement.element_text(region, int(changed[0]), name="")
                 raise Wrong(
-                    f"{region.name} was written outside a kernel: its element {element} changed, and no kernel "
-                    "stored it\nhint: compute in the kernel, and store with tl.store"
+                    f"{region.name} was written outside a kernel: its element {element} changed, "
+                    "and no kernel stored it\n"
+                    "hint: compute in the kernel, and store with tl.store"
                 )
 
     def stored(self, tensor: torch.Tensor) -> np.ndarray:
@@ -260,11 +261,11 @@ class Tracker:
 
     def _describe(
         self, verb: str, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
-    ) -> bounds.Access:
+    ) -> placement.Access:
         frame = sys._getframe(1)
         while frame.f_back and frame.f_code is not self.code and not is_learners(frame.f_code):
             frame = frame.f_back
-        return bounds.Access(
+        return placement.Access(
             verb,
             self.sites[site],
             self.program,
@@ -279,17 +280,21 @@ class Tracker:
     def _race(
         self, verb: str, site: int, region: Region, units: np.ndarray, conflict: races.Conflict
     ) -> str:
-        ledger = region.storage.ledger
-        offset = int(units[conflict.index]) * ledger.unit + region.storage.base - region.real
+        storage = region.storage
+        address = int(units[conflict.index]) * storage.ledger.unit + storage.base
         there = self.sites[self.history.site[conflict.access]]
         other = self.history.program[conflict.access]
-        same = (r.name for r in self.space.windows.values() if r.storage is region.storage)
+        shared = [
+            view.name
+            for view in self.space.windows.values()
+            if view.storage is storage and view.holds(np.array([address - view.real]), 1).all()
+        ]
         return races.explain(
-            self.sites[site].describe(*bounds.CALLS[verb]),
-            bounds.element_text(region, offset),
+            self.sites[site].describe(*placement.CALLS[verb]),
+            placement.element_text(region, address - region.real),
             (self.program, DOES[verb]),
             (self._program(other), DID[conflict.how], there.place),
-            list(dict.fromkeys(same)),
+            shared,
             self.history.relaxed,
         )
 
@@ -324,7 +329,7 @@ class Tracker:
         self._idle += PATIENCE
         if self._idle > DEADLOCK * (self.turns.waiting + 1):
             raise Wrong(
-                f"{self.sites[site].describe(*bounds.CALLS['updates'])}\n"
+                f"{self.sites[site].describe(*placement.CALLS['updates'])}\n"
                 f"program {self.program} waits here for ever: every other program has ended or "
                 "waits, and none of them stored what it waits for\n"
                 "hint: release a lock after taking it, and let no two programs wait for each other"

@@ -39,6 +39,7 @@ SHORT_ROW = 16
 RELATIVE = 64.0
 # Below this part of the largest row, a float64 truth is itself noise.
 ZERO_ROW = 2.0**-45
+ZERO_ROW_NOISE = 8.0
 # Float32 noise in a row of float16 or bfloat16, whatever its steps: 1 + erf(x) at x = -5.
 ROW_NOISE = 4.0 * 2.0**-24
 # GPU exponentials and divisions flush subnormal numbers to zero, and a factor up to 88 may follow.
@@ -208,7 +209,9 @@ def _tolerance(
         spread = torch.minimum(spread, relative * size).where(live, spread)
     if magnitude is None:
         size = row_value
-    size = size.where(live, row_value)
+    # The terms of a row that is exactly zero in truth can be no larger than noise themselves, as
+    # those of the variance of a constant row: squares of what the mean was rounded by.
+    size = size.where(live, torch.maximum(ZERO_ROW_NOISE * size, row_value))
     noise = NOISE * (2.0**-50 if dtype in (torch.float64, torch.complex128) else 2.0**-24) * size
     if has_rows and dtype in (torch.float16, torch.bfloat16):
         noise = torch.maximum(noise, ROW_NOISE * row_value)

@@ -1,4 +1,4 @@
-"""Where in a learner's kernel something happens: file, line, and the call as it is written there."""
+"""Where in a learner's kernel something happens: file, line, and the call as it stands there."""
 
 from __future__ import annotations
 

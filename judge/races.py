@@ -77,7 +77,7 @@ class Ledger:
         return launch in (self.touched.get("stored"), self.touched.get("updated"))
 
     def of(self, kind: str) -> np.ndarray:
-        """The last accesses of a kind, uint32 by unit. Pages that are never touched take no memory."""
+        """The last accesses of a kind, uint32 by unit. Pages not touched take no memory."""
         if kind not in self.last:
             self.last[kind] = self._array()
         return self.last[kind]
@@ -90,7 +90,11 @@ class Ledger:
 
 
 class History:
-    """The accesses of one run, numbered from 1, and the order that atomics give the programs."""
+    """The accesses of one run, numbered from 1, and the order that atomics give the programs.
+
+    Of the loads of an element, and of its atomics, the last ones by two programs are kept. Whatever
+    is reported is a race; one with a third program may be missed.
+    """
 
     def __init__(self):
         self.program: list[int] = [0]
@@ -174,7 +178,7 @@ class History:
             if ledger.touched.get(kind) != self.launch:
                 continue
             last = ledger.last[kind][units]
-            # Of this launch and before this program: unsigned, so older accesses wrap to large ones.
+            # Of this launch and before this program: unsigned, so older ones wrap to large numbers.
             since = last - self._start
             if since.size and since.min() < self._earlier:
                 suspects = np.flatnonzero(since < self._earlier)
@@ -235,8 +239,9 @@ def explain(
     too = ", too" if does == did else ""
     text = (
         f"{headline}\n"
-        f"race: program {program} {_VERBS[does]} {element}, which program {other} {_VERBS[did]}{too}"
-        f" at {place}; the programs of a launch run at the same time, in no fixed order"
+        f"race: program {program} {_VERBS[does]} {element}, "
+        f"which program {other} {_VERBS[did]}{too} at {place}; "
+        "the programs of a launch run at the same time, in no fixed order"
     )
     if len(shared) > 1:
         text += f"\n{' and '.join(shared)} are the same memory"
@@ -253,11 +258,11 @@ def _advice(does: str, did: str, relaxed: bool) -> str:
             "two stores of one value are a race too"
         )
     if relaxed:
-        return 'an atomic with sem="relaxed" orders nothing; leave `sem` out to order what is around it'
+        return 'an atomic with sem="relaxed" orders nothing; without `sem` it orders what is around'
     if "updates" in (does, did):
         return (
-            "use an atomic in both places, or do one of the two in a launch of its own; between them "
-            "an atomic of both programs on one counter orders them"
+            "use an atomic in both places, or do one of the two in a launch of its own; in one "
+            "launch only an atomic that both programs execute in between orders them"
         )
     return (
         "store to another tensor than the one that is loaded, or split the work into two launches; "

@@ -80,7 +80,7 @@ def constant(value: object, name: str) -> tuple:
         return "builtin", value.__module__, value.__name__
     raise CannotPass(
         f"the constexpr {name} is a {kind}\n"
-        "hint: a constexpr is a number, a string, a dtype of Triton, a tuple or a @triton.jit function"
+        "hint: a constexpr is a number, a string, a dtype of Triton, a tuple or a jit function"
     )
 
 

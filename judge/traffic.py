@@ -1,7 +1,7 @@
 """What the launches of one call move between memory and the programs, and the budgets for it.
 
-Names of tensors are those of the subject's parameters, "result" (or "result 0", "result 1", ...) for
-what it returns, and "scratch" for whatever else it allocates.
+Names of tensors are those of the subject's parameters, "result" (or "result 0", "result 1", ...)
+for what it returns, and "scratch" for whatever else it allocates.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from judge import budgets
 from judge.addresses import Region
 from judge.launches import Launch
 from judge.places import Sites
@@ -98,14 +99,16 @@ class Traffic:
 
     launches: their number
     grids: the grid of each
+    kernels: the name of each
     dot_macs: multiply-adds through tl.dot
+    sites: the lines of the kernels, by the numbers that flows know them by
     """
 
     def __init__(self, sites: Sites, inputs: dict[str, torch.Tensor]):
         self.grids: list[tuple[int, int, int]] = []
         self.dot_macs = 0
-        self._kernels: list[str] = []
-        self._sites = sites
+        self.kernels: list[str] = []
+        self.sites = sites
         self._inputs = inputs
         self._results: tuple[torch.Tensor, ...] | None = None
         self._entries: dict[tuple[int, bool, int], _Entry] = {}
@@ -130,7 +133,7 @@ class Traffic:
 
     def start_launch(self, launch: Launch) -> None:
         self.grids.append(launch.grid)
-        self._kernels.append(launch.kernel.__name__)
+        self.kernels.append(launch.kernel.__name__)
         self._touched.append(defaultdict(lambda: defaultdict(list)))
 
     def note(self, program: int, region: Region, units: np.ndarray, verb: str, site: int) -> None:
@@ -225,10 +228,10 @@ class Traffic:
     def check(
         self,
         *,
-        reads: float | dict[str, float] | None = None,
-        writes: float | dict[str, float] | None = None,
+        reads: budgets.Budget = None,
+        writes: budgets.Budget = None,
         launches: int | None = None,
-        sectors: float | dict[str, float] | None = None,
+        sectors: budgets.Budget = None,
         grid_at_most: int | None = None,
         total_reads: float | None = None,
         total_writes: float | None = None,
@@ -247,89 +250,25 @@ class Traffic:
         largest_write: no tensor of more elements may be stored to
         dot_macs: multiply-adds through tl.dot
         """
-        found = []
-        for name, budget in _by_name(reads, self._inputs).items():
-            found += self._over(self.tensor(name), "loaded", "read", budget)
-        for name, budget in _by_name(writes, self._result_names()).items():
-            found += self._over(self.tensor(name), "stored", "written", budget)
-        if launches is not None and self.launches > launches:
-            found.append(
-                f"{_counted(self.launches, 'kernel')} launched ({', '.join(self._kernels)}), "
-                f"the budget is {launches}"
-            )
-        for name, budget in _by_name(sectors, self.tensors).items():
-            found += self._scattered(self.tensor(name), budget)
-        programs = _programs(self.grid)
-        if grid_at_most is not None and programs > grid_at_most:
-            found.append(f"a launch has {programs} programs, the budget is {grid_at_most}")
-        for budget, direction in ((total_reads, "loaded"), (total_writes, "stored")):
-            found += self._over_in_all(direction, budget)
-        if largest_write is not None:
-            found += self._too_large(largest_write)
-        if dot_macs is not None and self.dot_macs > dot_macs:
-            found.append(
-                f"tl.dot does {self.dot_macs} multiply-adds, the budget is {_number(dot_macs)}"
-            )
+        found = [
+            *budgets.over_times(self, reads, self._inputs, "read"),
+            *budgets.over_times(self, writes, self._result_names(), "written"),
+            *budgets.over_launches(self, launches),
+            *budgets.over_sectors(self, sectors),
+            *budgets.over_grid(self, grid_at_most),
+            *budgets.over_total(self, total_reads, "loaded"),
+            *budgets.over_total(self, total_writes, "stored"),
+            *budgets.too_large(self, largest_write),
+            *budgets.over_dots(self, dot_macs),
+        ]
         if found:
             raise Wrong("\n".join(found))
 
-    def _over(self, moved: Moved, direction: str, verb: str, budget: float) -> list[str]:
-        flow: Flow = getattr(moved, direction)
-        if flow.times <= budget + 1e-9:
-            return []
-        times = _above(flow.times, budget)
-        lines = self._lines(flow, verb.replace("written", "write"), moved.numel)
-        return [
-            f"{_title(moved.name)} is {verb} {times} times, the budget is {_number(budget)} ({lines})"
-        ]
-
-    def _lines(self, flow: Flow, verb: str, numel: int) -> str:
-        """Each line's share, the largest first."""
-        calls = {"read": ("load", "gather"), "write": ("store", "scatter")}[verb]
-        lines = sorted(flow.lines.items(), key=lambda line: -line[1])
-        return ", ".join(
-            f"{self._sites[site].short} {self._sites[site].call(*calls)} {verb}s it "
-            f"{_above(elements / numel, 0)} times"
-            for site, elements in lines[:3]
-        )
-
-    def _scattered(self, moved: Moved, budget: float) -> list[str]:
-        found = []
-        for flow, verb in ((moved.loaded, "read"), (moved.stored, "written")):
-            if flow.ratio > budget + 1e-9:
-                site = self._sites[max(flow.lines, key=flow.lines.get)]
-                found.append(
-                    f"{_title(moved.name)} is {verb} in sectors of which {100 / flow.ratio:.0f} % is "
-                    f"used: {_above(flow.ratio, budget)} times the minimum of 32-byte sectors, the "
-                    f"budget is {_number(budget)} ({site.short} {site.call()}): neighbouring lanes "
-                    "must touch neighbouring addresses"
-                )
-        return found
-
-    def _over_in_all(self, direction: str, budget: float | None) -> list[str]:
-        flows = {moved.name: getattr(moved, direction) for moved in self.tensors.values()}
-        total = sum(flow.elements for flow in flows.values())
-        if budget is None or total <= budget + 1e-9:
-            return []
-        each = ", ".join(
-            f"{_title(name)} {_number(flow.elements)}"
-            for name, flow in flows.items()
-            if flow.elements
-        )
-        return [
-            f"{_number(total)} elements are {direction} in all, the budget is {_number(budget)} ({each})"
-        ]
-
-    def _too_large(self, largest: int) -> list[str]:
-        stored = {
-            (self._name_of(entry.region), entry.region.numel)
-            for entry in self._entries.values()
-            if entry.is_store and entry.region.numel > largest
-        }
-        return [
-            f"{_title(name)} of {numel} elements is stored to; no tensor of more than {largest} may be"
-            for name, numel in sorted(stored)
-        ]
+    @property
+    def stored_sizes(self) -> set[tuple[str, int]]:
+        """Name and number of elements of every tensor that a kernel stored to."""
+        stored = (entry.region for entry in self._entries.values() if entry.is_store)
+        return {(self._name_of(region), region.numel) for region in stored}
 
     def _name_of(self, region: Region) -> str:
         return self._name(region.tensor, region.name)
@@ -415,30 +354,3 @@ def _positions(runs: list[np.ndarray]) -> np.ndarray:
 
 def _programs(grid: tuple[int, int, int]) -> int:
     return grid[0] * grid[1] * grid[2]
-
-
-def _by_name(budget: float | dict[str, float] | None, names: Iterable[str]) -> dict[str, float]:
-    if budget is None:
-        return {}
-    return budget if isinstance(budget, dict) else dict.fromkeys(names, budget)
-
-
-def _title(name: str) -> str:
-    return f"the {name}" if name == "result" else name
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"1 {noun} is" if count == 1 else f"{count} {noun}s are"
-
-
-def _number(value: float) -> str:
-    return f"{value:.10g}"
-
-
-def _above(value: float, budget: float) -> str:
-    """A number with as many decimals as it takes to see it above the budget, one at least."""
-    for decimals in range(1, 6):
-        text = f"{value:.{decimals}f}"
-        if float(text) > budget:
-            break
-    return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import torch
 from judge import faults, loading
 from judge.autotuning import ConfigSweep
 from judge.guard import LARGEST, Arena, Guard
-from judge.launches import Launch, recorded
+from judge.launches import Launch, Recorder
 from judge.memory import Watch
 from judge.verdict import Unsolved, Wrong
 
@@ -172,9 +171,9 @@ class Trial:
         seen = watch if self.interpreted else None
         return Outcome(results, watch.launches, seen, max(1, sweep.count), "; ".join(sweep.used))
 
-    def _watch(self, guard: Guard, **options) -> contextlib.AbstractContextManager:
+    def _watch(self, guard: Guard, **options) -> Watch | Recorder:
         if not self.interpreted:
-            return recorded()
+            return Recorder()
         watch = Watch(inputs=self.arguments.tensors, **options)
         guard.on_allocation = watch.remember
         return watch

@@ -1,8 +1,8 @@
 """The order in which the programs of an interpreted launch run: one at a time, each to its end.
 
-On a GPU programs run together, so one may wait for another by atomics. Here such a program gives its
-turn away: programs that have not begun, and other waiting ones, go on in threads of their own, of
-which only one runs at any time.
+On a GPU programs run together, so one may wait for another by atomics. Here such a program gives
+its turn away: programs that have not begun, and other waiting ones, go on in threads of their own,
+of which only one runs at any time.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Turns:
             raise _Cancelled
 
     def _interrupt(self) -> None:
-        """Stop the thread that runs while this one was interrupted: it may be in an endless loop."""
+        """Stop the thread that runs while this one was interrupted: it may loop for ever."""
         for thread in self._threads:
             if thread.is_alive():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(

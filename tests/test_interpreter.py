@@ -113,6 +113,8 @@ def _binary_kernel(x_ptr, y_ptr, out_ptr, OP: tl.constexpr, BLOCK: tl.constexpr)
         out = x >> y
     elif OP == "umulhi":
         out = tl.umulhi(x, y)
+    elif OP == "bits":
+        out = ((x < y) + (y < 1)) * (x > -1)
     elif OP == "and":
         out = x < y and y < 1 and x > -1
     elif OP == "or":
@@ -161,12 +163,13 @@ def test_division_is_in_float32(dtype):
 @pytest.mark.parametrize(
     ("op", "wanted"),
     [
+        ("bits", lambda x, y: ((x < y) ^ (y < 1)) & (x > -1)),
         ("lt", lambda x, y: x < y),
         ("ne", lambda x, y: x != y),
         ("and", lambda x, y: (x < y) & (y < 1) & (x > -1)),
         ("or", lambda x, y: (x < y) | ~(y < 1)),
     ],
-    ids=["lt", "ne", "and", "or"],
+    ids=["bits", "lt", "ne", "and", "or"],
 )
 def test_conditions_as_torch(op, wanted, dtype):
     x, y = numbers(256, dtype), numbers(256, dtype, seed=1)
@@ -237,9 +240,11 @@ def test_rounding_toward_zero():
 @pytest.mark.parametrize("source", [HALF, BRAIN, torch.float32, torch.float64], ids=str)
 def test_float_to_integer_saturates(source):
     x = torch.tensor([1.75, -1.75, NAN, INF, -INF, 0.0, 2.0**40, 3.0]).to(source)
+    top, of_nan = 2**31 - 1, 2**31 if source is torch.float64 else 0
     found = cast(x, tl.int32, torch.int32).tolist()
-    assert found == [1, -1, 0, 2**31 - 1, -(2**31), 0, 2**31 - 1, 3]
-    assert cast(x, tl.uint32, torch.uint32).tolist()[:5] == [1, 0, 0, 2**32 - 1, 0]
+    assert found == [1, -1, -of_nan, top, -top - 1, 0, top, 3]
+    assert cast(x, tl.uint32, torch.uint32).tolist()[:5] == [1, 0, of_nan, 2**32 - 1, 0]
+    assert cast(x, tl.int64, torch.int64)[2] == -(2**63)
 
 
 @interpreted
@@ -317,6 +322,17 @@ def test_fma_rounds_once(dtype):
         for limit in (INF, -INF):
             other = torch.nextafter(out, torch.full_like(out, limit)).double().numpy()
             assert (error <= np.abs(other - exact)).all()
+
+
+@interpreted
+@pytest.mark.parametrize("dtype", [BRAIN, torch.float32, torch.float64], ids=str)
+def test_fma_is_not_rounded_to_the_middle_first(dtype):
+    """x * y lies in the middle of two numbers, and z is too small for any sum but the exact one."""
+    bits = {BRAIN: 7, torch.float32: 23, torch.float64: 52}[dtype]
+    x, y = (torch.full((2,), 1 + 2.0**-n, dtype=dtype) for n in (bits // 2, bits - bits // 2 + 1))
+    z, out = torch.tensor([2.0**-120, -(2.0**-120)], dtype=dtype), torch.zeros(2, dtype=dtype)
+    _fma_kernel[(1,)](x, y, z, out, 2)
+    assert out[0] - out[1] == 2.0**-bits
 
 
 @triton.jit
@@ -610,6 +626,13 @@ def test_integer_division_truncates(dtype):
 
 
 @interpreted
+def test_integer_division_by_zero_sets_all_bits():
+    x, zero = torch.tensor([7, -7, 0, 1], dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    assert binary("floordiv", x, zero, torch.int32).tolist() == [-1] * 4
+    assert binary("mod", x, zero, torch.int32).tolist() == [-1] * 4
+
+
+@interpreted
 def test_integers():
     x = torch.tensor([2**31 - 1, -(2**31), -1, 5], dtype=torch.int32)
     y = torch.tensor([1, 1, 4, 2], dtype=torch.int32)
@@ -644,6 +667,19 @@ def test_loops_count_in_tensors():
 
 
 @triton.jit
+def _debugged_kernel(out_ptr, N):
+    if int(tl.program_id(0)) == 1:
+        tl.store(out_ptr, int(N) + 1)
+
+
+@interpreted
+def test_scalars_convert_to_python_numbers_for_debugging():
+    out = torch.zeros(1, dtype=torch.int32)
+    _debugged_kernel[(2,)](out, 4)
+    assert out.item() == 5
+
+
+@triton.jit
 def _arguments_kernel(x_ptr, out_ptr, alpha, flag, missing):
     value = tl.load(x_ptr) * alpha
     if flag and missing is None:
@@ -667,6 +703,8 @@ def _condition_kernel(x_ptr, out_ptr, OP: tl.constexpr):
     if OP == "tile":
         if x > 0:
             tl.store(out_ptr, 1.0)
+    elif OP == "choice":
+        tl.store(out_ptr, 1.0 if x > 0 else 2.0)
     elif OP == "scalar":
         value = 1.0 if tl.sum(x) > 0 else 2.0
         tl.store(out_ptr, value)
@@ -680,6 +718,7 @@ def _condition_kernel(x_ptr, out_ptr, OP: tl.constexpr):
 def test_condition_must_be_one_value():
     x, out = torch.tensor([0.0, 1, 2, 3]), torch.zeros(1)
     raised(ValueError, "a tile of shape [4]", lambda: _condition_kernel[(1,)](x, out, "tile"))
+    raised(ValueError, "a tile of shape [4]", lambda: _condition_kernel[(1,)](x, out, "choice"))
     _condition_kernel[(1,)](x, out, "scalar")
     assert out.item() == 1
 
@@ -983,7 +1022,7 @@ MATMUL = Path(__file__).with_name("matmul_benchmark.py")
 
 @interpreted
 def test_matmul_is_faster_than_stock():
-    """256 cubed in 32-blocks, as in shared facts: seconds of CPU, of the better of three runs."""
+    """256 cubed in 32-blocks, as in shared facts: seconds of CPU, the better of two runs."""
 
     def seconds(*arguments: str) -> float:
         done = subprocess.run(

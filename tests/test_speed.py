@@ -74,7 +74,9 @@ class SimulatedGpu:
         self.now += (ms + self.host_ms) / 1e3
         return ms, returned
 
-    def spans(self, call):
+    groups = 1
+
+    def spans(self, call, group=0):
         self.streams = [0.0] * 4
         call()
         self.now += 5e-3
