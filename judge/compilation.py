@@ -6,8 +6,6 @@ than a GPU has. Kernels are compiled with the types, alignments and constexprs o
 
 from __future__ import annotations
 
-import linecache
-import os
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -106,13 +104,33 @@ class Compiled:
     copies: tuple[str, ...] | None = None
 
 
+# Headings of the table, and the fields below them.
+COLUMNS = {
+    "kernel": "kernel",
+    "target": "target",
+    "warps": "num_warps",
+    "shared": "shared",
+    "registers": "registers",
+    "spills": "spills",
+    "tensor cores": "tensor_cores",
+    "loads": "loads",
+    "stores": "stores",
+    "copies": "copies",
+    "launched with": "settings",
+}
+
+
 @dataclass(frozen=True)
 class Fault:
-    """Why one target rejects a kernel. The message reads: place, kernel, what, target, body."""
+    """Why one target rejects a kernel. The message reads: place, kernel, what, target, body.
+
+    final: the other targets need not be tried
+    """
 
     place: str
     what: str
     body: str
+    final: bool = False
 
 
 def check(
@@ -148,43 +166,29 @@ def check(
                 done.append(made)
                 continue
             faults.setdefault(made, []).append(gpu)
-            if made.what.startswith("did not finish"):
+            if made.final:
                 break
         if faults:
             raise Wrong("\n".join(_message(launch, *fault) for fault in faults.items()))
     return done
 
 
-def table(compiled: Iterable[Compiled]) -> str:
-    """A line for each compiled kernel and target."""
-    rows = [("kernel", "target", "warps", "shared", "registers", "spills", "tensor cores", "loads")]
-    rows[0] += ("stores", "copies", "settings")
-    for one in compiled:
-        rows.append(
-            (
-                one.kernel,
-                one.target,
-                str(one.num_warps),
-                f"{one.shared:,}",
-                _cell(one.registers),
-                _cell(one.spills),
-                _cell(one.tensor_cores),
-                _cell(one.loads),
-                _cell(one.stores),
-                _cell(one.copies),
-                one.settings,
-            )
-        )
-    kept = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in kept]
-    lines = zip(*kept, strict=True)
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+def table(compiled: Sequence[Compiled]) -> str:
+    """A line for each compiled kernel and target. Columns that nobody fills are left out."""
+    columns = {
+        heading: [heading, *(_cell(getattr(one, field)) for one in compiled)]
+        for heading, field in COLUMNS.items()
+    }
+    kept = [cells for cells in columns.values() if any(cells[1:])]
+    widths = [max(map(len, cells)) for cells in kept]
+    rows = zip(*kept, strict=True)
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _cell(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "-"
-    return "" if value is None else str(value)
+    return f"{value:,}" if isinstance(value, int) else value or ""
 
 
 def _request(launch: Launch, subject: Path) -> dict:
@@ -215,7 +219,7 @@ def _compiled(launch: Launch, request: dict, gpu: Target, time_limit: float) -> 
         )
     except TimedOut as error:
         what = f"did not finish compiling within {error.limit:.0f} s"
-        return Fault(place, what, _lines(launched, note, SLOW))
+        return Fault(place, what, _lines(launched, note, SLOW), final=True)
     except Crashed as error:
         return _crash(place, error.how, error.printed, launched)
     if "error" in answer:
@@ -255,8 +259,7 @@ def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: 
         return Fault(place, "cannot be compiled", _lines(found, hint))
     if compile_process.caught_crash(printed):
         return _crash(place, "", printed, launched)
-    code = launch.kernel.__code__
-    kernel = (code.co_filename, code.co_firstlineno, launch.kernel.__name__)
+    kernel = compile_errors.definition(launch.kernel.__code__)
     where, body = compile_errors.rejection(error, printed, kernel, launched)
     what = "does not compile"
     if "importing" in error:
@@ -279,12 +282,8 @@ def _message(launch: Launch, fault: Fault, gpus: list[Target]) -> str:
 
 
 def _place(launch: Launch) -> str:
-    """The line of the kernel's `def`."""
-    code = launch.kernel.__code__
-    line = code.co_firstlineno
-    while linecache.getline(code.co_filename, line).lstrip().startswith(("@", "#")):
-        line += 1
-    return f"{shown(os.path.abspath(code.co_filename))}:{line}"
+    file, line = compile_errors.definition(launch.kernel.__code__)
+    return f"{shown(file)}:{line}"
 
 
 def _lines(*lines: str) -> str:

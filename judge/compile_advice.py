@@ -70,7 +70,8 @@ ADVICE = (
      "`for` over ranges, `while`, and calls"),
     (r"f-string", "an f-string can hold constexprs only: print a value with "
      "tl.device_print(\"name\", value)"),
-    (r"range must be a power of 2|must be a power of 2", "every side of a tile is a power of two: "
+    (r"num_warps must be a power of 2", "num_warps is 1, 2, 4, 8, 16 or 32"),
+    (r"must be a power of 2", "every side of a tile is a power of two: "
      "round up with triton.next_power_of_2(n) in the launcher, and mask the rest"),
     (r"arguments must be of type tl.constexpr|must have type `constexpr", SIZE_KNOWN),
     (r"used as tl.static_range .* is not a constexpr", "tl.static_range is unrolled by the "
@@ -119,13 +120,18 @@ ADVICE = (
     (r"torch\.dtype|'dtype' object has no attribute 'scalar'", "a dtype in a kernel is Triton's: "
      "tl.float16, or x_ptr.dtype.element_ty"),
     (r"libdevice' has no attribute", "that is no function of triton.language.extra.libdevice"),
-    (r"module 'triton\.language' has no attribute", "that is no function of triton.language"),
+    (r"language\.extra\.cuda\.<op>", "from triton.language.extra import libdevice: "
+     "that one is for every GPU"),
+    (r"module 'triton\.language[\w.]*' has no attribute", "that is no function of triton.language; "
+     "libdevice has more: from triton.language.extra import libdevice"),
     (r"'(?:int|float|constexpr)' object has no attribute '(\w+)'", "an int argument that is 1 is a "
      "constexpr, a plain number: in place of n.to(tl.float32) write tl.cast(n, tl.float32)"),
     (r"^\(triton\.language\.\w+|KeyError.*triton\.language", "functions of libdevice take float32 "
      "or float64: convert with x.to(tl.float32), and all arguments to one dtype"),
     (r"Expected dtype \[.*\] but got", "convert first, with x.to(tl.float32)"),
     (r"__pow__|operand type\(s\) for \*\*", "the compiler knows no `**`: write x * x"),
+    (r"'tensor' object has no attribute '(\w+)'", "a tile has no method {0}: look for a "
+     "function in triton.language"),
     (r"MatMult", "the compiler knows no `@`: write tl.dot(a, b)"),
     (r"\b(?:Not)?In\b.*(?:__name__|not \(currently\))", "the compiler knows no `in`: compare with "
      "== and join with |"),
@@ -147,8 +153,9 @@ ADVICE = (
      "// an int"),
     (r"Block pointers have been removed", "use tl.make_tensor_descriptor, or pointers"),
     (r"Tensor descriptor last dim must be 1", "a descriptor addresses rows that are contiguous"),
-    (r"num_warps must be a power of 2", "num_warps is 1, 2, 4, 8, 16 or 32"),
     (r"num_ctas > 1", "leave num_ctas out"),
+    (r"PassManager::run failed", "the compiler could not handle this: try other tiles, num_stages "
+     "or num_warps, and no options of tl.range"),
     (r"Keyword argument (\w+) was specified but unrecognised", "this target has no option {0}"),
 )
 # fmt: on

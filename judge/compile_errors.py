@@ -6,6 +6,7 @@ import ast
 import linecache
 import os
 import re
+from types import CodeType
 
 import triton
 
@@ -20,23 +21,23 @@ CAUGHT = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILIN
 FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 
 
-def rejection(
-    error: dict, printed: str, kernel: tuple[str, int, str], launched: str
-) -> tuple[str, str]:
+def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str) -> tuple[str, str]:
     """Where the compiler rejected a kernel, and the message below.
 
     error: what compile_worker.describe gave
     printed: what the compiler wrote to its output
-    kernel: its file, first line and name
+    kernel: the file and line of its definition
     launched: what the launch chose, a line for the message
     """
     message, frames = error["message"], error["frames"]
     if not frames and (diagnostic := _diagnostic(printed)):
         message, frames = diagnostic[0], [diagnostic[1]]
     elif not frames:
-        frames = _searched(message, kernel)
+        frames = _searched(message, *kernel)
     message = _plain(message) or error["kind"]
-    own = [frame for frame in frames if not frame[0].startswith(LIBRARY)] or [(*kernel[:2], None)]
+    if message == "PassManager::run failed" and (part := crash(printed)):
+        message += f" in {part}"
+    own = [frame for frame in frames if not frame[0].startswith(LIBRARY)] or [(*kernel, None)]
     file, line, column = own[-1][:3]
     place = f"{shown(file)}:{line}" + (f":{column + 1}" if column is not None else "")
     body = [*_excerpt(file, line, column), message]
@@ -45,6 +46,14 @@ def rejection(
     if sentence := advice(message):
         body.append(f"hint: {sentence}")
     return place, "\n".join(body)
+
+
+def definition(code: CodeType) -> tuple[str, int]:
+    """File and line of a kernel's `def`, which its decorators precede."""
+    file, line = os.path.abspath(code.co_filename), code.co_firstlineno
+    while linecache.getline(file, line).lstrip().startswith(("@", "#")):
+        line += 1
+    return file, line
 
 
 def crash(printed: str) -> str:
@@ -74,11 +83,10 @@ def _diagnostic(printed: str) -> tuple[str, tuple] | None:
     return found[3], (file, line, None)
 
 
-def _searched(message: str, kernel: tuple[str, int, str]) -> list[tuple]:
+def _searched(message: str, file: str, first: int) -> list[tuple]:
     """The place that an error without one speaks of: where a name stands, or `a = b = c`."""
     named = re.search(r"(?:<function |method )(\w+)|no attribute '(\w+)'", message)
     wanted = (named[1] or named[2]) if named else None
-    file, first, _ = kernel
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

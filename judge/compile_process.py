@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -106,7 +105,7 @@ class Worker:
 
 
 _worker: Worker | None = None
-_answers: dict[bytes, tuple[dict, str] | Exception] = {}
+_answers: dict[tuple[int, str], tuple[dict, str] | Exception] = {}
 
 
 def compiled(request: dict, limit: float) -> tuple[dict, str]:
@@ -115,7 +114,7 @@ def compiled(request: dict, limit: float) -> tuple[dict, str]:
     request: see compile_worker.answered. Answers are kept. Raises TimedOut or Crashed.
     """
     changed = os.stat(request["subject"]).st_mtime_ns
-    key = pickle.dumps((changed, request))
+    key = changed, repr(request)
     answer = _answers.get(key)
     if answer is None or (isinstance(answer, TimedOut) and answer.limit < limit):
         try:

@@ -152,8 +152,12 @@ class Guard(TorchDispatchMode):
             return arena.tensor
         if func in IMPORTS:
             self._forbid("torch.tensor or torch.from_numpy", "allocate with torch.empty or zeros")
-        elif func.is_view or (func in FILLS and self.owns(args[0])):
+        elif func.is_view:
             return func(*args, **kwargs)
+        elif func in FILLS and self.owns(args[0]):
+            filled = func(*args, **kwargs)
+            self.on_allocation(args[0])
+            return filled
         elif func is aten._local_scalar_dense.default:
             self.scalars += 1
             if self.scalars <= SCALARS:

@@ -34,7 +34,7 @@ def install() -> None:
     # The functions there are empty: the compiler puts those of its target in their place.
     for name, function in list(vars(common).items()):
         if inspect.isfunction(function):
-            setattr(common, name, calls.get(name) or _unknown(f"{name}, not a function of CUDA's,"))
+            setattr(common, name, calls.get(name) or _refusing(name))
 
 
 def call(symbol: str, operands: list[np.ndarray]) -> np.ndarray:
@@ -43,7 +43,7 @@ def call(symbol: str, operands: list[np.ndarray]) -> np.ndarray:
     if name in FUNCTIONS:
         return FUNCTIONS[name](*operands)
     if not name.endswith("f") or name[:-1] not in FUNCTIONS:
-        _unknown(symbol)()
+        raise _refusal(symbol)
     wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
     return FUNCTIONS[name[:-1]](*wide).astype(np.float32)
 
@@ -61,13 +61,17 @@ def _explained(name: str, function):
     return call_with
 
 
-def _unknown(name: str):
+def _refusing(name: str):
     def refuse(*_, **__):
-        raise NotImplementedError(
-            f"libdevice's {name} has no version for the interpreter: run this kernel on a GPU"
-        )
+        raise _refusal(name)
 
     return refuse
+
+
+def _refusal(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"libdevice's {name} has no version for the interpreter: run this kernel on a GPU"
+    )
 
 
 def _each(function):

@@ -265,6 +265,6 @@ def _advice(does: str, did: str, relaxed: bool) -> str:
             "launch only an atomic that both programs execute in between orders them"
         )
     return (
-        "store to another tensor than the one that is loaded, or split the work into two launches; "
-        "in one launch only an atomic that both programs execute orders them"
+        "to add into one element use tl.atomic_add; else store to another tensor than is read, or "
+        "split the work into two launches (in one, only an atomic that both execute orders them)"
     )

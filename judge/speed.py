@@ -37,7 +37,7 @@ MAX_BLOCKS = 400
 
 AUDITS = 7
 # Work outside the stream goes unnoticed if it is a tenth of the time, or less than waking a stream.
-UNNOTICED, UNNOTICED_MS = 0.1, 0.02
+UNNOTICED, UNNOTICED_MS = 0.1, 0.05
 
 
 @dataclass(frozen=True)

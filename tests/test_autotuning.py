@@ -151,6 +151,11 @@ def test_pruning_everything_is_an_error():
         launched(kernel, 0)
 
 
+def test_single_config_is_not_pruned():
+    kernel = tuned(choices=(16,), prune_configs_by={"early_config_prune": lambda *_, **__: []})
+    assert launched(kernel, 0) == 16
+
+
 def test_heuristics_above_and_below():
     double = triton.heuristics({"DOUBLE": lambda named: 2 * named["BLOCK"]})
     below = triton.autotune(configs(16, 32), key=[])(double(_two_kernel))

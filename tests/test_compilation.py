@@ -17,7 +17,14 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge import compilation, compile_process, loading, machine_code, specialization
+from judge import (
+    compilation,
+    compile_errors,
+    compile_process,
+    loading,
+    machine_code,
+    specialization,
+)
 from judge.launches import Launch
 from judge.verdict import Wrong
 
@@ -386,7 +393,7 @@ def test_too_many_threads(right, gpu, num_warps):
 def test_options_that_a_target_does_not_take(right):
     with pytest.raises(Wrong, match="num_ctas > 1 requires NVIDIA SM90"):
         checked(pointwise(right, num_ctas=2))
-    with pytest.raises(Wrong, match="num_warps must be a power of 2"):
+    with pytest.raises(Wrong, match=r"num_warps must be a power of 2\n.*\nhint: num_warps is 1, 2"):
         checked(pointwise(right, num_warps=6))
 
 
@@ -420,7 +427,7 @@ REJECTED = {
     "size_not_constexpr": ("y = tl.arange(0, n)", "annotate the parameter `: tl.constexpr`"),
     "shape_not_constexpr": ("y = tl.zeros((n,), x.dtype)", "annotate the parameter"),
     "small_dot": (
-        "y = tl.dot(x[:, None] + tl.arange(0, 8)[None, :], tl.zeros((8, 16), tl.float32))",
+        "y = tl.dot(tl.zeros((16, 8), tl.float16), tl.zeros((8, 16), tl.float16))",
         r"K >= 16\nhint: .*pad with masked lanes",
     ),
     "dot_dtypes": ("y = tl.dot(tile, tile.to(tl.float16))", r"b.to\(a.dtype\)"),
@@ -511,6 +518,13 @@ def test_rejected_with_advice_at_its_line(rejected, name):
     assert "loc(" not in message
 
 
+def test_every_target_gets_the_same_message(rejected):
+    launch = launched(rejected.python_function_kernel, {"x_ptr": x, "n": 20})
+    with pytest.raises(Wrong, match="does not compile for sm_80, sm_90, gfx942\n") as wrong:
+        checked(launch, targets=("sm_80", "sm_90", "gfx942"))
+    assert str(wrong.value).count("hint:") == 1
+
+
 def test_message_in_full(tmp_path, monkeypatch):
     module = written(
         tmp_path,
@@ -569,10 +583,30 @@ def test_error_in_tritons_library_stands_at_the_call(tmp_path):
         checked(launched(module.axis, {"x_ptr": x}))
 
 
+def test_a_pass_that_fails_is_named(right):
+    printed = (
+        "/tmp/k.py:3:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
+        "/tmp/k.py:3:0: note: Pipeline failed while executing [`SomePass` on 'builtin.module']\n"
+    )
+    error = {"kind": "RuntimeError", "message": "PassManager::run failed", "frames": []}
+    place, body = compile_errors.rejection(error, printed, (right.__file__, 3), "")
+    assert place.endswith("right.py:3")
+    assert "PassManager::run failed in SomePass\nhint: the compiler could not handle this" in body
+
+
+def test_a_diagnostic_in_tritons_library_stands_at_the_call(right):
+    library = f"{os.path.dirname(triton.__file__)}/language/standard.py"
+    printed = f"{library}:293:36: error: bad\n{right.__file__}:7:0: note: called from\n"
+    error = {"kind": "RuntimeError", "message": "PassManager::run failed", "frames": []}
+    place, body = compile_errors.rejection(error, printed, (right.__file__, 3), "")
+    assert place.endswith("right.py:7")
+    assert body.endswith("bad")
+
+
 # The process that compiles
 
 
-def test_a_module_that_prints_does_not_disturb(tmp_path):
+def test_a_module_that_prints_does_not_disturb(tmp_path, capfd):
     module = written(
         tmp_path,
         """
@@ -592,9 +626,12 @@ def test_a_module_that_prints_does_not_disturb(tmp_path):
             tl.store(x_ptr, unknown)
         """,
     )
+    capfd.readouterr()
+    compile_process.stop()
     assert checked(launched(module.fine, {"x_ptr": x}))
     with pytest.raises(Wrong, match="unknown is not defined"):
         checked(launched(module.wrong, {"x_ptr": x}))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_module_that_needs_the_interpreter(tmp_path, monkeypatch):
@@ -677,6 +714,7 @@ def test_a_crash_that_triton_catches_is_told_as_one(right, forgetful):
     arguments = {"x_ptr": x, "y_ptr": y, "n": 1000, "ROWS": 4, "BLOCK": 1024}
     with pytest.raises(Wrong, match="scan_and_sum crashed the compiler itself for sm_80") as wrong:
         checked(launched(right.scan_and_sum, arguments))
+    assert not compile_process._worker
     told = r"TritonGPUOptimizeThreadLocality, OptimizeThreadLocality.cpp:\d+: Assertion `"
     assert re.search(told, str(wrong.value))
     assert checked(pointwise(right))

@@ -11,11 +11,13 @@ import triton
 import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from judge import executor
+from judge import challenge, executor
 from judge.executor import KernelError
 from judge.memory import Watch
 from judge.traffic import Traffic
 from judge.verdict import Wrong
+
+pytestmark = pytest.mark.skipif(not challenge.interpreted, reason="only the interpreter is watched")
 
 
 @pytest.fixture(autouse=True)

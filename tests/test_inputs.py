@@ -8,12 +8,8 @@ import torch
 from judge import inputs
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    inputs.seed("a case")
-
-
 def test_same_case_same_numbers_whatever_came_before():
+    inputs.seed("a case")
     first = inputs.randn(5, 3)
     inputs.seed("another case")
     other = inputs.randn(5, 3)

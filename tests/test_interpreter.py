@@ -1022,7 +1022,7 @@ MATMUL = Path(__file__).with_name("matmul_benchmark.py")
 
 @interpreted
 def test_matmul_is_faster_than_stock():
-    """256 cubed in 32-blocks, as in shared facts: seconds of CPU, the better of two runs."""
+    """256 cubed in 32-blocks, seconds of CPU, the better of two runs."""
 
     def seconds(*arguments: str) -> float:
         done = subprocess.run(

@@ -48,6 +48,7 @@ def copying(tmp_path, monkeypatch):
 RIGHT = {
     "plain": "def copy(x):\n    return launch(x, torch.empty_like(x))",
     "zeros first": "def copy(x):\n    return launch(x, torch.zeros_like(x))",
+    "filled later": "def copy(x):\n    return launch(x, torch.empty_like(x).fill_(3).zero_())",
     "a view": "def copy(x):\n    return launch(x, torch.empty_like(x).view(1, -1)).view(-1)",
     "two launches": """
         def copy(x):

@@ -29,7 +29,7 @@ def test_shapes(shape):
 def test_shapes_of_bad_input():
     x, y = two(4, 5)
     puzzle.rejects(ValueError, *two(1, 2, 1, 2, 1), naming="x")
-    puzzle.rejects(ValueError, x.real, y, naming="x")
+    puzzle.rejects(ValueError, x.real, y.real, naming="x")
     puzzle.rejects(ValueError, x, y.real, naming="y")
     puzzle.rejects(ValueError, x, y[:1], naming="y")
 
@@ -65,7 +65,7 @@ def test_numerics_of_each_part():
 
 
 def test_traffic():
-    puzzle.traffic(*two(5000)).check(reads={"x": 1, "y": 1}, writes=1, launches=1)
+    puzzle.traffic(*two(5000)).check(reads={"x": 1, "y": 1}, writes=1, launches=1, sectors=1.1)
 
 
 def test_compiles():

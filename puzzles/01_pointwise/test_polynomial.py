@@ -54,6 +54,12 @@ def test_numerics(dtype):
     puzzle.check(uniform(3000, low=-1.5, high=1.5, dtype=dtype), EIGHT)
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_steps_in_float32(dtype):
+    # 4097 has no room in 16 bits, and is needed on the way to 1.
+    puzzle.check_exactly(tensor([1.0], dtype), (-4096, 4097, 0))
+
+
 def test_numerics_order_of_coefficients():
     puzzle.check(tensor([0.0, 1.0, 2.0, 10.0, -1.0]), (1, 2, 3, 4, 5))
 

@@ -50,6 +50,10 @@ def test_numerics(dtype):
     puzzle.check(x.to(tensor([], dtype).dtype), y.to(tensor([], dtype).dtype))
 
 
+def test_numerics_integers_that_float32_cannot_hold():
+    puzzle.check(tensor([2**24 + 1, 2**30 + 1, -(2**31)], "int32"), tensor([0, 2, 5], "int32"))
+
+
 def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([inf, inf, nan, 3e38, -0.0]), tensor([1.0, -inf, 1.0, 3e38, -0.0]))
