@@ -31,7 +31,8 @@ def describe(made, puzzle: str, test: str, error: BaseException | None, measured
 
 def status(made) -> tuple | None:
     """How pytest's terminal counts a report of a puzzle that neither passed nor was wrong."""
-    verdicts = [score["verdict"] for name, score in made.user_properties if name == PROPERTY]
+    properties = getattr(made, "user_properties", ())  # which the report of a collection has not
+    verdicts = [score["verdict"] for name, score in properties if name == PROPERTY]
     if verdicts == [UNSOLVED]:
         return UNSOLVED, "u", ("UNSOLVED", {"yellow": True})
     if verdicts == [NOT_MEASURED]:

@@ -9,6 +9,8 @@ import pytest
 
 from judge.loading import ROOT, SOLUTIONS
 
+pytestmark = pytest.mark.commands
+
 HERE = "puzzles/01_pointwise"
 HEADER = "import torch, triton\nimport triton.language as tl\n"
 
@@ -146,12 +148,12 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch
 
     clone = tmp_path / "clone"
     shutil.copytree(
-        ROOT, clone, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__")
+        ROOT, clone, ignore=shutil.ignore_patterns(".*", "tests", "build", "__pycache__")
     )
     monkeypatch.chdir(clone)
     swish = clone / HERE / "swish.py"
     swish.write_text(solution("swish"))
-    grade(f"{HERE}/test_copy.py", f"{HERE}/test_swish.py", "-n", "2")
+    grade(f"{HERE}/test_copy.py", f"{HERE}/test_swish.py")
     result = grade(f"{HERE}/test_copy.py")
     result.stdout.fnmatch_lines(["On the whole ladder: 2 of * solved."])
     swish.write_text(solution("swish") + "\n")

@@ -42,6 +42,7 @@ def test_masks(N):
 def test_masks_transposed():
     x, y = two(40, 31, make=gaussian_integers)
     puzzle.check(x.T, y.T.contiguous())
+    puzzle.check(x.T.contiguous(), y.T)
 
 
 def test_masks_all_strides_differ():

@@ -69,6 +69,13 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[None, :], far[:, None])
 
 
+def test_masks_steps_beyond_32_bits():
+    # Only a stride times the length of a step overflows: 65 is one past the first step.
+    far, near = far_apart(integers(65, dtype="float16")), integers(65, dtype="float16")
+    puzzle.check(far[None, :], near[:, None])
+    puzzle.check(near[None, :], far[:, None])
+
+
 def test_masks_one_size_after_another():
     # What was tuned for one problem must not break the next.
     a, b = two(40, 40, 40, make=integers)

@@ -44,6 +44,8 @@ def test_shapes_of_bad_input():
     ragged_everywhere=(3, 67, 35, 131),
     several_tiles_each_way=(2, 150, 270, 20),
     inner_size_overruns=(2, 32, 32, 65),
+    more_rows_of_tiles=(2, 300, 20, 5),
+    more_columns_of_tiles=(2, 20, 600, 5),
 )
 def test_masks(B, M, N, K):
     puzzle.check(*two(B, M, N, K, make=integers))
@@ -83,6 +85,13 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[:, None, None], far[:, None, None])
     puzzle.check(far[None, :, None], near[None, None, :])
     puzzle.check(near[None, :, None], far[None, None, :])
+    puzzle.check(far[None, None, :], near[None, :, None])
+    puzzle.check(near[None, None, :], far[None, :, None])
+
+
+def test_masks_steps_beyond_32_bits():
+    # Only a stride times the length of a step overflows: 65 is one past the first step.
+    far, near = far_apart(integers(65, dtype="float16")), integers(65, dtype="float16")
     puzzle.check(far[None, None, :], near[None, :, None])
     puzzle.check(near[None, None, :], far[None, :, None])
 

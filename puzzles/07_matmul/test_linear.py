@@ -75,6 +75,13 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[:, None], near[:, None], far, None)
 
 
+def test_masks_steps_beyond_32_bits():
+    # Only a stride times the length of a step overflows: 65 is one past the first step.
+    far, near = far_apart(integers(65, dtype="float16")), integers(65, dtype="float16")
+    puzzle.check(far[None, :], near[None, :], near[:1], None)
+    puzzle.check(near[None, :], far[None, :], near[:1], None)
+
+
 @activations
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype, activation):

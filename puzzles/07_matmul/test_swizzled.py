@@ -83,6 +83,13 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[None, :], far[:, None])
 
 
+def test_masks_steps_beyond_32_bits():
+    # Only a stride times the length of a step overflows: 65 is one past the first step.
+    far, near = far_apart(integers(65, dtype="float16")), integers(65, dtype="float16")
+    puzzle.check(far[None, :], near[:, None])
+    puzzle.check(near[None, :], far[:, None])
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(45, 50, 300, dtype))

@@ -1,0 +1,99 @@
+"""What 06.1, SwiGLU, is held to."""
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+
+puzzle = challenge("swiglu")
+
+
+def two(*shape, dtype="float32", make=randn):
+    return make(*shape, dtype=dtype), make(*shape, dtype=dtype)
+
+
+@cases(
+    scalar=((),),
+    vector=((1000,),),
+    matrix=((33, 41),),
+    three_dimensions=((5, 6, 37),),
+    four_dimensions=((3, 1, 5, 77),),
+    empty_dimension=((4, 0, 3),),
+)
+def test_shapes(shape):
+    puzzle.check(*two(*shape))
+
+
+def test_shapes_of_bad_input():
+    gate, up = two(4, 5)
+    puzzle.rejects(ValueError, *two(1, 2, 1, 2, 1), naming="gate")
+    puzzle.rejects(ValueError, *two(4, 5, dtype="int32", make=integers), naming="gate")
+    puzzle.rejects(ValueError, gate, up.T, naming="up")
+    puzzle.rejects(ValueError, gate, up[:1], naming="up")
+    puzzle.rejects(ValueError, gate, up.half(), naming="up")
+
+
+@cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
+def test_masks(N):
+    puzzle.check(*two(N, make=integers))
+
+
+def test_masks_halves_of_one_tensor():
+    gate, up = randn(20, 3, 74).chunk(2, dim=-1)
+    puzzle.check(gate, up)
+
+
+def test_masks_one_transposed():
+    gate, up = two(40, 31)
+    puzzle.check(gate.T, up.T.contiguous())
+    puzzle.check(gate.T.contiguous(), up.T)
+
+
+def test_masks_all_strides_differ():
+    gate, up = two(3, 4, 5, 21)
+    puzzle.check(strided(gate, 2, 1, 3, 2), up.permute(0, 2, 1, 3).contiguous().transpose(1, 2))
+
+
+def test_masks_permuted():
+    gate, up = two(3, 4, 5, 21)
+    puzzle.check(gate.permute(3, 1, 0, 2), offset(up.permute(3, 1, 0, 2)))
+
+
+def test_masks_expanded():
+    puzzle.check(randn(1, 30).expand(20, 30), randn(20, 1).expand(20, 30))
+
+
+@dtypes("float16", "bfloat16", "float32")
+def test_numerics(dtype):
+    puzzle.check(*two(3000, dtype=dtype))
+
+
+@dtypes("float16", "bfloat16", "float32")
+def test_numerics_large_gates_do_not_overflow(dtype):
+    puzzle.check(uniform(2000, low=-1000, high=1000, dtype=dtype), randn(2000, dtype=dtype))
+
+
+@dtypes("float16")
+def test_numerics_product_in_float32(dtype):
+    # gate * up is inf in float16; times the sigmoid it is not.
+    puzzle.check(tensor([-9.0, -9.5], dtype), tensor([30000.0, 60000.0], dtype))
+
+
+def test_numerics_special_values():
+    inf, nan = float("inf"), float("nan")
+    puzzle.check(tensor([inf, nan, 1.0, -104.0, 0.0, 3e38]), tensor([1.0, 1.0, nan, 1.0, inf, 1.0]))
+
+
+def test_traffic():
+    puzzle.traffic(*two(5000)).check(reads={"gate": 1, "up": 1}, writes=1, launches=1, sectors=1.1)
+
+
+def test_compiles():
+    puzzle.compiles(*two(5000, dtype="bfloat16"))
+
+
+def test_compiles_permuted():
+    gate, up = two(3, 4, 5, 21)
+    puzzle.compiles(gate.permute(3, 2, 1, 0), up.permute(3, 2, 1, 0))
+
+
+def test_speedup():
+    puzzle.race(*two(2**26, dtype="bfloat16"), at_least=1.5)

@@ -1,0 +1,63 @@
+"""References of chapter 06: what each puzzle computes, in plain PyTorch, and Philox in NumPy."""
+
+import numpy as np
+import torch
+
+
+def swiglu(gate, up):
+    return (torch.nn.functional.silu(gate) * up).contiguous()
+
+
+def bias_gelu(x, bias):
+    return torch.nn.functional.gelu(x + bias).contiguous()
+
+
+def uniform(seed, count):
+    """tl.rand(seed, offset) for the offsets 0 to count - 1: float32 in [0, 1), shape (count,).
+
+    Ten rounds of Philox on the offset's low and high 32 bits, with the seed as the key. Source:
+    Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+    """
+    word = 0xFFFFFFFF
+    offsets = np.arange(count, dtype=np.uint64)
+    c0, c1 = offsets & word, offsets >> 32
+    c2, c3 = np.zeros_like(c0), np.zeros_like(c0)
+    k0, k1 = seed & word, seed >> 32 & word
+    for _ in range(10):
+        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1 = b >> 32 ^ c1 ^ k0, b & word
+        c2, c3 = a >> 32 ^ c3 ^ k1, a & word
+        k0, k1 = k0 + 0x9E3779B9 & word, k1 + 0xBB67AE85 & word
+    bits = c0.astype(np.uint32).view(np.int32)
+    return np.where(bits < 0, ~bits, bits).astype(np.float32) * np.float32(4.6566127342e-10)
+
+
+def dropout(x, p, seed):
+    keep = torch.from_numpy(uniform(seed, x.numel()) > np.float32(p))
+    return torch.where(keep.view(x.shape).to(x.device), x / (1 - p), 0.0).contiguous()
+
+
+def dropout_backward(dy, p, seed):
+    return dropout(dy, p, seed)
+
+
+def eager_dropout(x, p, seed):
+    """What dropout is raced against: Philox in NumPy is slow, so PyTorch's own random numbers."""
+    keep = torch.rand(x.shape, device=x.device) > p
+    return torch.where(keep, x / (1 - p), 0.0)
+
+
+def asin(x):
+    return torch.asin(x).contiguous()
+
+
+def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay):
+    wide = torch.promote_types(param.dtype, torch.float32)
+    p, grad = param.to(wide), grad.to(wide)
+    m = beta1 * exp_avg.to(wide) + (1 - beta1) * grad
+    v = beta2 * exp_avg_sq.to(wide) + (1 - beta2) * grad**2
+    p = p - lr * weight_decay * p
+    p = p - lr * (m / (1 - beta1**step)) / (torch.sqrt(v / (1 - beta2**step)) + eps)
+    param.copy_(p)
+    exp_avg.copy_(m)
+    exp_avg_sq.copy_(v)
