@@ -107,9 +107,11 @@ def pytest_runtest_call(item):
     try:
         with held, faults.time_limit(item.config.option.time_limit):
             return (yield)
-    except faults.Overrun:
+    except faults.Overrun as overrun:
         if puzzle:
             overran[puzzle] = item.name
+        if gpu.is_busy():
+            faults.die(str(overrun))
         raise
 
 

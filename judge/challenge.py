@@ -78,6 +78,7 @@ class Challenge:
         self.results, self.in_place = results, in_place
         self.exact, self.deterministic = exact, deterministic
         self.input_precision, self.rounded = input_precision, rounded
+        self._poison = True
 
     @property
     def path(self) -> Path:
@@ -103,9 +104,9 @@ class Challenge:
         size = sum(tensor.numel() for tensor in arguments.tensors.values())
         if not interpreted or size <= DISGUISED:
             trial.disguise()
-            trial.run()
+            trial.run(poison=self._poison)
             trial.restore()
-        outcome = trial.run(order="shuffled")
+        outcome = trial.run(order="shuffled", poison=self._poison)
         expected = self._expected(arguments)
         self._compare(trial, outcome, expected)
         if self.deterministic:
@@ -116,8 +117,13 @@ class Challenge:
 
     def check_offsets(self, *inputs, **options) -> None:
         """The same check, and in the interpreter an int32 that overflows is an error."""
-        with interpreter.overflow_errors() if interpreted else contextlib.nullcontext():
-            self.check(*inputs, **options)
+        # Poisoned integers overflow on their own.
+        self._poison = False
+        try:
+            with interpreter.overflow_errors() if interpreted else contextlib.nullcontext():
+                self.check(*inputs, **options)
+        finally:
+            self._poison = True
 
     def check_exactly(self, *inputs, **options) -> None:
         """The same check, and the result must be the truth itself, rounded once."""

@@ -93,11 +93,10 @@ def answered(request: dict) -> dict:
 
     request: file, subject, kernel, line, arguments, options, target, details
     """
-    subject = request["subject"]
     try:
-        load(subject)
+        load(request["subject"])
     except BaseException as error:
-        return {"error": describe(error, subject) | {"importing": True}}
+        return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
         compiled = compile_kernel(request)
         answer = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
@@ -107,7 +106,7 @@ def answered(request: dict) -> dict:
             answer |= machine_code.resources(compiled.asm)
         return answer
     except BaseException as error:
-        return {"error": describe(error, subject)}
+        return {"error": describe(error, request["file"])}
 
 
 def load(path: str) -> None:
@@ -186,11 +185,13 @@ def descriptor(base: tuple, block_shape: tuple):
     return TensorDescriptor(made(*base), list(block_shape), strides, list(block_shape))
 
 
-def describe(error: BaseException, subject: str) -> dict:
+def describe(error: BaseException, file: str) -> dict:
     """What was raised, in plain data.
 
-    kind, message: of the innermost error that has a message
-    frames: (file, line, column or None, function) from the kernel to the innermost function
+    file: the learner's own
+
+    Returns kind and message, of the innermost error that has a message, and frames: (file, line,
+    column or None, function) from the kernel to the innermost function.
     """
     chain = [error]
     while (inner := chain[-1].__cause__) is not None:
@@ -198,12 +199,12 @@ def describe(error: BaseException, subject: str) -> dict:
     message = next((text for text in map(_message, reversed(chain)) if text), "")
     if not message:
         message = str(chain[-1].__context__ or "")
-    frames = [frame for link in chain if (frame := _node_frame(link))]
+    frames = [frame for link in chain if (frame := _node_frame(link, file))]
     if not frames:
         frames = [
             (frame.filename, frame.lineno, None, frame.name)
             for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == subject
+            if frame.filename == file
         ]
     return {"kind": type(chain[-1]).__name__, "message": message, "frames": frames}
 
@@ -239,15 +240,17 @@ def _spoken(filter_traceback):
     return filtered
 
 
-def _node_frame(error: BaseException) -> tuple | None:
+def _node_frame(error: BaseException, file: str) -> tuple | None:
     """Where in its file the node of a CompilationError is."""
     source, node = getattr(error, "src", None), getattr(error, "node", None)
     if source is None or not hasattr(node, "lineno"):
         return None
-    for function in _living("JITCallable"):
-        if function.src == source:
-            return (*_position(function, node), function.__name__)
-    return None
+    found = [function for function in _living("JITCallable") if function.src == source]
+    if not found:
+        return None
+    # Another file that was loaded may hold the same text.
+    function = max(found, key=lambda function: function.fn.__code__.co_filename == file)
+    return (*_position(function, node), function.__name__)
 
 
 def _living(kind: str) -> list:

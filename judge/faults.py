@@ -23,7 +23,7 @@ from judge.verdict import Wrong
 
 # How long after the limit a process that could not be interrupted is ended.
 GRACE = 15.0
-DEAD_CONTEXT = 77
+DEAD_GPU = 77
 
 _diary: dict[str, TextIO] = {}
 _seconds = 0.0
@@ -101,11 +101,11 @@ def _overrun(seconds: float, interruption: BaseException) -> str:
     )
 
 
-def die_of_dead_context(reason: str) -> None:
-    """End an xdist worker whose CUDA context is dead: no later test of this process could pass."""
+def die(reason: str) -> None:
+    """End an xdist worker whose GPU hangs or is dead to it: none of its later tests could pass."""
     if "file" in _diary:
-        _diary["file"].write(f"CUDA: {reason}\n")
-        os._exit(DEAD_CONTEXT)
+        _diary["file"].write(f"GPU: {reason}\n")
+        os._exit(DEAD_GPU)
 
 
 def obituary(testrun: str, worker: str) -> str:
@@ -113,7 +113,7 @@ def obituary(testrun: str, worker: str) -> str:
     diary = _diary_path(testrun, worker)
     text = diary.read_text(errors="replace") if diary.exists() else ""
     diary.unlink(missing_ok=True)
-    if dead := re.search(r"^CUDA: (.*)", text, re.DOTALL | re.MULTILINE):
+    if dead := re.search(r"^GPU: (.*)", text, re.DOTALL | re.MULTILINE):
         return dead[1].strip()
     frame = re.search(r'File "([^"]*(?:puzzles|solutions)[^"]*)", line (\d+)', text)
     where = f" at {os.path.relpath(frame[1])}:{frame[2]}" if frame else ""

@@ -11,6 +11,7 @@ operation of torch is the work itself, done elsewhere than in the kernel, and fa
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,9 +26,11 @@ from judge.verdict import Wrong
 # still lands in them; in the interpreter nothing gets that far.
 CANARY = {"cpu": 2**12, "cuda": 2**16}
 
-# Read as float16, bfloat16, float32 or float64, each of these bytes' words is NaN; no arithmetic
-# makes a NaN of this payload.
-PATTERN = (0xC5, 0xFF, 0xFF, 0xFF)
+# Read as float16, bfloat16, float32 or float64, words of these bytes are NaN, of payloads that no
+# arithmetic makes. The first byte is another for each tensor: what a kernel reads past the end of
+# one and stores past the end of another is seen.
+PATTERN = (0xFF, 0xFF, 0xFF)
+FIRST_BYTES = itertools.cycle(range(0xC1, 0xFF))
 
 # Storages above this are not copied between canaries: huge ones of which a view shows little.
 LARGEST = 2**32
@@ -71,6 +74,7 @@ class Arena:
     end: int
     tensor: torch.Tensor
     name: str
+    first_byte: int
 
     @classmethod
     def like(cls, tensor: torch.Tensor, name: str) -> Arena:
@@ -81,12 +85,13 @@ class Arena:
         canary = CANARY[tensor.device.type]
         begin = canary + tensor.data_ptr() % 64
         end = begin + extent
-        buffer = _pattern(end + canary, tensor.device)
+        first_byte = next(FIRST_BYTES)
+        buffer = _pattern(end + canary, tensor.device, first_byte)
         placed = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         placed.set_(
             buffer.untyped_storage(), begin // size, tuple(tensor.shape), tuple(tensor.stride())
         )
-        return cls(buffer, begin, end, placed, name)
+        return cls(buffer, begin, end, placed, name, first_byte)
 
     def fill(self, source: torch.Tensor) -> None:
         """Take over the elements of the view, and leave the gaps between them poisoned."""
@@ -95,7 +100,9 @@ class Arena:
 
     def check(self, before: torch.Tensor | None = None) -> None:
         """Raises Wrong if the canaries changed, or anything at all since `before` was cloned."""
-        intact = _pattern(self.buffer.numel(), self.buffer.device) if before is None else before
+        intact = before
+        if before is None:
+            intact = _pattern(self.buffer.numel(), self.buffer.device, self.first_byte)
         beside = (slice(None, self.begin), slice(self.end, None))
         parts = (slice(None),) if before is not None else beside
         if all(torch.equal(self.buffer[part], intact[part]) for part in parts):
@@ -229,10 +236,10 @@ def one_stream() -> Iterator[None]:
         torch._C._cuda_setStream = original
 
 
-def _pattern(size: int, device: torch.device) -> torch.Tensor:
+def _pattern(size: int, device: torch.device, first_byte: int) -> torch.Tensor:
     """At least so many bytes that read as NaN."""
-    words = -(-size // len(PATTERN))
-    return torch.tensor(PATTERN, dtype=torch.uint8, device=device).repeat(words)
+    word = torch.tensor((first_byte, *PATTERN), dtype=torch.uint8, device=device)
+    return word.repeat(-(-size // len(word)))
 
 
 def _advice(func: torch._ops.OpOverload) -> tuple[str, str]:

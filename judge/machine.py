@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import torch
+
 from judge import faults, gpus, limits
 
 # A factor on every speed-up that a spec asks for: the bars were set on an H200.
@@ -38,6 +40,11 @@ def alone() -> Iterator[None]:
         yield
     finally:
         held.__exit__(None, None, None)
+
+
+def is_busy() -> bool:
+    """Whether a kernel still runs, of a test that should have ended."""
+    return _uuid is not None and not torch.cuda.current_stream().query()
 
 
 def measured_limits() -> limits.Limits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from judge import autotuning, challenge, executor, inputs, interpreter, machine
 from judge.environment import Environment
@@ -20,7 +19,6 @@ def start(config, environment: Environment) -> None:
     machine.scale = config.option.speed_scale
     inputs.DEVICE = environment.device
     autotuning.install()
-    autotuning.outside_guard = _disable_current_modes
     worker = getattr(config, "workerinput", {}).get("workerid")
     controls = config.option.numprocesses and worker is None
     if not environment.interpreted and not controls:

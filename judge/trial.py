@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
-from judge import faults, loading
-from judge.autotuning import ConfigSweep
+from judge import autotuning, faults, loading
 from judge.guard import LARGEST, Arena, Guard
 from judge.launches import Launch, Recorder
 from judge.memory import Watch
@@ -137,10 +138,11 @@ class Trial:
         guard = Guard(self.path.stem)
         # A launch that is counted is not rehearsed, and needs a memory of its own.
         if self._sweep[0] != (config, count):
-            self._sweep = ((config, count), ConfigSweep(config, rehearse=not count))
+            self._sweep = ((config, count), autotuning.ConfigSweep(config, rehearse=not count))
         sweep = self._sweep[1]
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         watch = self._watch(guard, order=order, poison=poison, count=count, seed=seed)
+        autotuning.outside_guard = lambda: self._hook(guard)
         try:
             with sweep, watch, guard.watching():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
@@ -170,6 +172,14 @@ class Trial:
             watch.traffic.name_results(*results)
         seen = watch if self.interpreted else None
         return Outcome(results, watch.launches, seen, max(1, sweep.count), "; ".join(sweep.used))
+
+    @contextlib.contextmanager
+    def _hook(self, guard: Guard) -> Iterator[None]:
+        """In the body an autotuner's hook may write with torch, as `reset_to_zero` does."""
+        with _disable_current_modes():
+            yield
+            for arena in guard.arenas:
+                guard.on_allocation(arena.tensor)
 
     def _watch(self, guard: Guard, **options) -> Watch | Recorder:
         if not self.interpreted:
@@ -263,7 +273,7 @@ def die_if_context_is_dead(error: BaseException) -> None:
         torch.cuda.synchronize()
     except RuntimeError:
         reason = str(error).splitlines()[0]
-        faults.die_of_dead_context(
+        faults.die(
             f"the kernel accessed memory that is not its own ({reason}); "
             "run with TRITON_INTERPRET=1 to see which access it was"
         )

@@ -570,6 +570,18 @@ def test_error_in_a_called_function_stands_there(tmp_path):
     assert re.search(r"called from .*kernels.py:13\n", str(wrong.value))
 
 
+def test_same_text_in_another_file_is_not_mistaken(tmp_path):
+    source = """
+        @triton.jit
+        def twin(x_ptr):
+            tl.store(x_ptr, unknown)
+        """
+    for name in ("first", "second", "third"):
+        module = written(tmp_path, source, name)
+        with pytest.raises(Wrong, match=rf"{name}.py:9:21  twin"):
+            checked(launched(module.twin, {"x_ptr": x}))
+
+
 def test_error_in_tritons_library_stands_at_the_call(tmp_path):
     module = written(
         tmp_path,
@@ -693,8 +705,9 @@ def test_time_limit_ends_the_compilation_and_not_the_judge(right, forgetful):
 
 def test_time_limit_of_the_test_counts_too(right, monkeypatch, forgetful):
     monkeypatch.setattr(signal, "getitimer", lambda which: (3.5, 0.0))
-    with pytest.raises(Wrong, match=r"within 2 s for sm_80\n.*\n.*--time-limit SECONDS"):
+    with pytest.raises(Wrong, match=r"within 2 s for sm_80\n.*\n.*--time-limit SECONDS") as wrong:
         checked(slow(right))
+    assert "smaller tiles" not in str(wrong.value)
 
 
 def test_a_compiler_that_dies_is_told_and_replaced(right, forgetful):

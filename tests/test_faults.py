@@ -61,7 +61,7 @@ def test_what_cannot_be_interrupted_is_ended():
     ("diary", "sentence"),
     [
         ("", "crashed the process"),
-        ("CUDA: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
+        ("GPU: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
         ("Fatal Python error: Segmentation fault\n", "crashed the process: Segmentation fault"),
         (
             f'Timeout (0:00:05)!\n  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',

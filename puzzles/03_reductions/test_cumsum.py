@@ -76,7 +76,9 @@ def test_numerics_special_values_stay_in_their_row_and_behind():
 
 @cases(short_rows=(48, 1000), long_rows=(3, 20000))
 def test_traffic(M, N):
-    puzzle.traffic(randn(M, N)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
+    puzzle.traffic(randn(M, N)).check(
+        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors=1.1, total_reads=1.1 * M * N
+    )
 
 
 @dtypes("bfloat16", "float32")

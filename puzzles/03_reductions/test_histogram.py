@@ -36,6 +36,7 @@ def test_shapes_of_bad_input():
     one_past_a_block=1025,
     last_block_of_one=2**15 + 1,
     ragged=30_000,
+    many_programs=300_000,
 )
 def test_masks(N):
     puzzle.check(integers(N, low=0, high=100, dtype="int64"), 100)

@@ -1,5 +1,7 @@
 """What 03.1, row sum, is held to."""
 
+import torch
+
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
 
@@ -64,6 +66,13 @@ def test_numerics(dtype):
 @dtypes("float16", "bfloat16")
 def test_numerics_accumulator_in_half_precision(dtype):
     puzzle.check(uniform(3, 9000, low=0.5, high=1.5, dtype=dtype))
+
+
+@cases(float16=("float16", 2048), bfloat16=("bfloat16", 256))
+def test_numerics_sums_in_float32(dtype, exact_below):
+    # What two of these numbers have in their last bit is lost in 16 bits, and shows at the end.
+    large = integers(2, 8192, low=exact_below // 2, high=exact_below, dtype=dtype)
+    puzzle.check_exactly(torch.cat([large, integers(2, 8192, dtype=dtype) - large], dim=1))
 
 
 def test_numerics_large_terms_cancel():
