@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from judge import autotuning, challenge, executor, inputs, interpreter, machine
+from judge import autotuning, challenge, compilation, executor, inputs, interpreter, machine
 from judge.environment import Environment
 from judge.verdict import NotMeasured
 
@@ -16,6 +17,11 @@ def start(config, environment: Environment) -> None:
     """Ready the judge for this process. Triton may be imported from here on."""
     challenge.interpreted = environment.interpreted
     challenge.targets = tuple(config.option.targets.split(","))
+    try:
+        for name in challenge.targets:
+            compilation.target(name)
+    except ValueError as unknown:
+        raise pytest.UsageError(f"--targets: {unknown}") from None
     machine.scale = config.option.speed_scale
     inputs.DEVICE = environment.device
     autotuning.install()

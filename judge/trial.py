@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -244,10 +245,10 @@ def check_stored(watch, result: torch.Tensor, name: str) -> None:
     stored = watch.stored(result)
     if stored.all():
         return
-    missing = (~stored).nonzero()
-    first = ", ".join(str(int(axis[0])) for axis in missing)
+    missing = np.argwhere(~stored)
+    first = ", ".join(map(str, missing[0]))
     raise Wrong(
-        f"{name}[{first}] was stored by no program: {len(missing[0])} of {stored.size} elements "
+        f"{name}[{first}] was stored by no program: {len(missing)} of {stored.size} elements "
         "were never written by a kernel\n"
         "hint: is the grid large enough, and does the mask let every element through?"
     )

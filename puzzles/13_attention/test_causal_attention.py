@@ -1,0 +1,157 @@
+"""What 13.3, causal attention, is held to."""
+
+import math
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, far_apart, offset, randn, strided, tensor
+
+puzzle = challenge("causal_attention", rounded=True)
+
+
+def three(B, H, Hkv, S, D, dtype="float16"):
+    q = randn(B, H, S, D, dtype=dtype)
+    return q, randn(B, Hkv, S, D, dtype=dtype), randn(B, Hkv, S, D, dtype=dtype)
+
+
+@cases(
+    single_query=(1, 1, 1, 1, 16),
+    batches_and_heads=(3, 2, 2, 20, 16),
+    grouped_heads=(2, 6, 2, 20, 16),
+    one_head_of_keys=(2, 3, 1, 20, 16),
+    whole_tiles_of_64=(1, 1, 1, 128, 64),
+    widest=(1, 1, 1, 70, 128),
+)
+def test_shapes(B, H, Hkv, S, D):
+    puzzle.check(*three(B, H, Hkv, S, D))
+
+
+def test_shapes_of_bad_input():
+    q, k, v = three(2, 4, 2, 8, 16)
+    puzzle.rejects(ValueError, q[0], k, v, naming="q")
+    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 24), naming="q")
+    puzzle.rejects(ValueError, q.float(), k.float(), v.float(), naming="q")
+    puzzle.rejects(ValueError, q, k[0], v, naming="k")
+    puzzle.rejects(ValueError, q, k[:1], v[:1], naming="k")
+    puzzle.rejects(ValueError, q[:, :3], k, v, naming="k")
+    puzzle.rejects(ValueError, q, k[:, :, :7], v[:, :, :7], naming="k")
+    puzzle.rejects(ValueError, q, k.bfloat16(), v, naming="k")
+    puzzle.rejects(ValueError, q, k, v[:, :, :5], naming="v")
+    puzzle.rejects(ValueError, q, k, v.bfloat16(), naming="v")
+
+
+@cases(
+    one_short_of_a_tile=63,
+    one_past_a_tile=65,
+    one_short_of_two_tiles=127,
+    past_two_tiles=129,
+    many_tiles=300,
+)
+def test_masks(S):
+    puzzle.check(*three(1, 2, 1, S, 16))
+
+
+def test_masks_later_keys_count_for_nothing():
+    # A key that is too late by one would win against all others.
+    q, k, v = three(1, 1, 1, 150, 16)
+    ramp = tensor(range(150))[:, None] / 10
+    puzzle.check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v)
+
+
+def test_masks_later_values_may_be_huge():
+    q, k, v = three(1, 1, 1, 150, 16)
+    v[:, :, 149] = 6e4
+    puzzle.check(q, k, v)
+
+
+def test_masks_heads_inside_rows():
+    q, k, v = three(2, 20, 20, 4, 16)
+    puzzle.check(q.transpose(1, 2), k.transpose(1, 2)[:, :2], v.transpose(1, 2)[:, :2])
+
+
+def test_masks_transposed():
+    puzzle.check(*(x.mT.contiguous().mT for x in three(2, 2, 2, 50, 32)))
+
+
+def test_masks_every_stride():
+    q, k, v = three(2, 2, 2, 20, 16)
+    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2))
+
+
+def test_masks_unaligned():
+    q, k, v = three(1, 2, 2, 40, 16)
+    puzzle.check(offset(q), offset(k, 3), offset(v, 5))
+
+
+def test_masks_one_head_expanded():
+    puzzle.check(*(x.expand(2, 4, 20, 16) for x in three(1, 1, 1, 20, 16)))
+
+
+@cases(queries=0, keys=1, values=2)
+def test_masks_offsets_beyond_32_bits(which):
+    inputs = list(three(1, 1, 1, 3, 16))
+    inputs[which] = far_apart(randn(3, dtype="float16"))[None, None, :, None].expand(1, 1, 3, 16)
+    puzzle.check(*inputs)
+    inputs[which] = far_apart(randn(16, dtype="float16")).expand(1, 1, 3, 16)
+    puzzle.check(*inputs)
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(*three(1, 2, 1, 150, 64, dtype))
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32(dtype):
+    q, k, v = three(1, 1, 1, 600, 16, dtype)
+    puzzle.check(q, k / 8, v / 4 + 1)
+
+
+@cases(scores_of_hundreds=1.0, negative_scale=-1.0)
+def test_numerics_large_scores(scale):
+    q, k, v = three(1, 2, 2, 150, 16)
+    puzzle.check(q * 30, k, v, scale)
+
+
+def test_numerics_maximum_first():
+    q, k, v = three(1, 1, 1, 200, 16)
+    ramp = -tensor(range(200))[:, None] / 50
+    puzzle.check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v)
+
+
+@cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
+def test_numerics_scale(scale):
+    puzzle.check(*three(1, 2, 2, 70, 16), scale=scale)
+
+
+def test_numerics_default_scale():
+    for D in (16, 32, 128):
+        puzzle.check(*three(1, 1, 1, 33, D))
+
+
+def test_traffic():
+    S, D = 1024, 16
+    traffic = puzzle.traffic(*three(1, 1, 1, S, D))
+    programs = math.prod(traffic.grid)
+    traffic.check(
+        reads={"q": 1, "k": 0.6 * programs, "v": 0.6 * programs},
+        writes=1,
+        launches=1,
+        sectors=1.1,
+        grid_at_most=S // 64,
+        total_writes=S * D,
+        dot_macs=0.6 * 2 * S * S * D,
+    )
+
+
+@cases(d_64=("float16", 64), d_128=("bfloat16", 128))
+def test_compiles(dtype, D):
+    puzzle.compiles(*three(1, 2, 1, 128, D, dtype))
+
+
+def test_compiles_ragged():
+    puzzle.compiles(*(x.mT.contiguous().mT for x in three(1, 2, 2, 35, 16)))
+
+
+def test_speedup():
+    B, H, S, D = 4, 32, 4096, 128
+    puzzle.race(*three(B, H, H, S, D), at_least=6, operations=(2 * B * H * S * S * D, "float16"))

@@ -1,0 +1,178 @@
+"""What 13.5, sliding window attention, is held to."""
+
+import math
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, far_apart, offset, randn, strided, tensor
+
+puzzle = challenge("sliding_window_attention", rounded=True)
+
+
+def three(B, H, Hkv, S, D, dtype="float16"):
+    q = randn(B, H, S, D, dtype=dtype)
+    return q, randn(B, Hkv, S, D, dtype=dtype), randn(B, Hkv, S, D, dtype=dtype)
+
+
+@cases(
+    single_query=(1, 1, 1, 1, 16, 1),
+    batches_and_heads=(3, 2, 2, 20, 16, 5),
+    grouped_heads=(2, 6, 2, 20, 16, 7),
+    one_head_of_keys=(2, 3, 1, 20, 16, 19),
+    whole_tiles_of_64=(1, 1, 1, 256, 64, 64),
+    widest=(1, 1, 1, 70, 128, 30),
+)
+def test_shapes(B, H, Hkv, S, D, window):
+    puzzle.check(*three(B, H, Hkv, S, D), window)
+
+
+def test_shapes_of_bad_input():
+    q, k, v = three(2, 4, 2, 8, 16)
+    puzzle.rejects(ValueError, q[0], k, v, 3, naming="q")
+    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 24), 3, naming="q")
+    puzzle.rejects(ValueError, q.float(), k.float(), v.float(), 3, naming="q")
+    puzzle.rejects(ValueError, q, k[0], v, 3, naming="k")
+    puzzle.rejects(ValueError, q, k[:1], v[:1], 3, naming="k")
+    puzzle.rejects(ValueError, q[:, :3], k, v, 3, naming="k")
+    puzzle.rejects(ValueError, q, k[:, :, :7], v[:, :, :7], 3, naming="k")
+    puzzle.rejects(ValueError, q, k.bfloat16(), v, 3, naming="k")
+    puzzle.rejects(ValueError, q, k, v[:, :, :5], 3, naming="v")
+    puzzle.rejects(ValueError, q, k, v.bfloat16(), 3, naming="v")
+    puzzle.rejects(ValueError, q, k, v, 0, naming="window")
+    puzzle.rejects(ValueError, q, k, v, -3, naming="window")
+
+
+@cases(
+    one_short_of_a_tile=(63, 20),
+    one_past_a_tile=(65, 20),
+    window_of_one=(150, 1),
+    window_of_two=(150, 2),
+    window_one_short_of_a_tile=(300, 63),
+    window_of_a_tile=(300, 64),
+    window_one_past_a_tile=(300, 65),
+    window_of_two_tiles=(300, 128),
+    window_past_two_tiles=(300, 129),
+    whole_tiles_inside_the_window=(400, 270),
+    window_one_short_of_all=(150, 149),
+    window_of_all=(150, 150),
+    window_larger_than_all=(150, 10**10),
+)
+def test_masks(S, window):
+    puzzle.check(*three(1, 2, 1, S, 16), window)
+
+
+@cases(later=1.0, earlier=-1.0)
+def test_masks_keys_outside_count_for_nothing(direction):
+    # A key that is too late, or too early, by one would win against all others.
+    q, k, v = three(1, 1, 1, 300, 16)
+    ramp = direction * tensor(range(300))[:, None] / 10
+    puzzle.check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v, 70)
+
+
+@cases(narrow=1, less_than_a_tile=20, more_than_a_tile=150)
+def test_masks_tiles_in_which_a_row_sees_nothing(window):
+    # The maximum of such a row is -inf, and -inf less -inf is NaN.
+    q, k, v = three(1, 1, 1, 400, 16)
+    puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v, window)
+
+
+def test_masks_heads_inside_rows():
+    q, k, v = three(2, 20, 20, 4, 16)
+    puzzle.check(q.transpose(1, 2), k.transpose(1, 2)[:, :2], v.transpose(1, 2)[:, :2], 7)
+
+
+def test_masks_transposed():
+    puzzle.check(*(x.mT.contiguous().mT for x in three(2, 2, 2, 50, 32)), 11)
+
+
+def test_masks_every_stride():
+    q, k, v = three(2, 2, 2, 20, 16)
+    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2), 6)
+
+
+def test_masks_unaligned():
+    q, k, v = three(1, 2, 2, 40, 16)
+    puzzle.check(offset(q), offset(k, 3), offset(v, 5), 9)
+
+
+def test_masks_one_head_expanded():
+    puzzle.check(*(x.expand(2, 4, 20, 16) for x in three(1, 1, 1, 20, 16)), 6)
+
+
+@cases(queries=0, keys=1, values=2)
+def test_masks_offsets_beyond_32_bits(which):
+    inputs = list(three(1, 1, 1, 3, 16))
+    inputs[which] = far_apart(randn(3, dtype="float16"))[None, None, :, None].expand(1, 1, 3, 16)
+    puzzle.check(*inputs, 2)
+    inputs[which] = far_apart(randn(16, dtype="float16")).expand(1, 1, 3, 16)
+    puzzle.check(*inputs, 2)
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(*three(1, 2, 1, 200, 64, dtype), 90)
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32(dtype):
+    q, k, v = three(1, 1, 1, 600, 16, dtype)
+    puzzle.check(q, k / 8, v / 4 + 1, 520)
+
+
+@cases(scores_of_hundreds=1.0, negative_scale=-1.0)
+def test_numerics_large_scores(scale):
+    q, k, v = three(1, 2, 2, 150, 16)
+    puzzle.check(q * 30, k, v, 70, scale)
+
+
+@cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
+def test_numerics_scale(scale):
+    puzzle.check(*three(1, 2, 2, 70, 16), 30, scale=scale)
+
+
+def test_numerics_default_scale():
+    for D in (16, 32, 128):
+        puzzle.check(*three(1, 1, 1, 33, D), 10)
+
+
+def test_traffic():
+    S, D, window = 1024, 16, 128
+    traffic = puzzle.traffic(*three(1, 1, 1, S, D), window)
+    programs = math.prod(traffic.grid)
+    traffic.check(
+        reads={"q": 1, "k": programs / 4, "v": programs / 4},
+        writes=1,
+        launches=1,
+        sectors=1.1,
+        grid_at_most=S // 64,
+        total_writes=S * D,
+        dot_macs=2 * S * S * D / 4,
+    )
+
+
+def test_traffic_window_of_all():
+    S, D = 1024, 16
+    traffic = puzzle.traffic(*three(1, 1, 1, S, D), S)
+    programs = math.prod(traffic.grid)
+    traffic.check(
+        reads={"q": 1, "k": 0.6 * programs, "v": 0.6 * programs},
+        writes=1,
+        launches=1,
+        dot_macs=0.6 * 2 * S * S * D,
+    )
+
+
+@cases(d_64=("float16", 64), d_128=("bfloat16", 128))
+def test_compiles(dtype, D):
+    puzzle.compiles(*three(1, 2, 1, 128, D, dtype), 50)
+
+
+def test_compiles_ragged():
+    puzzle.compiles(*(x.mT.contiguous().mT for x in three(1, 2, 2, 35, 16)), 9)
+
+
+def test_speedup():
+    B, H, S, D, window = 4, 32, 4096, 128, 512
+    seen = S * window - window * (window - 1) // 2
+    puzzle.race(
+        *three(B, H, H, S, D), window, at_least=6, operations=(4 * B * H * seen * D, "float16")
+    )

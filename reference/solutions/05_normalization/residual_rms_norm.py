@@ -1,0 +1,62 @@
+"""05.3  Residual RMS norm: one good answer."""
+
+import torch
+import triton
+import triton.language as tl
+
+TILE = 8192
+LONGEST = 2**15
+
+
+@triton.jit
+def residual_rms_norm_kernel(
+    x_ptr, residual_ptr, weight_ptr, y_ptr, total_ptr,
+    M, N, eps,
+    stride_xm, stride_xn, stride_rm, stride_rn, stride_w,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = tl.arange(0, BLOCK_N).to(tl.int64)[None, :]
+    mask = (rows < M) & (cols < N)
+    x_ptrs = x_ptr + rows * stride_xm + cols * stride_xn
+    residual_ptrs = residual_ptr + rows * stride_rm + cols * stride_rn
+    x = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
+    residual = tl.load(residual_ptrs, mask=mask, other=0.0).to(tl.float32)
+    total = x + residual
+    tl.store(total_ptr + rows * N + cols, total, mask=mask)
+    mean_square = tl.sum(total * total, axis=1, keep_dims=True) / N
+    rstd = tl.rsqrt(mean_square + eps)
+    weight = tl.load(weight_ptr + cols * stride_w, mask=cols < N, other=0.0).to(tl.float32)
+    tl.store(y_ptr + rows * N + cols, total * rstd * weight, mask=mask)
+
+
+def residual_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if x.dim() != 2 or not x.is_floating_point() or x.shape[1] > LONGEST:
+        raise ValueError(
+            f"x must be 2-D and floating point with rows of at most {LONGEST} elements, "
+            f"not {x.dtype} {tuple(x.shape)}"
+        )
+    M, N = x.shape
+    if residual.shape != x.shape or residual.dtype != x.dtype:
+        raise ValueError(
+            f"residual must be {x.dtype} {tuple(x.shape)} like x, "
+            f"not {residual.dtype} {tuple(residual.shape)}"
+        )
+    if weight.shape != (N,) or weight.dtype != x.dtype:
+        raise ValueError(
+            f"weight must be {x.dtype} ({N},) like a row of x, "
+            f"not {weight.dtype} {tuple(weight.shape)}"
+        )
+    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    total = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK_N = triton.next_power_of_2(N)
+    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
+    residual_rms_norm_kernel[(triton.cdiv(M, BLOCK_M),)](
+        x, residual, weight, y, total,
+        M, N, eps,
+        x.stride(0), x.stride(1), residual.stride(0), residual.stride(1), weight.stride(0),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8 if BLOCK_N <= 2**14 else 16,
+    )  # fmt: skip
+    return y, total

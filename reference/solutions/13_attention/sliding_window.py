@@ -1,0 +1,132 @@
+"""13.5  Sliding window attention: one good answer."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def attend(
+    acc, m, total, q, k_ptrs, v_ptrs,
+    offs_m, first, last, S,
+    stride_ks, stride_vs,
+    window, scale,
+    MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Take in the keys from first to last. MASKED: an edge of the window cuts these tiles."""
+    offs_n = tl.arange(0, BLOCK_N)
+    k_ptrs += tl.cast(stride_ks, tl.int64) * first
+    v_ptrs += tl.cast(stride_vs, tl.int64) * first
+    for start in range(first, last, BLOCK_N):
+        inside = offs_n < S - start
+        k = tl.load(k_ptrs, mask=inside[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
+        scores = tl.dot(q, k)  # [BLOCK_M, BLOCK_N]
+        if MASKED:
+            # No query below S sees a key past it, so that this is the mask of the end as well.
+            back = offs_m[:, None] - (start + offs_n[None, :])
+            scores = tl.where((back >= 0) & (back < window), scores, float("-inf"))
+        m_new = tl.maximum(m, tl.max(scores, axis=1) * scale)
+        p = tl.exp2(scores * scale - m_new[:, None])
+        correction = tl.exp2(m - m_new)
+        m = m_new
+        total = total * correction + tl.sum(p, axis=1)
+        v = tl.load(v_ptrs, mask=inside[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
+        acc = tl.dot(p.to(v.dtype), v, acc * correction[:, None])
+        k_ptrs += tl.cast(stride_ks, tl.int64) * BLOCK_N
+        v_ptrs += tl.cast(stride_vs, tl.int64) * BLOCK_N
+    return acc, m, total
+
+
+@triton.jit
+def sliding_window_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr,
+    H, GROUP, S,
+    stride_qb, stride_qh, stride_qs, stride_qd,
+    stride_kb, stride_kh, stride_ks, stride_kd,
+    stride_vb, stride_vh, stride_vs, stride_vd,
+    window, sign, scale,
+    D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    # Neighbouring programs share a head, so that its keys and values stay in the L2 cache.
+    tiles = tl.cdiv(S, BLOCK_M)
+    head = (tl.program_id(0) // tiles).to(tl.int64)
+    tile = tl.program_id(0) % tiles
+    b, h = head // H, head % H
+    offs_m = tile.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = tl.arange(0, BLOCK_N).to(tl.int64)
+    offs_d = tl.arange(0, D).to(tl.int64)
+    mask_m = offs_m < S
+    q_ptrs = q_ptr + b * stride_qb + h * stride_qh
+    q_ptrs += offs_m[:, None] * stride_qs + offs_d[None, :] * stride_qd
+    k_ptrs = k_ptr + b * stride_kb + h // GROUP * stride_kh
+    k_ptrs += offs_n[None, :] * stride_ks + offs_d[:, None] * stride_kd
+    v_ptrs = v_ptr + b * stride_vb + h // GROUP * stride_vh
+    v_ptrs += offs_n[:, None] * stride_vs + offs_d[None, :] * stride_vd
+
+    q = tl.load(q_ptrs, mask=mask_m[:, None], other=0.0)
+    q = (q * sign).to(q_ptr.dtype.element_ty)
+    acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
+    # Not -inf: a row may see nothing of its first tiles, and -inf less -inf is NaN.
+    m = tl.full((BLOCK_M,), -3.4e38, dtype=tl.float32)
+    total = tl.zeros((BLOCK_M,), dtype=tl.float32)
+    # Keys from first on are seen by some query of the tile, those from whole to diagonal by all.
+    diagonal = tile * BLOCK_M  # BLOCK_N divides BLOCK_M
+    first = tl.maximum(diagonal - window + 1, 0) // BLOCK_N * BLOCK_N
+    whole = tl.cdiv(tl.maximum(diagonal + BLOCK_M - window, 0), BLOCK_N) * BLOCK_N
+    whole = tl.minimum(whole, diagonal)
+    last = tl.minimum(diagonal + BLOCK_M, S)
+    acc, m, total = attend(
+        acc, m, total, q, k_ptrs, v_ptrs, offs_m, first, whole, S,
+        stride_ks, stride_vs, window, scale, True, BLOCK_N,
+    )  # fmt: skip
+    acc, m, total = attend(
+        acc, m, total, q, k_ptrs, v_ptrs, offs_m, whole, diagonal, S,
+        stride_ks, stride_vs, window, scale, False, BLOCK_N,
+    )  # fmt: skip
+    acc, m, total = attend(
+        acc, m, total, q, k_ptrs, v_ptrs, offs_m, diagonal, last, S,
+        stride_ks, stride_vs, window, scale, True, BLOCK_N,
+    )  # fmt: skip
+
+    rows = head * S + offs_m
+    out_ptrs = out_ptr + rows[:, None] * D + offs_d[None, :]
+    tl.store(out_ptrs, acc / total[:, None], mask=mask_m[:, None])
+
+
+def sliding_window_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, window: int, scale: float | None = None
+) -> torch.Tensor:
+    if q.dim() != 4 or q.shape[3] not in (16, 32, 64, 128):
+        raise ValueError(f"q must be (B, H, S, D) with D 16, 32, 64 or 128, not {tuple(q.shape)}")
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        raise ValueError(f"q must be float16 or bfloat16, not {q.dtype}")
+    B, H, S, D = q.shape
+    if k.dim() != 4 or k.shape != (B, k.shape[1], S, D) or H % k.shape[1] or k.dtype != q.dtype:
+        raise ValueError(
+            f"k must be {q.dtype} ({B}, a divisor of {H}, {S}, {D}), not {k.dtype} {tuple(k.shape)}"
+        )
+    if v.shape != k.shape or v.dtype != k.dtype:
+        raise ValueError(f"v must be {k.dtype} {tuple(k.shape)}, not {v.dtype} {tuple(v.shape)}")
+    if window < 1:
+        raise ValueError(f"window must be 1 or more, not {window}")
+    scale = D**-0.5 if scale is None else scale
+    # The kernel wants a positive scale, as then the largest product is the largest score. The sign
+    # goes into q, where it is exact, and 0 too. log2(e) turns exp into exp2.
+    sign = (scale > 0) - (scale < 0)
+    log2_scale = abs(scale) * math.log2(math.e) if sign else 1.0
+
+    out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
+    BLOCK_M = min(128, max(16, triton.next_power_of_2(S)))
+    BLOCK_N = min(64, BLOCK_M)
+    # Two stages of D 128 leave room for two programs on a multiprocessor.
+    sliding_window_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
+        q, k, v, out, H, H // k.shape[1], S, *q.stride(), *k.stride(), *v.stride(),
+        min(window, S), float(sign), log2_scale,
+        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=2 if D == 128 else 3,
+    )  # fmt: skip
+    return out

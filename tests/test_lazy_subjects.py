@@ -1,0 +1,139 @@
+"""Subjects that do no work, or not the work that was asked, fail every puzzle.
+
+Each is made from the puzzle's solution by text that knows nothing of the puzzle, and runs on the
+first case of its test_numerics.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from judge import loading, mutants, report
+from judge.verdict import Wrong
+
+# Appended to the solution. honest is its launcher, unlaunched the same without any launch.
+PREPARATION = """
+import judge.loading
+from triton.runtime.jit import KernelInterface
+
+honest = {function}
+IN_PLACE = {in_place}  # numbers of the arguments that it changes
+kept = []
+
+
+class NoLaunch:
+    def __getitem__(self, grid):
+        return lambda *arguments, **options: None
+
+
+def unlaunched(inputs, options):
+    own = globals()
+    kernels = {{name: it for name, it in own.items() if isinstance(it, KernelInterface)}}
+    own.update(dict.fromkeys(kernels, NoLaunch()))
+    try:
+        return as_tuple(honest(*inputs, **options))
+    finally:
+        own.update(kernels)
+
+
+def as_tuple(returned):
+    return () if returned is None else returned if isinstance(returned, tuple) else (returned,)
+
+
+def as_returned(results):
+    return None if IN_PLACE else results[0] if len(results) == 1 else tuple(results)
+
+
+def blank(tensor, make=torch.empty):
+    return make(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+@triton.jit
+def zeros_kernel(pointer, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    zeros = tl.zeros((BLOCK,), tl.int32).to(pointer.dtype.element_ty)
+    tl.store(pointer + offs, zeros, mask=offs < N)
+
+
+def {function}(*inputs, **options):
+"""
+
+# What the launcher does instead, and words of the message that it must get.
+LAZY = {
+    "uninitialised": (
+        "return as_returned(unlaunched(inputs, options))",
+        "launched no Triton kernel",
+    ),
+    "zeros": (
+        """
+    results = unlaunched(inputs, options)
+    return as_returned([blank(result, torch.zeros) for result in results])
+""",
+        "launched no Triton kernel",
+    ),
+    "zeros_by_a_kernel": (
+        """
+    results = [inputs[number] for number in IN_PLACE] or unlaunched(inputs, options)
+    for result in results:
+        numbers = torch.view_as_real(result) if result.is_complex() else result
+        N = numbers.numel()
+        zeros_kernel[(triton.cdiv(N, 1024),)](numbers, N, BLOCK=1024)
+    return as_returned(results)
+""",
+        "is wrong in",
+    ),
+    "its_input": (
+        """
+    honest(*inputs, **options)
+    return inputs[0]
+""",
+        "in the memory of its input|must return None",
+    ),
+    "the_reference": (
+        "return judge.loading.load_reference({chapter!r}, {function!r})(*inputs, **options)",
+        "outside a kernel",
+    ),
+    "work_thrown_away": (
+        """
+    inputs = [blank(it) if number in IN_PLACE else it for number, it in enumerate(inputs)]
+    return as_returned([blank(result) for result in as_tuple(honest(*inputs, **options))])
+""",
+        "stored by no program|is wrong in",
+    ),
+    "an_earlier_answer": (
+        """
+    kept.append(honest(*inputs, **options))
+    return kept[0]
+""",
+        "stored by no program|is wrong in|an earlier call",
+    ),
+}
+
+
+@pytest.mark.parametrize("lazy", LAZY)
+@pytest.mark.parametrize("puzzle", report.ladder())
+def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
+    challenge = mutants.test_module(puzzle).puzzle
+    if challenge.in_place and lazy == "an_earlier_answer":
+        pytest.skip("returns nothing")
+    names = list(inspect.signature(challenge.reference).parameters)
+    body, words = LAZY[lazy]
+    details = {
+        "chapter": challenge.chapter,
+        "function": challenge.function,
+        "in_place": [names.index(name) for name in challenge.in_place],
+    }
+    solution = (loading.SOLUTIONS / f"{puzzle}.py").read_text()
+    source = solution + f"{PREPARATION}    {body}".format(**details)
+    case = next(c for c in mutants.cases_of(puzzle) if report.check_of(c.test) == "numerics")
+    with mutants.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as fault:
+        run_twice(case)
+    assert re.search(words, str(fault.value)), f'fails, but not with "{words}": {fault.value}'
+
+
+def run_twice(case: mutants.Case) -> None:
+    case.run()
+    case.run(seed="with other numbers")
