@@ -1,5 +1,7 @@
 """References of chapter 06: what each puzzle computes, in plain PyTorch, and Philox in NumPy."""
 
+import functools
+
 import numpy as np
 import torch
 
@@ -12,6 +14,7 @@ def bias_gelu(x, bias):
     return torch.nn.functional.gelu(x + bias).contiguous()
 
 
+@functools.lru_cache(maxsize=1)
 def uniform(seed, count):
     """tl.rand(seed, offset) for the offsets 0 to count - 1: float32 in [0, 1), shape (count,).
 
