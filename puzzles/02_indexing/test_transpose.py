@@ -1,0 +1,99 @@
+"""What 02.3, transpose, is held to."""
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+
+puzzle = challenge("transpose", exact=True)
+
+
+@cases(
+    single_element=(1, 1),
+    one_row=(1, 3000),
+    one_column=(3000, 1),
+    wide=(7, 900),
+    tall=(900, 7),
+)
+def test_shapes(M, N):
+    puzzle.check(randn(M, N))
+
+
+def test_shapes_of_bad_input():
+    puzzle.rejects(ValueError, randn(10), naming="x")
+    puzzle.rejects(ValueError, randn(2, 3, 4), naming="x")
+    puzzle.rejects(ValueError, randn(2, 3, dtype="complex64"), naming="x")
+
+
+@cases(
+    one_short_of_a_tile=(63, 127),
+    one_past_a_tile=(65, 129),
+    whole_tiles=(64, 128),
+    ragged_everywhere=(67, 131),
+    square=(70, 70),
+)
+def test_masks(M, N):
+    puzzle.check(randn(M, N))
+
+
+def test_masks_transposed():
+    puzzle.check(randn(131, 67).T)
+
+
+@cases(rows=(2, 1), columns=(1, 3), both=(3, 2))
+def test_masks_gaps(down, across):
+    puzzle.check(strided(randn(41, 130), down, across))
+
+
+def test_masks_unaligned():
+    puzzle.check(offset(randn(20, 256), 3))
+
+
+@cases(rows=((1, 300), (20, 300)), columns=((20, 1), (20, 300)))
+def test_masks_expanded(shape, to):
+    puzzle.check(randn(*shape).expand(*to))
+
+
+def test_masks_offsets_beyond_32_bits():
+    x = far_apart(integers(3, dtype="float16"))
+    puzzle.check_offsets(x[:, None])
+    puzzle.check_offsets(x[None, :])
+
+
+@dtypes("bool", "int8", "float16", "bfloat16", "float32", "int32", "float64", "int64")
+def test_numerics(dtype):
+    puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype))
+
+
+def test_numerics_integers_that_floats_cannot_hold():
+    puzzle.check(tensor([[2**53 + 1, -(2**62) - 1, 3]], "int64"))
+
+
+def test_numerics_special_values():
+    puzzle.check(tensor([[0.0, -0.0, float("inf")], [float("-inf"), float("nan"), 1e-45]]))
+
+
+@cases(square=(256, 256), wide=(32, 1024), tall=(1024, 32))
+def test_traffic(M, N):
+    puzzle.traffic(randn(M, N)).check(reads=1, writes=1, launches=1, sectors=1.1)
+
+
+def test_traffic_half_precision():
+    puzzle.traffic(randn(256, 128, dtype="float16")).check(
+        reads=1, writes=1, launches=1, sectors=1.1
+    )
+
+
+@dtypes("int8", "bfloat16", "float32")
+def test_compiles(dtype):
+    puzzle.compiles(integers(128, 256, dtype=dtype))
+
+
+def test_compiles_ragged():
+    puzzle.compiles(randn(67, 131))
+
+
+def test_compiles_single_element():
+    puzzle.compiles(randn(1, 1))
+
+
+def test_speedup():
+    puzzle.race(randn(16384, 8192), at_least=0.9)

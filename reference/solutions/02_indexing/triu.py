@@ -1,0 +1,42 @@
+"""02.5  Upper triangle: one good answer."""
+
+import torch
+import triton
+import triton.language as tl
+
+TILE = 4096
+
+
+@triton.jit
+def triu_kernel(
+    x_ptr, y_ptr,
+    M, N, diagonal,
+    stride_xm, stride_xn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0).to(tl.int64)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    inside = (rows < M) & (cols < N)
+    # Two masks: what is loaded, and what is stored. A lane that loads nothing holds the 0 itself.
+    kept = inside & (cols - rows >= diagonal)
+    x = tl.load(x_ptr + rows * stride_xm + cols * stride_xn, mask=kept, other=0)
+    tl.store(y_ptr + rows * N + cols, x, mask=inside)
+
+
+def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    if x.dim() != 2 or x.is_complex():
+        raise ValueError(f"x must be 2-D and not complex, not {x.dtype} {tuple(x.shape)}")
+    M, N = x.shape
+    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    # A square tile reads whole sectors where the columns are contiguous. Else wide is better.
+    widest = 64 if x.stride(0) < x.stride(1) else 1024
+    BLOCK_N = min(triton.next_power_of_2(N), widest)
+    BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
+    BLOCK_N = min(triton.next_power_of_2(N), TILE // BLOCK_M)
+    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
+    triu_kernel[grid](
+        x, y, M, N, diagonal, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N
+    )
+    return y
