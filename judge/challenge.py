@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from judge import compilation, diagnosis, interpreter, loading, machine, numerics, speed
+from judge.gradients import Differentiable
 from judge.guard import one_stream
 from judge.perturbation import rounded_runs, term_size
 from judge.traffic import Traffic
@@ -56,6 +57,8 @@ class Challenge:
     exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance
     deterministic: two runs must agree bit for bit
     input_precision: "tf32" where the spec lets float32 factors of a tl.dot be rounded to tf32
+    gradients: the subject is differentiable. A case with `dout=` grades its one result and the
+        gradient of each input, against autograd through the reference
     rounded: take more yardsticks, runs of the reference with every step rounded at random: for
         references in which large terms cancel between steps, as in attention's backward pass
     """
@@ -70,6 +73,7 @@ class Challenge:
         exact: bool | None = None,
         deterministic: bool = False,
         input_precision: str | None = None,
+        gradients: bool = False,
         rounded: bool = False,
     ):
         self.function = function
@@ -78,6 +82,10 @@ class Challenge:
         self.results, self.in_place = results, in_place
         self.exact, self.deterministic = exact, deterministic
         self.input_precision, self.rounded = input_precision, rounded
+        self.gradients = gradients
+        if gradients:
+            inputs = inspect.signature(self.reference).parameters.values()
+            self.results = ("out", *(f"d{x.name}" for x in inputs if x.default is x.empty))
         self._poison = True
 
     @property
@@ -88,11 +96,17 @@ class Challenge:
     @property
     def subject(self) -> Callable:
         """The function to grade. Raises Unsolved or Wrong."""
-        return loading.load_subject(self.chapter, self.name, self.function)
+        return self._graded(loading.load_subject(self.chapter, self.name, self.function))
 
     @property
     def reference(self) -> Callable:
-        return loading.load_reference(self.chapter, self.function)
+        return self._opponent(self.function)
+
+    def _opponent(self, function: str) -> Callable:
+        return self._graded(loading.load_reference(self.chapter, function))
+
+    def _graded(self, function: Callable) -> Callable:
+        return Differentiable(function) if self.gradients else function
 
     def check(self, *inputs, **options) -> None:
         """The whole check of one case: run the subject under guard, then compare with the truth.
@@ -159,6 +173,22 @@ class Challenge:
         measured["traffic"] = _moved(traffic)
         return traffic
 
+    def keeps(self, *inputs, at_most: int, **options) -> None:
+        """So many bytes at most stay for the backward pass, beside the inputs and the result."""
+        trial = self._trial(self._arguments(inputs, options))
+        trial.subject.keep = True
+        out = trial.run().results[0]
+        known = {x.untyped_storage().data_ptr() for x in (out, *trial.arguments.tensors.values())}
+        beside = [x for x in trial.subject.kept if x.untyped_storage().data_ptr() not in known]
+        size = sum(x.numel() * x.element_size() for x in beside)
+        if size > at_most:
+            tensors = ", ".join(f"{str(x.dtype)[6:]} {tuple(x.shape)}" for x in beside)
+            raise Wrong(
+                f"{loading.shown(self.path)}: {self.function} keeps {size} bytes for the backward "
+                f"pass beside its inputs and its result, the budget is {at_most}: {tensors}\n"
+                "hint: what is cheap to make again in the backward pass need not be kept"
+            )
+
     def compiles(self, *inputs, **options) -> None:
         """Every kernel that the subject launches compiles for real GPUs and fits them."""
         trial = self._trial(self._arguments(inputs, options))
@@ -185,7 +215,7 @@ class Challenge:
             and the dtype that they are done in
         """
         arguments = self._arguments(inputs, options)
-        opponent = loading.load_reference(self.chapter, baseline or self.function)
+        opponent = self._opponent(baseline or self.function)
         outcome = self._trial(arguments).run()
         if bytes_moved is None and operations is None:
             tensors = [*arguments.tensors.values(), *outcome.results]

@@ -1,0 +1,133 @@
+"""Backward passes: wrong ones that must be found by name, right ones that must pass."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from judge import inputs, loading
+from judge.challenge import Challenge
+from judge.verdict import Wrong
+
+REFERENCE = """
+def scaled(x, y, scale=None):
+    return x * x * y * (1 if scale is None else scale)
+"""
+
+SUBJECT = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def forward_kernel(x_ptr, y_ptr, out_ptr, scale, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N, other=0.0)
+    y = tl.load(y_ptr + offs, mask=offs < N, other=0.0)
+    tl.store(out_ptr + offs, x * x * y * scale, mask=offs < N)
+
+@triton.jit
+def backward_kernel(
+    x_ptr, y_ptr, dout_ptr, dx_ptr, dy_ptr, stride_d, scale, N, BLOCK: tl.constexpr
+):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N, other=0.0)
+    y = tl.load(y_ptr + offs, mask=offs < N, other=0.0)
+    dout = tl.load(dout_ptr + offs * stride_d, mask=offs < N, other=0.0) * scale
+    tl.store(dx_ptr + offs, 2 * x * y * dout, mask=offs < N)
+    tl.store(dy_ptr + offs, x * x * dout, mask=offs < N)
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, scale):
+        out = torch.empty_like(x)
+        forward_kernel[(triton.cdiv(x.numel(), 64),)](x, y, out, scale, x.numel(), BLOCK=64)
+        ctx.save_for_backward(x, y)
+        ctx.scale = scale
+        return out
+
+    @staticmethod
+    def backward(ctx, dout):
+        x, y = ctx.saved_tensors
+        dx, dy = torch.empty_like(x), torch.empty_like(y)
+        backward_kernel[(triton.cdiv(x.numel(), 64),)](
+            x, y, dout, dx, dy, dout.stride(0), ctx.scale, x.numel(), BLOCK=64
+        )
+        return dx, dy, None
+
+def scaled(x, y, scale=None):
+    return Scaled.apply(x, y, 1.0 if scale is None else scale)
+"""
+
+
+@pytest.fixture
+def grade(tmp_path, monkeypatch):
+    """Makes the puzzle `scaled`, with edits to its solution: pairs of texts, old and new."""
+
+    def make(*edits: tuple[str, str]) -> Challenge:
+        source = SUBJECT
+        for old, new in edits:
+            assert source.count(old) == 1
+            source = source.replace(old, new)
+        (tmp_path / "reference").mkdir(exist_ok=True)
+        (tmp_path / "reference" / "99_made.py").write_text(REFERENCE)
+        (tmp_path / "99_made").mkdir(exist_ok=True)
+        (tmp_path / "99_made" / "scaled.py").write_text(textwrap.dedent(source))
+        monkeypatch.setattr(loading, "ROOT", tmp_path)
+        monkeypatch.setattr(loading, "subjects", tmp_path)
+        monkeypatch.setattr(loading, "_modules", {})
+        return Challenge("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True)
+
+    inputs.seed("gradients")
+    return make
+
+
+def given(N=200):
+    return inputs.randn(N), inputs.randn(N)
+
+
+def test_a_right_one_passes(grade):
+    grade().check(*given(), dout=inputs.randn(200))
+    grade().check(*given(), scale=0.5, dout=inputs.randn(200))
+    grade().check(*given(), dout=inputs.randn(1).expand(200))
+
+
+def test_without_dout_the_result_alone_is_graded(grade):
+    grade(("2 * x * y", "3 * x * y")).check(*given())
+    with pytest.raises(Wrong, match="wrong"):
+        grade(("x * x * y * scale", "x * y * scale")).check(*given())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2 * x * y * dout", "x * y * dout", "dx is wrong"),
+        ("tl.store(dy_ptr + offs, x * x", "tl.store(dy_ptr + offs, x", "dy is wrong"),
+        ("x * x * y * scale", "x * y * scale", "out is wrong"),
+        ("return dx, dy, None", "return dx, None, None", "no gradient for y"),
+        ("return dx, dy, None", "return dx, dx.mul(x), None", "torch's mul outside a kernel"),
+        (
+            "return Scaled.apply(x, y,",
+            "return Scaled.apply(x.detach(), y.detach(),",
+            "without a grad_fn",
+        ),
+        ("offs * stride_d", "offs", "out of bounds|wrong in"),
+    ],
+)
+def test_a_wrong_one_is_named(grade, old, new, message):
+    with pytest.raises(Wrong, match=message):
+        grade((old, new)).check(*given(), dout=inputs.randn(400)[::2])
+
+
+def test_what_stays_for_the_backward_pass(grade):
+    grade().keeps(*given(), dout=inputs.randn(200), at_most=0)
+    more = ("ctx.scale = scale", "ctx.scale, ctx.more = scale, [torch.zeros(200)]")
+    grade(more).keeps(*given(), dout=inputs.randn(200), at_most=800)
+    with pytest.raises(Wrong, match=r"keeps 800 bytes .* the budget is 799: float32 \(200,\)"):
+        grade(more).keeps(*given(), dout=inputs.randn(200), at_most=799)
+
+
+def test_traffic_counts_both_passes(grade):
+    grade().traffic(*given(), dout=inputs.randn(200)).check(
+        reads={"x": 2, "y": 2, "dout": 1}, launches=2
+    )
