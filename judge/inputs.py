@@ -16,6 +16,8 @@ import torch
 from judge.verdict import NotMeasured
 
 DEVICE = "cpu"
+# Compute capability of the GPU that kernels are compiled for, (9, 0) for an H200; None without one.
+CAPABILITY: tuple[int, int] | None = None
 _generators: dict[str, torch.Generator] = {}
 _seed = 0
 
@@ -112,7 +114,14 @@ def far_apart(x: torch.Tensor) -> torch.Tensor:
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:
-    return getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    """The torch dtype of this name. Raises NotMeasured where the GPU does not compute in it."""
+    dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    if dtype == torch.bfloat16 and CAPABILITY and CAPABILITY < (8, 0):
+        raise NotMeasured(
+            "bfloat16 takes a GPU of compute capability 8.0, this one has "
+            f"{CAPABILITY[0]}.{CAPABILITY[1]}: the interpreter grades it, set TRITON_INTERPRET=1"
+        )
+    return dtype
 
 
 def _draw(draw: Callable, *arguments, **options) -> torch.Tensor:

@@ -24,6 +24,8 @@ def start(config, environment: Environment) -> None:
         raise pytest.UsageError(f"--targets: {unknown}") from None
     machine.scale = config.option.speed_scale
     inputs.DEVICE = environment.device
+    if not environment.interpreted:
+        inputs.CAPABILITY = torch.cuda.get_device_capability()
     autotuning.install()
     worker = getattr(config, "workerinput", {}).get("workerid")
     controls = config.option.numprocesses and worker is None

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from judge import inputs
+from judge.verdict import NotMeasured
 
 
 def test_same_case_same_numbers_whatever_came_before():
@@ -76,3 +77,12 @@ def test_cases_of_different_lengths_are_refused():
         @inputs.cases(a=(1, 2), b=(3,))
         def test(M, N):
             pass
+
+
+def test_a_gpu_without_bfloat16_says_so(monkeypatch):
+    monkeypatch.setattr(inputs, "CAPABILITY", (7, 5))
+    assert inputs.randn(3, dtype="float16").dtype == torch.float16
+    with pytest.raises(NotMeasured, match="compute capability 8.0, this one has 7.5"):
+        inputs.randn(3, dtype="bfloat16")
+    monkeypatch.setattr(inputs, "CAPABILITY", (8, 0))
+    assert inputs.randn(3, dtype="bfloat16").dtype == torch.bfloat16
