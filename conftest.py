@@ -103,9 +103,12 @@ def pytest_runtest_call(item):
     session.begin(item.nodeid)
     if puzzle:
         session.demand_means_for(reporting.check_of(item.name))
-    held = contextlib.nullcontext() if item.get_closest_marker("commands") else gpu.used()
+    commands = item.get_closest_marker("commands")
+    held = contextlib.nullcontext() if commands else gpu.used()
+    # Each of the processes it starts takes seconds before its own limit begins.
+    seconds = item.config.option.time_limit * (3 if commands else 1)
     try:
-        with held, faults.time_limit(item.config.option.time_limit):
+        with held, faults.time_limit(seconds):
             return (yield)
     except faults.Overrun as overrun:
         if puzzle:
@@ -132,7 +135,7 @@ def pytest_runtest_makereport(item, call):
         made.longrepr = str(error)
     puzzle = reporting.puzzle_of(item.path)
     if puzzle and (call.when == "call" or made.failed):
-        reporting.describe(made, puzzle, item.name, error, challenge.measured)
+        reporting.describe(made, puzzle, item.name, error, challenge.measured, challenge.raced)
     return made
 
 
@@ -144,7 +147,7 @@ def pytest_handlecrashitem(crashitem, report):
     path, _, name = crashitem.partition("::")
     report.longrepr = f"{path}: {reason}"
     if puzzle := reporting.puzzle_of(loading.ROOT / path):
-        reporting.describe(report, puzzle, name, Wrong(reason), {})
+        reporting.describe(report, puzzle, name, Wrong(reason))
 
 
 def pytest_report_teststatus(report):

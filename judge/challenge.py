@@ -26,6 +26,8 @@ targets: tuple[str, ...] = ("sm_80", "sm_90")
 
 # What the running test measured, for the scoreboard, by kind of check.
 measured: dict[str, str] = {}
+# The columns of the race that the running test made, for the table of times.
+raced: dict[str, str] = {}
 
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
 DISGUISED = 2**14
@@ -234,6 +236,7 @@ class Challenge:
                 scale=machine.scale,
             )
         measured["speedup"] = race.summary()
+        raced.update(race.columns())
         if race.verdict != "passed":
             raise Wrong(f"{loading.shown(self.path)}: {race.message()}")
 

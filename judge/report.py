@@ -19,13 +19,24 @@ CACHE = "kata/progress"
 PASSED, WRONG, UNSOLVED, NOT_MEASURED = "passed", "wrong", "unsolved", "not measured"
 
 
-def describe(made, puzzle: str, test: str, error: BaseException | None, measured: dict) -> None:
-    """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller."""
+def describe(
+    made,
+    puzzle: str,
+    test: str,
+    error: BaseException | None,
+    measured: dict[str, str] | None = None,
+    raced: dict[str, str] | None = None,
+) -> None:
+    """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
+
+    measured, raced: as in judge.challenge
+    """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
     if isinstance(error, Unsolved):
         verdict = UNSOLVED
     check = check_of(test)
-    score = {"puzzle": puzzle, "check": check, "verdict": verdict, "measured": dict(measured)}
+    score = {"puzzle": puzzle, "check": check, "verdict": verdict}
+    score |= {"measured": dict(measured or {}), "raced": dict(raced or {})}
     made.user_properties.append((PROPERTY, score))
 
 
@@ -61,6 +72,8 @@ class Scoreboard:
     def __init__(self, config):
         self.config = config
         self.rows: dict[str, Row] = {}
+        # The columns of each race, by puzzle and test.
+        self.races: dict[tuple[str, str], dict[str, str]] = {}
 
     def pytest_runtest_logreport(self, report) -> None:
         """Take in one report, whichever process made it."""
@@ -69,11 +82,15 @@ class Scoreboard:
                 row = self.rows.setdefault(value["puzzle"], Row())
                 row.verdicts.setdefault(value["check"], []).append(value["verdict"])
                 row.measured |= value["measured"]
+                if value["raced"]:
+                    self.races[value["puzzle"], report.nodeid.split("::")[-1]] = value["raced"]
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Write the board, unless no puzzle was asked for or pytest was told to be silent."""
         if self.rows and self.config.option.verbose > -2:
             self.write(terminalreporter, loading.subjects)
+            if self.races:
+                self.write_times(terminalreporter)
 
     def save(self, grading: Path) -> dict[str, dict]:
         """Merge this run into what earlier runs left in pytest's cache, and return it all.
@@ -115,6 +132,18 @@ class Scoreboard:
                 terminal.line(f"On the whole ladder: {len(solved)} of {len(everywhere)} solved.")
             if following := next((p for p in everywhere if p not in solved), None):
                 terminal.line(f"Next: {shown(grading / following)}.py")
+
+    def write_times(self, terminal) -> None:
+        """Print a line for each race, in the order of the ladder."""
+        terminal.section("times: medians, L2 flushed before each call", sep="-")
+        steps = ladder()
+        races = sorted(self.races.items(), key=lambda race: (steps.index(race[0][0]), race[0][1]))
+        lines = [("test", *races[0][1])]
+        lines += [(f"{puzzle} {test}", *columns.values()) for (puzzle, test), columns in races]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
+            terminal.line("  ".join(cells).rstrip())
 
     def _write_row(self, terminal, puzzle: str, width: int) -> None:
         row = self.rows[puzzle]

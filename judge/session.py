@@ -27,16 +27,25 @@ def start(config, environment: Environment) -> None:
     if not environment.interpreted:
         inputs.CAPABILITY = torch.cuda.get_device_capability()
     autotuning.install()
-    worker = getattr(config, "workerinput", {}).get("workerid")
+    workerinput = getattr(config, "workerinput", {})
+    worker = workerinput.get("workerid")
     controls = config.option.numprocesses and worker is None
+    _share_cores(workerinput.get("workercount", 1), environment.interpreted)
     if not environment.interpreted and not controls:
         machine.take(worker, getattr(config, "cache", None))
     if environment.interpreted:
-        # Tensors are small here, and threads that wait for one another cost more than they give.
-        torch.set_num_threads(1)
         interpreter.install()
         executor.install()
         complaints[:] = interpreter.self_test() + executor.self_test()
+
+
+def _share_cores(workers: int, interpreted: bool) -> None:
+    """Threads that wait for one another cost more than they give, by far if they outnumber cores.
+
+    In a container torch starts as many as the host has cores. In the interpreter tensors are small.
+    """
+    most = 1 if interpreted else 4
+    torch.set_num_threads(max(1, min(most, torch.get_num_threads()) // workers))
 
 
 def demand_means_for(check: str | None) -> None:
@@ -50,4 +59,5 @@ def demand_means_for(check: str | None) -> None:
 def begin(test: str) -> None:
     """Forget what the test before left, and seed the inputs of this one."""
     challenge.measured.clear()
+    challenge.raced.clear()
     inputs.seed(test)

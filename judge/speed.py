@@ -77,6 +77,16 @@ class Race:
             words += f"; {100 * self.share:.0f} % of {self.limit}"
         return words
 
+    def columns(self) -> dict[str, str]:
+        """One line of the table that a run ends with: what it measured, by heading."""
+        return {
+            "yours": f"{self.subject_ms:.4g} ms",
+            "reference": f"{self.reference_ms:.4g} ms",
+            "speed-up": self._ratio(),
+            "bar": f"{self.bar:.3g}",
+            "limit": f"{100 * self.share:.0f} % of {self.limit}" if self.limit else "",
+        }
+
     def message(self) -> str:
         """What a learner reads: the numbers, and what they mean for the verdict."""
         asked = f"the spec asks for {self.at_least:.3g}x"

@@ -186,6 +186,13 @@ def test_messages():
     assert "23 % of this GPU's copy bandwidth" in message
     assert "neighbouring" in message
     assert slow.summary() == "0.50x [0.50, 0.50], bar 1; 23 % of copy bandwidth"
+    assert slow.columns() == {
+        "yours": "2.003 ms",
+        "reference": "1.003 ms",
+        "speed-up": "0.50x [0.50, 0.50]",
+        "bar": "1",
+        "limit": "23 % of copy bandwidth",
+    }
 
 
 def test_the_scale_moves_the_bar_and_the_message_says_so():
