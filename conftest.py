@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from judge.verdict import NotMeasured, Verdict, Wrong
 
 pytest_plugins = ["pytester"]
 machine = pytest.StashKey[environment.Environment]()
-overran: dict[str, str] = {}
+notes = pytest.StashKey[tempfile.TemporaryDirectory]()
 
 
 def pytest_addoption(parser):
@@ -58,6 +59,9 @@ def pytest_cmdline_main(config):
     alone = option.numprocesses is None and not hasattr(config, "workerinput")
     if alone and not debugging and not config.stash[machine].interpreted:
         option.numprocesses = 1
+    # However many puzzles end their process, the others are graded.
+    if option.maxworkerrestart is None:
+        option.maxworkerrestart = str(10**6)
 
 
 def pytest_configure(config):
@@ -76,7 +80,17 @@ def pytest_configure(config):
     session.start(config, config.stash[machine])
     config.pluginmanager.register(reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
-        faults.keep_diary(worker["testrunuid"], worker["workerid"])
+        faults.share(Path(worker["notes"]), worker["workerid"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Give the workers of this run a folder for what the controller and the others must know."""
+    stash = node.config.stash
+    if notes not in stash:
+        stash[notes] = tempfile.TemporaryDirectory(prefix="triton-kata-")
+        node.config.add_cleanup(stash[notes].cleanup)
+    node.workerinput["notes"] = stash[notes].name
 
 
 def pytest_report_header(config):
@@ -98,8 +112,8 @@ def pytest_runtest_call(item):
     from judge import session
 
     puzzle = reporting.puzzle_of(item.path)
-    if puzzle in overran:
-        raise Wrong(f"not run: {puzzle} did not return within the time limit in {overran[puzzle]}")
+    if puzzle and (why := faults.given_up(puzzle)):
+        raise Wrong(f"not run: {puzzle} {why}")
     session.begin(item.nodeid)
     if puzzle:
         session.demand_means_for(reporting.check_of(item.name))
@@ -107,15 +121,17 @@ def pytest_runtest_call(item):
     held = contextlib.nullcontext() if commands else gpu.used()
     # Each of the processes it starts takes seconds before its own limit begins.
     seconds = item.config.option.time_limit * (3 if commands else 1)
-    try:
-        with held, faults.time_limit(seconds):
-            return (yield)
-    except faults.Overrun as overrun:
-        if puzzle:
-            overran[puzzle] = item.name
-        if gpu.is_busy():
-            faults.die(str(overrun))
-        raise
+    with held:
+        try:
+            with faults.time_limit(seconds):
+                return (yield)
+        except faults.Overrun as overrun:
+            if puzzle:
+                faults.give_up(puzzle, f"did not return within the time limit in {item.name}")
+            # Before the GPU is handed on: that waits for its work to end.
+            if gpu.is_busy():
+                faults.die(str(overrun))
+            raise
 
 
 def pytest_enter_pdb():
@@ -143,10 +159,13 @@ def pytest_runtest_makereport(item, call):
 def pytest_handlecrashitem(crashitem, report):
     """A worker died in this test: say of what, and count it for its puzzle."""
     worker = report.node.workerinput
-    reason = faults.obituary(worker["testrunuid"], worker["workerid"])
+    folder = Path(worker["notes"])
+    reason = faults.obituary(folder, worker["workerid"])
     path, _, name = crashitem.partition("::")
+    report.location = (path, None, name)
     report.longrepr = f"{path}: {reason}"
     if puzzle := reporting.puzzle_of(loading.ROOT / path):
+        faults.give_up(puzzle, f"ended its process in {name}", folder)
         reporting.describe(report, puzzle, name, Wrong(reason))
 
 

@@ -106,7 +106,7 @@ def _hint(
         return f"the mask lets all {nouns} of this tile through; add {variable} < {limit} to it"
     most = int(index[access.mask].max())
     text = f"the mask lets {_noun(placed.shape, dim, 1)} {most} through, the last one is {size - 1}"
-    others = [name for name, value in access.integers.items() if value == most + 1]
+    others = [name for name, value in access.sizes.items() if value == most + 1]
     if most == size:
         return f"{text}: compare with < {limit}, not <="
     if others:
@@ -136,8 +136,15 @@ def _is_constant(mask: np.ndarray, axis: int) -> bool:
 def _variable(access: Access, placed: Placed, dim: int) -> tuple[str, str]:
     """The expression to compare, and what to compare it with, by the kernel's own names."""
     size = placed.shape[dim]
-    limits = [name for name, value in access.integers.items() if value == size]
+    limits = [name for name, value in access.sizes.items() if value == size]
     names = placed.names.get(dim, {})
+    total = access.pointers.ndim
+    subscript = ""
+    if total > 1 and dim in placed.axis:
+        subscript = ", ".join(":" if axis == placed.axis[dim] else "None" for axis in range(total))
+        subscript = f"[{subscript}]"
+    # Two tiles of the same numbers, as in the first program, differ in how the kernel spreads them.
+    names = {n: axes for n, axes in names.items() if access.site.has(n + subscript)} or names
     pairs = [(n, s) for n in names for s in limits if n.lower().split("_")[-1] == s.lower()]
     if pairs:
         names, limits = {pairs[0][0]: names[pairs[0][0]]}, [pairs[0][1]]
@@ -149,8 +156,4 @@ def _variable(access: Access, placed: Placed, dim: int) -> tuple[str, str]:
             "its index" if len(placed.shape) != 2 else f"the {_noun(placed.shape, dim, 1)}"
         ), limit
     ((name, axes),) = names.items()
-    total = access.pointers.ndim
-    if total > 1 and axes == 1:
-        slices = [":" if axis == placed.axis[dim] else "None" for axis in range(total)]
-        name += f"[{', '.join(slices)}]"
-    return name, limit
+    return name + subscript * (axes == 1), limit

@@ -7,25 +7,26 @@ costs the puzzle that was running and a new worker goes on.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import faulthandler
 import os
 import re
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from judge.loading import learners_frame
+from judge.loading import is_learners, learners_frame, shown
 from judge.verdict import Wrong
 
 # How long after the limit a process that could not be interrupted is ended.
 GRACE = 15.0
 DEAD_GPU = 77
+GIVEN_UP = "given-up"
 
 _diary: dict[str, TextIO] = {}
+_given_up: dict[str, str] = {}
+_notes: Path | None = None
 _seconds = 0.0
 
 
@@ -37,15 +38,31 @@ class Overrun(Wrong):
     """A subject that did not return in time."""
 
 
-def keep_diary(testrun: str, worker: str) -> None:
-    """Write what ends this process to a file that the xdist controller reads afterwards."""
-    _diary["file"] = _diary_path(testrun, worker).open("w", buffering=1)
+def share(notes: Path, worker: str) -> None:
+    """Leave notes for the xdist controller and the other workers of this run, in a folder of its.
+
+    One is the worker's diary: what ends this process is written there.
+    """
+    global _notes
+    _notes = notes
+    _diary["file"] = (notes / worker).open("w", buffering=1)
     faulthandler.enable(file=_diary["file"])
-    atexit.register(_diary_path(testrun, worker).unlink, missing_ok=True)
 
 
-def _diary_path(testrun: str, worker: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"triton-kata-{testrun}-{worker}.log"
+def give_up(puzzle: str, why: str, notes: Path | None = None) -> None:
+    """No worker runs another test of this puzzle. why: what it did, and in which test."""
+    _given_up.setdefault(puzzle, why)
+    if notes := notes or _notes:
+        with (notes / GIVEN_UP).open("a") as file:
+            file.write(f"{puzzle} {why}\n")
+
+
+def given_up(puzzle: str) -> str | None:
+    """Why no more tests of this puzzle are to be run, if a worker of this run gave it up."""
+    if _notes and (_notes / GIVEN_UP).exists():
+        for line in (_notes / GIVEN_UP).read_text().splitlines():
+            _given_up.setdefault(*line.split(" ", 1))
+    return _given_up.get(puzzle)
 
 
 @contextlib.contextmanager
@@ -63,7 +80,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     try:
         yield
     except TimeLimit as interruption:
-        raise Overrun(_overrun(seconds, interruption)) from None
+        raise Overrun(_explain(seconds, interruption)) from None
     finally:
         lift_time_limit()
         signal.signal(signal.SIGALRM, before)
@@ -92,7 +109,7 @@ def lift_time_limit() -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def _overrun(seconds: float, interruption: BaseException) -> str:
+def _explain(seconds: float, interruption: BaseException) -> str:
     where = learners_frame(interruption.__traceback__)
     place = f"{where} " if where else ""
     return (
@@ -108,15 +125,14 @@ def die(reason: str) -> None:
         os._exit(DEAD_GPU)
 
 
-def obituary(testrun: str, worker: str) -> str:
+def obituary(notes: Path, worker: str) -> str:
     """Why a worker died, in a sentence, from its diary."""
-    diary = _diary_path(testrun, worker)
+    diary = notes / worker
     text = diary.read_text(errors="replace") if diary.exists() else ""
-    diary.unlink(missing_ok=True)
     if dead := re.search(r"^GPU: (.*)", text, re.DOTALL | re.MULTILINE):
         return dead[1].strip()
-    frame = re.search(r'File "([^"]*(?:puzzles|solutions)[^"]*)", line (\d+)', text)
-    where = f" at {os.path.relpath(frame[1])}:{frame[2]}" if frame else ""
+    frames = re.findall(r'File "([^"]+)", line (\d+)', text)
+    where = next((f" at {shown(file)}:{line}" for file, line in frames if is_learners(file)), "")
     if text.startswith("Timeout"):
         return f"did not return in time{where} and could not be interrupted: the process was ended"
     if fatal := re.search(r"^Fatal Python error: (.*)", text, re.MULTILINE):

@@ -131,6 +131,18 @@ class Watch:
                 done |= np.lib.stride_tricks.as_strided(last, shape, strides) != 0
         return done.all(axis=-1)
 
+    def line_that_stores_to(self, tensor: torch.Tensor) -> str | None:
+        """A line of a kernel that stored to one of the tensor's elements, if one did."""
+        region = self.region("", tensor)
+        ledger = region.storage.ledger
+        first = (region.real - region.storage.base) // ledger.unit
+        for kind, verb in (("stored", "writes"), ("updated", "updates")):
+            if kind in ledger.last:
+                last = ledger.last[kind][first : first + -(-region.extent // ledger.unit)]
+                if (access := int(last.max(initial=0))) > 0:
+                    return self.sites[self.history.site[access]].describe(*placement.CALLS[verb])
+        return None
+
     def region(self, name: str, tensor: torch.Tensor) -> Region:
         key = tensor.untyped_storage().data_ptr()
         if key not in self._storages:

@@ -21,15 +21,15 @@ import torch
 
 from judge import gpus, limits, loading, tables
 from judge.buffers import Buffers, snapshot, tensors
-from judge.limits import Limits
+from judge.limits import Bound, Limits
 from judge.sweeps import Size, Sweep, load_sweeps, magnitude
-from judge.tables import Row
+from judge.tables import EAGER, SOLUTION, Row
 from judge.timer import CudaTimer
 
-SOLUTION, EAGER = "solution", "eager"
 WARMUP_ROUNDS, MIN_ROUNDS, MAX_ROUNDS = 2, 12, 200
 # Another order of sums, or tf32, stays far under this; another function does not.
 LARGEST_ERROR = 0.02
+COPY = "copy bandwidth"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def compare(
     timer: CudaTimer,
     *,
     device: str = "cuda",
-    seconds: float = 1.0,
+    seconds: float = 0.3,
 ) -> list[Row]:
     """A row for each contestant at one size, also for those that cannot run."""
     # A graph that was compiled for other sizes counts against dynamo's limit of recompilations.
@@ -88,7 +88,7 @@ def compare(
     times: dict[str, float] = {}
     try:
         buffers = Buffers(sweep.inputs(size, dtype, device), timer.free_bytes())
-        contestants = _admit(contestants, buffers)
+        contestants = _admit(contestants, buffers, compared=sweep.baseline is None)
         if running := [contestant for contestant in contestants if contestant.function]:
             times = contest(running, buffers, timer, seconds)
     except Exception as error:
@@ -96,7 +96,8 @@ def compare(
             contestant if contestant.note else replace(contestant, note=_reason(error))
             for contestant in contestants
         ]
-    bound = measured.bound(*sweep.work(size, dtype))
+    work = sweep.work(size, dtype)
+    bound = measured.bound(*work)
     best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
     rows = []
     for contestant in contestants:
@@ -115,6 +116,7 @@ def compare(
             limit_ms=bound.ms if bound else None,
             limit=bound.limit if bound else None,
             share=bound.ms / ms if bound and ms else None,
+            rate=_rate(work, bound, ms) if bound and ms else None,
             to_eager=times[EAGER] / ms if ms and EAGER in times else None,
             to_best_peer=best / ms if ms and best else None,
             note=contestant.note,
@@ -131,7 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--out", type=Path, required=True, metavar="DIR", help="where the tables and pictures go")
     add("--puzzle", action="append", default=[], metavar="NAME", help="a chapter or a puzzle")
     add("--subject", type=Path, metavar="DIR", help="kernels to time (default: the solutions)")
-    add("--seconds", type=float, default=1.0, help="for each size (default: 1)")
+    add("--seconds", type=float, default=0.3, help="of timing a size (default: 0.3)")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         parser.error("timing needs a CUDA device, and torch finds none")
@@ -149,6 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
         measured = limits.measure()
         timer = CudaTimer()
         for puzzle, sweep in sweeps.items():
+            began = time.monotonic()
             for dtype in sweep.dtypes:
                 for size in sweep.sizes:
                     found = compare(
@@ -157,6 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
                     print(*(row.line() for row in found), sep="\n", flush=True)
                     rows += found
                     torch.cuda.empty_cache()
+            print(f"{puzzle}: {time.monotonic() - began:.0f} s", flush=True)
             # What was measured is kept if a later puzzle takes the process down.
             tables.save(rows, measured, options.out)
     try:
@@ -170,18 +174,33 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _line_up(puzzle: str, sweep: Sweep) -> list[Contestant]:
-    chapter, name = puzzle.split("/")
-    reference = loading.load_reference(chapter, sweep.function)
+    chapter, name = puzzle.partition(":")[0].split("/")
+    reference = loading.load_reference(chapter, sweep.baseline or sweep.function)
 
-    def solution() -> Callable:
-        return loading.load_subject(chapter, name, sweep.function)
+    def contestant(name: str, get: Callable[[], Callable]) -> Contestant:
+        return Contestant.ready(name, lambda: sweep.timed(get()))
 
-    peers = [Contestant.ready(peer.name, lambda p=peer: p.ready(reference)) for peer in sweep.peers]
-    return [Contestant.ready(SOLUTION, solution), Contestant(EAGER, reference), *peers]
+    return [
+        contestant(SOLUTION, lambda: loading.load_subject(chapter, name, sweep.function)),
+        contestant(EAGER, lambda: reference),
+        *(contestant(peer.name, lambda p=peer: p.ready(reference)) for peer in sweep.peers),
+    ]
 
 
-def _admit(contestants: list[Contestant], buffers: Buffers) -> list[Contestant]:
-    """The contestants, those without their function that do not return what the reference does."""
+def _rate(work: tuple, bound: Bound, ms: float) -> str:
+    moved, operations = work
+    if bound.limit == COPY:
+        return limits.of(1e3 * moved / ms, "B/s")
+    return limits.of(1e3 * operations[0] / ms, "FLOP/s")
+
+
+def _admit(
+    contestants: list[Contestant], buffers: Buffers, *, compared: bool = True
+) -> list[Contestant]:
+    """The contestants, those without their function that do not return what the reference does.
+
+    compared: whether the numbers must agree, and not only the shapes
+    """
     expected = None
     admitted = {}
     for contestant in sorted(contestants, key=lambda contestant: contestant.name != EAGER):
@@ -194,7 +213,7 @@ def _admit(contestants: list[Contestant], buffers: Buffers) -> list[Contestant]:
             result = arguments if returned is None else returned
             if contestant.name == EAGER:
                 expected = tensors(snapshot(result))
-            note = _difference(tensors(result), expected) if expected else ""
+            note = _difference(tensors(result), expected, compared) if expected else ""
         except Exception as error:
             note = _reason(error)
         if note:
@@ -202,13 +221,15 @@ def _admit(contestants: list[Contestant], buffers: Buffers) -> list[Contestant]:
     return [admitted[contestant.name] for contestant in contestants]
 
 
-def _difference(results: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
+def _difference(results: list[torch.Tensor], expected: list[torch.Tensor], compared: bool) -> str:
     """What is wrong with a result, "" if nothing. A peer may return the first results only."""
     if not results:
         return "returned no tensor"
     for result, right in zip(results, expected, strict=False):
         if result.shape != right.shape:
             return f"wrong shape: {tuple(result.shape)}, not {tuple(right.shape)}"
+        if not compared:
+            continue
         size = torch.linalg.vector_norm(right.abs().float())
         error = torch.linalg.vector_norm((result.to(right.dtype) - right).abs().float())
         if not error <= LARGEST_ERROR * size:

@@ -56,12 +56,14 @@ class Access:
         return not self.mask.all()
 
     @property
-    def integers(self) -> dict[str, int]:
-        """The kernel's arguments that are integers, sizes and strides among them."""
+    def sizes(self) -> dict[str, int]:
+        """The kernel's arguments that are integers and, by their names, no strides."""
         return {
             name: value
             for name, value in self.arguments.items()
-            if isinstance(value, int) and not isinstance(value, bool)
+            if isinstance(value, int)
+            and not isinstance(value, bool)
+            and "stride" not in name.lower()
         }
 
 
@@ -147,21 +149,30 @@ def _match(steps: list[int], region: Region) -> dict[int, int] | None:
         if not step:
             continue
         dims = [d for d, s in enumerate(region.strides) if s and step % s == 0 and d not in found]
-        # A size of 1 leaves the stride without meaning, so such a dimension is the last choice
-        # among those of one stride, and the largest stride that fits is the most likely.
-        dims.sort(key=lambda d: (region.strides[d], region.shape[d]))
         if not dims:
             return None
-        found[dims[-1]] = axis
+        found[max(dims, key=lambda d: _likelihood(d, axis, steps, region))] = axis
     return found
+
+
+def _likelihood(dim: int, axis: int, steps: list[int], region: Region) -> tuple:
+    """What to compare dimensions by whose strides divide the step along an axis of the tile.
+
+    The largest stride is the most likely. A size of 1 leaves the stride without meaning, so such a
+    dimension is the last choice among those of one stride, unless each of them has its axis.
+    """
+    stride = region.strides[dim]
+    in_place = dim - len(region.shape) == axis - len(steps)
+    all_have_one = steps.count(steps[axis]) >= region.strides.count(stride)
+    return stride, all_have_one and in_place, region.shape[dim], in_place
 
 
 def _is_walked_flat(access: Access, region: Region) -> bool:
     """Whether a kernel goes over all elements of a tensor with dimensions as if it had only one."""
     if sum(size > 1 for size in region.shape) < 2 or not region.dense:
         return False
-    sizes = {n: value for n, value in access.integers.items() if not n.startswith("BLOCK")}
-    return region.numel in sizes.values()
+    sizes = [value for name, value in access.sizes.items() if not name.startswith("BLOCK")]
+    return region.numel in sizes
 
 
 def _named(

@@ -73,6 +73,10 @@ class Site:
             )
         return text
 
+    def has(self, text: str) -> bool:
+        """Whether this text stands anywhere in the file."""
+        return text in _source(self.file)
+
     @property
     def line_text(self) -> str:
         return linecache.getline(self.file, self.line).strip()

@@ -6,6 +6,14 @@ import torch
 
 from judge.evidence import LEAST, Evidence, Symptom, rounds
 
+# Elements, at least, in which a dependence on the value can be seen, and how much less neighbours
+# in value differ from one another than they would by chance.
+SMOOTH_AMONG = 20
+SMOOTH = 0.25
+
+# Errors are small up to this part of the typical size.
+SMALL = 2.0**-5
+
 NARROWER = {
     torch.float16: (torch.bfloat16,),
     torch.float32: (torch.bfloat16, torch.float16),
@@ -42,6 +50,30 @@ def narrower(evidence: Evidence) -> Symptom | None:
     return None
 
 
+def approximated(evidence: Evidence) -> Symptom | None:
+    """Small errors that depend on the value alone: neighbours in value are off by like amounts."""
+    got, truth = evidence.got, evidence.truth
+    usable = evidence.wrong & got.isfinite() & truth.isfinite()
+    if not rounds(evidence.dtype) or truth.is_complex() or usable.sum() < SMOOTH_AMONG:
+        return None
+    error, size = (got - truth)[usable], truth[truth.isfinite()].square().mean().sqrt()
+    if error.square().mean().sqrt() > SMALL * size:
+        return None
+    for name, value in (*evidence.alike(), ("the expected value", truth)):
+        key = value[usable]
+        if key.unique().numel() < SMOOTH_AMONG:
+            continue
+        along = error[key.argsort()]
+        # Of independent errors, neighbours differ by twice the variance on average.
+        if along.diff().square().mean() < SMOOTH * 2 * along.var():
+            return Symptom(
+                f"the errors are small and follow {name}: where it is alike, so are they",
+                "a formula that comes near the function and is not it (tanh in place of erf in "
+                "GELU), or a constant of it that was rounded",
+            )
+    return None
+
+
 def imprecise(evidence: Evidence) -> Symptom | None:
     """Small errors of both signs, all over: too few bits somewhere."""
     got, truth = evidence.got, evidence.truth
@@ -62,7 +94,7 @@ def imprecise(evidence: Evidence) -> Symptom | None:
         return Symptom(look, f"a sum accumulated in {name}: accumulate in float32", strong=False)
     if evidence.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
         return Symptom(look, "a step computed in float32", strong=False)
-    if evidence.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-5:
+    if evidence.dtype == torch.float32 and 2.0**-16 < loss < SMALL:
         return Symptom(
             look,
             "a step in lower precision: a tl.dot in tf32 (input_precision), or a cast to half "

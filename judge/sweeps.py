@@ -1,7 +1,8 @@
 """What a puzzle is compared with, and at which sizes: the words of the files in reference/peers.
 
 A file reference/peers/NN_chapter.py says for each puzzle of the chapter, by the name of its file,
-what a user would take instead of the solution:
+what a user would take instead of the solution. A puzzle may have a second sweep of other arguments,
+under its name and a word: "grouped_query:causal".
 
     SWEEPS = {
         "softmax": Sweep(
@@ -63,6 +64,9 @@ class Sweep:
     operations: the least multiplications plus additions, from a size
     rate: the dtype in whose rate the operations count, None for that of the inputs
     varied: whether to draw each set of inputs anew, not to shift the contents of the first
+    baseline: the function of the reference file that is timed as eager, where the reference itself
+        is no PyTorch. It draws its own random numbers, so results are compared by shape only
+    timed: makes of each function the call that is timed, where that is not the function itself
     """
 
     function: str
@@ -74,6 +78,8 @@ class Sweep:
     operations: Callable[..., int] | None = None
     rate: str | None = None
     varied: bool = False
+    baseline: str | None = None
+    timed: Callable[[Callable], Callable] = lambda function: function
 
     def inputs(self, size: Size, dtype: str, device: str) -> tuple | Callable[[int], tuple]:
         """Seeded inputs, as `Buffers` takes them."""
@@ -101,8 +107,9 @@ def magnitude(size: Size) -> int:
 def load_sweeps(wanted: list[str]) -> dict[str, Sweep]:
     """The sweeps by puzzle ("07_matmul/tiled"), of all chapters or of those that are wanted.
 
-    wanted: chapters ("07_matmul"), puzzles ("07_matmul/tiled") or names of puzzles ("tiled"); none
-        for all. Raises LookupError on one that no file knows.
+    wanted: chapters ("07_matmul"), puzzles ("07_matmul/tiled" or "tiled") with all of their sweeps,
+        or single sweeps ("grouped_query:causal"); none for all. Raises LookupError on one that no
+        file knows.
     """
     sweeps = {}
     for path in sorted(FOLDER.glob("[0-9]*.py")):
@@ -112,8 +119,15 @@ def load_sweeps(wanted: list[str]) -> dict[str, Sweep]:
         return sweeps
     chosen = {}
     for word in wanted:
-        found = {p: s for p, s in sweeps.items() if word in (p, *p.split("/"))}
+        found = {path: sweep for path, sweep in sweeps.items() if word in _names(path)}
         if not found:
             raise LookupError(f"no puzzle or chapter {word} has peers: {', '.join(sweeps)}")
         chosen |= found
     return chosen
+
+
+def _names(path: str) -> set[str]:
+    """What a sweep may be called: by its chapter, its puzzle or itself."""
+    puzzle = path.partition(":")[0]
+    chapter = puzzle.partition("/")[0]
+    return {chapter, *(name for whole in (path, puzzle) for name in (whole, whole.split("/")[1]))}

@@ -11,7 +11,7 @@ import math
 import torch
 
 from judge.evidence import LEAST, Evidence, Symptom, rounds, wide
-from judge.precision import drifting, imprecise, narrower, whole_numbers
+from judge.precision import approximated, drifting, imprecise, narrower, whole_numbers
 from judge.rearrangements import (
     mirrored,
     out_of_place,
@@ -57,6 +57,14 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
             "an overflow: exp passes the range of float32 above 88; subtract the row's largest "
             "value first",
         )
+    if infinite := _infinite_inputs(evidence, hit):
+        cause = "inf - inf, inf / inf or 0 * inf: each is NaN"
+        if evidence.truth.dim() > 1 and infinite == "-inf":
+            cause = (
+                "inf - inf, which is NaN: where the largest value of a row, or of a tile, is -inf, "
+                "subtract 0 and not that value"
+            )
+        return Symptom(f"{look}, where inputs are {infinite}", cause)
     return Symptom(
         look,
         "a masked-off lane that was loaded without `other=` and reached the result, or elements "
@@ -289,7 +297,7 @@ ALWAYS = (
     miscounted,
     whole_numbers,
 )
-ELSE = (imprecise,)
+ELSE = (approximated, imprecise)
 
 
 def _count(hit: torch.Tensor) -> str:
@@ -302,14 +310,23 @@ def _exp_limit(evidence: Evidence) -> float:
 
 
 def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:
-    """The largest input in the rows of `hit`, if exp overflows in every one of these rows."""
+    """The largest finite input in the rows of `hit`, if exp overflows in each of these rows."""
     for value in evidence.inputs.values():
         rows = evidence.rows_of(value) if rounds(value.dtype) else None
-        if rows is None:
+        if rows is None or not (rows.expand(hit.shape)[hit] > _exp_limit(evidence)).all():
             continue
-        reached = rows.expand(hit.shape)[hit]
-        if (reached > _exp_limit(evidence)).all():
-            return float(reached.max())
+        finite = evidence.rows_of(value.where(value.isfinite(), 0)).expand(hit.shape)[hit]
+        if finite.max() > _exp_limit(evidence):
+            return float(finite.max())
+    return None
+
+
+def _infinite_inputs(evidence: Evidence, hit: torch.Tensor) -> str | None:
+    """The infinities, "-inf" or "infinite", that some input has in each row of `hit`."""
+    for value in evidence.inputs.values():
+        rows = evidence.rows_of(value.isinf().double()) if rounds(value.dtype) else None
+        if rows is not None and rows.expand(hit.shape)[hit].all():
+            return "infinite" if value.isposinf().any() else "-inf"
     return None
 
 

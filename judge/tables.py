@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from judge.limits import Limits, of
+
+SOLUTION, EAGER = "solution", "eager"
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class Row:
     magnitude: the size as one number, for the axis of a picture
     limit_ms, limit, share: the least time by the GPU's measured limits, which limit that is, and
         the part of it that was reached
+    rate: bytes or operations per second, in words, whichever the limit is about
     to_eager, to_best_peer: how many times as fast as the reference, and as the fastest of all but
         the solution
     """
@@ -35,6 +39,7 @@ class Row:
     limit_ms: float | None = None
     limit: str | None = None
     share: float | None = None
+    rate: str | None = None
     to_eager: float | None = None
     to_best_peer: float | None = None
     note: str = ""
@@ -84,6 +89,7 @@ def markdown(rows: list[Row], limits: Limits) -> str:
 def draw(rows: list[Row], folder: Path) -> list[Path]:
     """A picture for each puzzle and dtype, time against size. Needs matplotlib, or ImportError."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     drawn = []
     for title, group in _groups(rows):
@@ -96,9 +102,11 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
         _plot(axes, group, "limit_ms", _limit(group), "k--")
         sizes = {row.magnitude: row.size for row in group}
         axes.set_xticks(list(sizes), list(sizes.values()), rotation=30, ha="right")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.minorticks_off()
         axes.legend()
-        path = folder / f"{title.replace('/', '_').replace(', ', '_')}.png"
+        path = folder / f"{re.sub('[/:, ]+', '_', title)}.png"
         figure.savefig(path)
         drawn.append(path)
     return drawn
@@ -125,7 +133,7 @@ def _table(rows: list[Row]) -> list[str]:
         cells = {row.size: _cell(row) for row in rows if row.contestant == contestant}
         lines.append(f"| {' | '.join([contestant, *(cells.get(size, '') for size in sizes)])} |")
     if any(limits.values()):
-        cells = ["" if limits[size] is None else _three_digits(limits[size]) for size in sizes]
+        cells = ["" if limits[size] is None else three_digits(limits[size]) for size in sizes]
         lines.append(f"| {' | '.join([_limit(rows), *cells])} |")
     return lines
 
@@ -151,8 +159,8 @@ def _cell(row: Row) -> str:
     if row.ms is None:
         return "see below"
     share = "" if row.share is None else f" ({100 * row.share:.0f} %)"
-    return f"{_three_digits(row.ms)}{share}"
+    return f"{three_digits(row.ms)}{share}"
 
 
-def _three_digits(number: float) -> str:
+def three_digits(number: float) -> str:
     return f"{number:.3g}" if number < 1000 else f"{number:.0f}"

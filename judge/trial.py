@@ -164,6 +164,8 @@ class Trial:
             results = self._results(returned)
             self._check_launches(watch.launches, results)
             self._check_own_memory(results)
+            if self.interpreted:
+                self._check_not_stored_to(watch)
             if self.interpreted and not self.in_place:
                 for number, result in enumerate(results):
                     check_stored(watch, result, name_of(number, len(results)))
@@ -215,6 +217,12 @@ class Trial:
     def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
         for name, arena in self.arenas.items():
             arena.check(None if name in self.in_place else snapshots[name])
+
+    def _check_not_stored_to(self, watch: Watch) -> None:
+        for name, arena in self.arenas.items():
+            line = name not in self.in_place and watch.line_that_stores_to(arena.tensor)
+            if line:
+                raise Wrong(f"the input {name} was stored to, with what it held before\n{line}")
 
     def _check_own_memory(self, results: tuple[torch.Tensor, ...]) -> None:
         if self.in_place:

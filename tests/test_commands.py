@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 
 import pytest
 
+from judge import challenge
 from judge.loading import ROOT, SOLUTIONS
 
 pytestmark = pytest.mark.commands
@@ -17,8 +19,12 @@ HEADER = "import torch, triton\nimport triton.language as tl\n"
 
 @pytest.fixture
 def grade(pytester, monkeypatch, tmp_path):
-    """Run pytest in the repository on a folder of subjects; its output and exit status."""
+    """Run pytest in the repository on a folder of subjects; its output and exit status.
+
+    In the interpreter: a GPU may be shared with other tests here, and traffic is not counted on it.
+    """
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(variable, raising=False)
@@ -95,8 +101,12 @@ def test_solutions_and_subject_exclude_each_other(grade):
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, workers):
-    """One subject each: syntax, import, no such function, None, raises, never returns."""
+def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, workers, monkeypatch):
+    """One subject each: syntax, import, no such function, None, raises, never returns.
+
+    In the mode of this run.
+    """
+    monkeypatch.setenv("TRITON_INTERPRET", str(int(challenge.interpreted)))
     result = grade(
         HERE, "-n", workers, "-k", "test_traffic or test_shapes_of_bad_input", "--time-limit", "4",
         copy=solution("copy"),
@@ -117,6 +127,41 @@ def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, worke
         assert message in text, name
         assert f"01_pointwise/{name}" in text
     assert "judge/" not in text
+    result.stdout.fnmatch_lines(["01_pointwise/copy * ok *", "1 of 6 solved.*"])
+
+
+def test_one_overrun_is_enough_for_all_workers(grade, tmp_path, monkeypatch):
+    """Nothing interrupts this one: its worker is ended, and the new one does not try again."""
+    (tmp_path / "impatient.py").write_text("import judge.faults\njudge.faults.GRACE = 0.5\n")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{tmp_path}")
+    result = grade(
+        f"{HERE}/test_complex_multiply.py", "-n", "2", "-p", "impatient", "--time-limit", "2",
+        "-k", "test_shapes or test_masks",
+        complex_multiply=f"{HEADER}def complex_multiply(x, y):\n    sum(range(10**12))\n",
+    )  # fmt: skip
+    text = result.stdout.str()
+    failed = result.parseoutcomes()["failed"]
+    ended = text.count("complex_multiply.py:4 and could not be interrupted: the process was ended")
+    not_run = re.findall(
+        "^not run: 01_pointwise/complex_multiply ended its process in test_", text, re.M
+    )
+    assert 1 <= ended <= 2
+    assert len(not_run) == failed - ended >= 4
+
+
+def test_a_process_that_is_ended_costs_its_own_puzzle(grade):
+    """With as many of them as xdist by itself would give a worker up for, and more."""
+    names = ("vector_add", "fma", "swish", "polynomial", "complex_multiply")
+    functions = {"fma": "fused_multiply_add"}
+    crashing = "def {}(*inputs):\n    import os\n    os.kill(os.getpid(), 9)\n"
+    subjects = {name: crashing.format(functions.get(name, name)) for name in names}
+    result = grade(
+        HERE, "-n", "1", "-k", "test_masks or vector", copy=solution("copy"), **subjects
+    )  # fmt: skip
+    text = result.stdout.str()
+    for name in names:
+        assert text.count(f"test_{name}.py: crashed the process") == 1
+        assert f"not run: 01_pointwise/{name} ended its process in test_" in text
     result.stdout.fnmatch_lines(["01_pointwise/copy * ok *", "1 of 6 solved.*"])
 
 

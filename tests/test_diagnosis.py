@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import gelu
 
 from judge import diagnosis, numerics
 
@@ -69,6 +70,30 @@ SYMPTOMS = {
             inputs={"x": 100 * X},
         ),
         ["where inputs reach", "subtract the row's largest value"],
+    ),
+    "-inf minus -inf": (
+        lambda: describe(
+            changed(SOFTMAX.float(), ([3, 40],), math.nan),
+            changed(SOFTMAX, ([3, 40],), 0.0),
+            inputs={"x": changed(X, ([3, 40],), -math.inf)},
+        ),
+        ["all wrong elements are NaN, where inputs are -inf", "inf - inf", "subtract 0 and not"],
+    ),
+    "inf minus inf of one element": (
+        lambda: describe(
+            changed(LINE, [4, 5], math.nan),
+            changed(LINE.double(), [4, 5], math.inf),
+            inputs={"x": changed(LINE, [4, 5], math.inf)},
+        ),
+        ["where inputs are infinite", "this looks like inf - inf, inf / inf or 0 * inf"],
+    ),
+    "exp overflows beside -inf": (
+        lambda: describe(
+            changed(SOFTMAX.float(), (3,), math.nan),
+            SOFTMAX,
+            inputs={"x": changed(changed(X, (3, 5), -math.inf), (3, 6), 100.0)},
+        ),
+        ["where inputs reach 100", "subtract the row's largest value"],
     ),
     "float16 overflows": (
         lambda: describe((300 * LINE).half() ** 2 / 300, 300 * LINE.double() ** 2),
@@ -218,6 +243,18 @@ SYMPTOMS = {
             A.bfloat16().double() @ B.bfloat16().double(),
         ),
         ["a sum accumulated in bfloat16"],
+    ),
+    "tanh in GELU": (
+        lambda: describe(gelu(X.half(), approximate="tanh"), gelu(X.half().double())),
+        ["small and follow the expected value", "tanh in place of erf"],
+    ),
+    "tanh in GELU of an input": (
+        lambda: describe(
+            gelu(X.bfloat16(), approximate="tanh"),
+            gelu(X.bfloat16().double()),
+            inputs={"x": X.bfloat16()},
+        ),
+        ["small and follow x", "tanh in place of erf"],
     ),
     "a sum in float32": (
         lambda: describe(X.exp().double().sum(1), X.double().exp().sum(1)),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 
 import pytest
 
-from judge import faults
+from judge import faults, loading
 from judge.loading import ROOT
 
 
@@ -64,14 +63,14 @@ def test_what_cannot_be_interrupted_is_ended():
         ("GPU: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
         ("Fatal Python error: Segmentation fault\n", "crashed the process: Segmentation fault"),
         (
-            f'Timeout (0:00:05)!\n  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',
+            f'Timeout (0:00:05)!\n  File "{ROOT}/judge/trial.py", line 5 in run\n'
+            f'  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',
             "at puzzles/01_pointwise/fma.py:7 and could not be interrupted",
         ),
     ],
 )
-def test_obituary(diary, sentence, monkeypatch):
+def test_obituary(diary, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    path = faults._diary_path("run", f"gw{os.getpid()}")
-    path.write_text(diary)
-    assert sentence in faults.obituary("run", f"gw{os.getpid()}")
-    assert not path.exists()
+    monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
+    (tmp_path / "gw0").write_text(diary)
+    assert sentence in faults.obituary(tmp_path, "gw0")

@@ -1041,19 +1041,24 @@ def test_matmul_is_faster_than_stock():
 @pytest.mark.skipif(not GPU, reason="needs a GPU")
 def test_same_as_a_gpu(tmp_path):
     same_as_gpu = Path(__file__).with_name("same_as_gpu.py")
-    for mode in ("0", "1"):
-        subprocess.run(
-            [sys.executable, str(same_as_gpu), str(tmp_path / f"{mode}.npz")],
+    theirs = [tmp_path / f"gpu{part}.npz" for part in range(6)]
+    commands = [("1", tmp_path / "here.npz")]
+    commands += [("0", file, str(part), "6") for part, file in enumerate(theirs)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(same_as_gpu), *map(str, arguments)],
             env={**os.environ, "TRITON_INTERPRET": mode},
-            check=True,
         )
+        for mode, *arguments in commands
+    ]
+    assert {process.wait() for process in running} == {0}
     text = """
 import sys
 import numpy as np
 sys.path.insert(0, "tests")
 from same_as_gpu import differences
-ours, theirs = (dict(np.load(path)) for path in sys.argv[1:])
-print(*differences(ours, theirs), sep="\\n", end="")
+ours, *theirs = (dict(np.load(path)) for path in sys.argv[1:])
+print(*differences(ours, {k: v for part in theirs for k, v in part.items()}), sep="\\n", end="")
 """
-    found = script(text, str(tmp_path / "1.npz"), str(tmp_path / "0.npz"))
+    found = script(text, str(tmp_path / "here.npz"), *map(str, theirs))
     assert found == ""

@@ -244,6 +244,42 @@ def test_single_row_overrun():
     assert "mask with offs_m[:, None] < M" in message
 
 
+@pytest.mark.parametrize("a", [torch.randn(1, 1), torch.randn(35, 1).T], ids=["one", "one_row"])
+def test_a_row_too_many_where_all_strides_are_1(a):
+    assert a.stride() == (1, 1)
+    message = tile_fault(a, "columns", 64)
+    assert "reads a[1..63, 0" in message
+    assert "but a has 1 row:" in message
+    assert "add offs_m[:, None] < M to it" in message
+
+
+@pytest.mark.parametrize("rows", [1, 35])
+def test_a_column_too_many_where_all_strides_are_1(rows):
+    message = tile_fault(torch.randn(rows, 1), "rows", 64)
+    assert ", 1..63] but a has 1 column:" in message
+    assert "add offs_n[None, :] < N to it" in message
+
+
+def test_one_column_walked_along_its_rows():
+    message = fault(row_kernel, (1,), torch.randn(35, 1), torch.empty(1), 35, 64)
+    assert "reads x[35..63, 0] but x has 35 rows" in message
+
+
+@triton.jit
+def strided_row_kernel(x_ptr, y_ptr, n_cols, stride_x, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    tl.store(y_ptr + row, tl.sum(tl.load(x_ptr + row * stride_x + cols)))
+
+
+def test_a_stride_is_no_size():
+    x, y = torch.randn(10, 40), torch.empty(10)
+    message = fault(strided_row_kernel, (10,), x, y, 40, 40, 64)
+    assert message.endswith("the columns of this tile run past n_cols; mask with cols < n_cols")
+    message = fault(strided_row_kernel, (10,), x, y, 7, 40, 64)
+    assert message.endswith("the columns of this tile run past 40; mask with cols < 40")
+
+
 @triton.jit
 def matmul_k_kernel(a_ptr, y_ptr, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
     offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)

@@ -14,7 +14,7 @@ import torch
 from judge import loading, peers, tables
 from judge.limits import Limits
 from judge.peers import compare
-from judge.sweeps import FOLDER, Peer, Sweep, load_sweeps
+from judge.sweeps import FOLDER, Peer, Sweep, load_sweeps, magnitude
 
 LIMITS = Limits(
     name="Simulated",
@@ -97,6 +97,7 @@ def test_a_row_for_each_contestant(timer):
     assert row.limit == "copy bandwidth"
     assert row.limit_ms == pytest.approx(2 * 2048 * 2 / 4e12 * 1e3)
     assert row.share == pytest.approx(row.limit_ms / 0.5)
+    assert row.rate == "16.4 MB/s"
     assert rows["fast"].to_best_peer == 1.0
     assert row.torch == torch.__version__
     assert all(row.note == "" for row in rows.values())
@@ -172,6 +173,51 @@ def test_work_in_place_is_compared_by_what_it_changed(timer, monkeypatch):
     assert rows["other"].note.startswith("wrong result")
 
 
+def test_random_results_are_compared_by_shape(timer, monkeypatch):
+    loaded = []
+
+    def load_reference(chapter, function):
+        loaded.append(function)
+        return taking(timer, "eager", 1.0)
+
+    monkeypatch.setattr(loading, "load_reference", load_reference)
+    others = Peer("random", lambda x: torch.rand_like(x)), Peer("sum", lambda x: x.sum())
+    rows = run(timer, *others, baseline="eager_double")
+    assert loaded == ["eager_double"]
+    assert rows["random"].note == ""
+    assert rows["sum"].note.startswith("wrong shape")
+
+
+def test_what_is_timed_may_be_made_of_the_function(timer):
+    def absolute(function):
+        return lambda x: function(x).abs()
+
+    rows = run(timer, Peer("negative", lambda x: -2 * x), timed=absolute)
+    assert {row.note for row in rows.values()} == {""}
+
+
+def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
+    loaded = []
+
+    def load_subject(*names):
+        loaded.append(names)
+        return taking(timer, "solution", 0.5)
+
+    monkeypatch.setattr(loading, "load_subject", load_subject)
+    sweep = Sweep(
+        "double",
+        make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
+        sizes=((8,),),
+        dtypes=("float32",),
+        peers=(),
+    )
+    rows = compare(
+        "01_x/double:twice", sweep, (8,), "float32", LIMITS, timer, device="cpu", seconds=0.0
+    )
+    assert loaded == [("01_x", "double", "double")]
+    assert {row.puzzle for row in rows} == {"01_x/double:twice"}
+
+
 def test_without_a_solution_the_others_are_measured(timer, monkeypatch):
     def unsolved(*_):
         raise peers.loading.Unsolved("unsolved: edit the stub")
@@ -195,6 +241,7 @@ def test_operations_count_at_their_rate(timer):
     rows = run(timer, operations=lambda M, N: 7 * 10**11, bytes_moved=None)
     assert rows["eager"].limit == "float16 matmul rate"
     assert rows["eager"].limit_ms == pytest.approx(1.0)
+    assert rows["eager"].rate == "700 TFLOP/s"
     assert (
         run(timer, operations=lambda M, N: 1, bytes_moved=None, rate="int8")["eager"].limit is None
     )
@@ -296,6 +343,10 @@ def test_sweeps_are_chosen_by_chapter_puzzle_or_name():
     assert list(load_sweeps(["fma"])) == ["01_pointwise/fma"]
     assert list(load_sweeps(["01_pointwise/swish"])) == ["01_pointwise/swish"]
     assert len(load_sweeps(["01_pointwise"])) == 6
+    both = ["13_attention/grouped_query", "13_attention/grouped_query:causal"]
+    assert list(load_sweeps(["grouped_query"])) == both
+    assert list(load_sweeps(["13_attention/grouped_query"])) == both
+    assert list(load_sweeps(["grouped_query:causal"])) == both[1:]
     with pytest.raises(LookupError, match="nothing"):
         load_sweeps(["nothing"])
 
@@ -306,7 +357,8 @@ CHAPTERS = [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))]
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_puzzle_of_a_chapter_has_a_sweep(chapter):
     tests = {path.stem.removeprefix("test_") for path in (loading.PUZZLES / chapter).glob("test_*")}
-    assert {puzzle.split("/")[1] for puzzle in load_sweeps([chapter])} == tests
+    swept = {puzzle.partition(":")[0].split("/")[1] for puzzle in load_sweeps([chapter])}
+    assert swept == tests
 
 
 @pytest.mark.parametrize("puzzle", load_sweeps([]))
@@ -316,14 +368,18 @@ def test_a_sweep_fits_its_reference(puzzle):
     assert len(sweep.sizes) >= 3
     assert any(all(n & (n - 1) == 0 for n in size) for size in sweep.sizes)
     assert any(any(n % 2 for n in size) for size in sweep.sizes)
+    # A picture has one place for each.
+    assert len({magnitude(size) for size in sweep.sizes}) == len(sweep.sizes)
     small = tuple(min(n, 37) for n in sweep.sizes[0])
     moved, operations = sweep.work(small, sweep.dtypes[0])
     assert moved or operations
-    reference = loading.load_reference(puzzle.split("/")[0], sweep.function)
-    field = [peers.Contestant(peers.EAGER, reference)]
-    field += [peers.Contestant(peer.name, peer.function) for peer in sweep.peers if peer.function]
+    reference = loading.load_reference(puzzle.split("/")[0], sweep.baseline or sweep.function)
+    functions = {peer.name: peer.function for peer in sweep.peers if peer.function}
+    functions[peers.EAGER] = reference
+    field = [peers.Contestant(name, sweep.timed(call)) for name, call in functions.items()]
     given = sweep.inputs(small, sweep.dtypes[0], "cpu")
-    admitted = peers._admit(field, peers.Buffers(given, 10**9))
+    compared = sweep.baseline is None
+    admitted = peers._admit(field, peers.Buffers(given, 10**9), compared=compared)
     assert {contestant.name: contestant.note for contestant in admitted} == {
         contestant.name: "" for contestant in field
     }

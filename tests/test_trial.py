@@ -157,6 +157,34 @@ WRONG = {
 }
 
 INTERPRETED = {
+    "writes its input back": (
+        """
+        @triton.jit
+        def and_back(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+            offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + offs, mask=offs < N)
+            tl.store(x_ptr + offs, x, mask=offs < N)
+            tl.store(y_ptr + offs, x, mask=offs < N)
+
+        def copy(x):
+            y = torch.empty_like(x)
+            and_back[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+            return y
+        """,
+        r"copy: the input x was stored to, with what it held before\n.*copy.py:20  tl.store\(x_ptr",
+    ),
+    "adds nothing to its input": (
+        """
+        @triton.jit
+        def add_nothing(x_ptr):
+            tl.atomic_add(x_ptr, 0.0)
+
+        def copy(x):
+            add_nothing[(1,)](x)
+            return launch(x, torch.empty_like(x))
+        """,
+        r"the input x was stored to.*\n.*copy.py:18  tl.atomic_add\(x_ptr, 0.0\)",
+    ),
     "result never stored": (
         """
         def copy(x):

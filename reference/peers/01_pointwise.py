@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from judge.sweeps import COMPILED, Peer, Sweep
 
-SIZES = ((2**20,), (2**24,), (50_000_017,), (2**26,), (2**28,))
+SIZES = ((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,))
 COEFFICIENTS = (1.0, -1.0, 0.5, -0.25, 0.125, -0.0625, 0.03125, -0.015625)
 
 

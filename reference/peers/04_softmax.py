@@ -1,0 +1,75 @@
+"""What a user would take instead of the solutions of chapter 04."""
+
+import torch
+from torch.nn import functional
+
+from judge.alternatives import liger
+from judge.sweeps import COMPILED, Peer, Sweep
+
+
+def matrix(M, N, dtype):
+    return (torch.randn(M, N, dtype=dtype),)
+
+
+def copied(M, N, itemsize):
+    return 2 * M * N * itemsize
+
+
+def softmax(kernel, x):
+    return kernel.apply(x)
+
+
+def loss(logits, targets):
+    return functional.cross_entropy(logits, targets, reduction="none")
+
+
+def liger_loss(kernel, logits, targets):
+    return kernel.apply(logits, targets, None, -100, 0.0, 0.0, "none")[0]
+
+
+SWEEPS = {
+    "softmax": Sweep(
+        "softmax",
+        make=matrix,
+        sizes=((4096, 4096), (16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192)),
+        dtypes=("float32", "bfloat16"),
+        peers=(
+            Peer("torch.softmax", lambda x: torch.softmax(x, 1)),
+            COMPILED,
+            liger("LigerSoftmaxFunction", softmax),
+        ),
+        bytes_moved=copied,
+    ),
+    "column_softmax": Sweep(
+        "column_softmax",
+        make=matrix,
+        sizes=((2048, 32768), (6007, 20_011), (4096, 32768), (2**22, 64)),
+        dtypes=("float32", "bfloat16"),
+        peers=(Peer("torch.softmax", lambda x: torch.softmax(x, 0)), COMPILED),
+        bytes_moved=copied,
+    ),
+    "online_softmax": Sweep(
+        "online_softmax",
+        make=matrix,
+        sizes=((64, 131_072), (1024, 131_072), (701, 200_003), (512, 524_288)),
+        dtypes=("float32", "bfloat16"),
+        peers=(
+            Peer("torch.softmax", lambda x: torch.softmax(x, 1)),
+            COMPILED,
+            liger("LigerSoftmaxFunction", softmax),
+        ),
+        bytes_moved=copied,
+    ),
+    "cross_entropy": Sweep(
+        "cross_entropy",
+        make=lambda M, V, dtype: (torch.randn(M, V, dtype=dtype), torch.randint(0, V, (M,))),
+        sizes=((2048, 32768), (8192, 32768), (8191, 50_257), (8192, 128_256)),
+        dtypes=("float32", "bfloat16"),
+        peers=(
+            Peer("functional.cross_entropy", loss),
+            COMPILED,
+            liger("LigerCrossEntropyFunction", liger_loss),
+        ),
+        bytes_moved=lambda M, V, itemsize: M * V * itemsize,
+    ),
+}

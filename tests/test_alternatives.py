@@ -1,0 +1,88 @@
+"""What the peers of several chapters share computes what it should, as far as a CPU can tell."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from judge.alternatives import CUBLASLT, flex, liger, sdpa
+from judge.loading import load_reference
+
+B, H, HKV, S, D = 2, 4, 2, 40, 16
+
+
+@pytest.fixture
+def qkv():
+    torch.manual_seed(0)
+    return torch.randn(B, H, S, D), torch.randn(B, HKV, S, D), torch.randn(B, HKV, S, D)
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+
+
+def expected(qkv, *, causal=False, window=None):
+    if window is not None:
+        return load_reference("13_attention", "sliding_window_attention")(*qkv, window)
+    return load_reference("13_attention", "grouped_query_attention")(*qkv, None, causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("make", [flex, lambda **options: sdpa("SDPA flash", **options)])
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_attention(qkv, uncompiled, make, causal):
+    peer = make(causal=causal)
+    result = peer.ready(None)(*qkv, None, causal)
+    torch.testing.assert_close(result, expected(qkv, causal=causal))
+    other = expected(qkv, causal=not causal)
+    assert not torch.allclose(result, other)
+
+
+@pytest.mark.parametrize("make", [flex, lambda **options: sdpa("SDPA flash", **options)])
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_windows(qkv, uncompiled, make):
+    q, k, v = (x.repeat_interleave(H // x.shape[1], 1) for x in qkv)
+    call = make(window=True).ready(None)
+    for window in (1, 7):
+        torch.testing.assert_close(call(q, k, v, window), expected((q, k, v), window=window))
+
+
+def test_names_say_what_is_taken():
+    assert sdpa("SDPA cuDNN").name == "SDPA cuDNN"
+    assert sdpa("SDPA efficient", window=True).name == "SDPA efficient, mask"
+    assert flex().name == "FlexAttention"
+
+
+def test_cublaslt_is_chosen_for_the_call_alone(monkeypatch):
+    chosen = ["cublas"]
+
+    def library(name=None):
+        if name:
+            chosen.append(name)
+        return chosen[-1]
+
+    monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", library)
+    assert CUBLASLT.ready(lambda x: (x, chosen[-1]))(3) == (3, "cublaslt")
+    assert chosen[-1] == "cublas"
+
+    def fail():
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        CUBLASLT.ready(fail)()
+    assert chosen[-1] == "cublas"
+
+
+def test_liger_is_called_where_it_is_installed(monkeypatch):
+    peer = liger("Double", lambda kernel, x: kernel(x) + 1)
+    monkeypatch.setitem(sys.modules, "liger_kernel", None)
+    with pytest.raises(ImportError):
+        peer.ready(None)
+    ops = SimpleNamespace(Double=lambda x: 2 * x)
+    monkeypatch.setitem(sys.modules, "liger_kernel", SimpleNamespace(ops=ops))
+    monkeypatch.setitem(sys.modules, "liger_kernel.ops", ops)
+    assert peer.ready(None)(3) == 7
