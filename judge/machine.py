@@ -9,6 +9,9 @@ import torch
 
 from judge import faults, gpus, limits
 
+# Bytes that torch may keep for itself between tests.
+KEPT = 2**30
+
 # A factor on every speed-up that a spec asks for: the bars were set on an H200.
 scale = 1.0
 
@@ -25,9 +28,21 @@ def take(worker: str | None, cache) -> None:
 
 @contextlib.contextmanager
 def used() -> Iterator[None]:
-    """A test that may use the GPU, beside tests of other processes, but not beside a race."""
-    with gpus.use(_uuid) if _uuid else contextlib.nullcontext():
+    """A test that may use the GPU, beside tests of other processes, but not beside a race.
+
+    Afterwards the memory that torch keeps for itself goes back: a race of another process wants it.
+    """
+    if not _uuid:
         yield
+        return
+    with gpus.use(_uuid):
+        try:
+            yield
+        finally:
+            if torch.cuda.memory_reserved() > KEPT:
+                # A dead context frees nothing, and its test has said why.
+                with contextlib.suppress(RuntimeError):
+                    torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager

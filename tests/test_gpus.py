@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from judge import gpus
+from judge import gpus, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -233,3 +234,16 @@ def test_workers_share_the_gpus_out(monkeypatch):
     names = [None, "gw0", "gw1", "gw4", "gw11"]
     assert [gpus.choose(name) for name in names] == ["GPU-0", "GPU-0", "GPU-1", "GPU-1", "GPU-2"]
     assert chosen == [0, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(("reserved", "freed"), [(machine.KEPT + 1, 1), (machine.KEPT, 0)])
+def test_a_test_that_ends_gives_large_memory_back(tmp_path, monkeypatch, reserved, freed):
+    calls = []
+    monkeypatch.setattr(gpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(machine, "_uuid", "g")
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpus._used)))
+    with pytest.raises(KeyError), machine.used():
+        raise KeyError
+    assert len(calls) == freed
+    assert all("g" in used for used in calls)
