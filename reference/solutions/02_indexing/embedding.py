@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 2048
 
 
 @triton.jit
@@ -46,11 +46,12 @@ def embedding(table: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     flag = torch.zeros((), dtype=torch.int32, device=table.device)
     if indices.is_contiguous():
         indices = indices.view(-1)
-    BLOCK_D = min(triton.next_power_of_2(D), 1024)
+    BLOCK_D = min(triton.next_power_of_2(D), TILE)
     BLOCK_M = min(triton.next_power_of_2(max(N, 1)), TILE // BLOCK_D)
     embedding_kernel[(triton.cdiv(N, BLOCK_M), triton.cdiv(D, BLOCK_D))](
         table, indices, out, flag, V, D, N, tuple(indices.shape),
         table.stride(0), table.stride(1), indices.stride(), BLOCK_M=BLOCK_M, BLOCK_D=BLOCK_D,
+        num_warps=2,
     )  # fmt: skip
     if flag.item():
         raise IndexError(f"indices must lie in [0, {V}), the rows of the table")

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 8192
 
 
 @triton.jit
@@ -34,6 +34,6 @@ def outer_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
     grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))
     outer_add_kernel[grid](
-        x, y, z, M, N, x.stride(0), y.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N
+        x, y, z, M, N, x.stride(0), y.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8
     )
     return z

@@ -4,8 +4,6 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
-
 
 @triton.jit
 def strided_copy_kernel(
@@ -30,12 +28,13 @@ def strided_copy(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     # A square tile reads whole sectors where the columns are contiguous. Else wide is better.
-    widest = 64 if x.stride(0) < x.stride(1) else 1024
+    tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
     BLOCK_N = min(triton.next_power_of_2(N), widest)
-    BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
-    BLOCK_N = min(triton.next_power_of_2(N), TILE // BLOCK_M)
+    BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
+    BLOCK_N = min(triton.next_power_of_2(N), tile // BLOCK_M)
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     strided_copy_kernel[grid](
-        x, y, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N
-    )
+        x, y, M, N, x.stride(0), x.stride(1),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=num_warps,
+    )  # fmt: skip
     return y

@@ -15,11 +15,12 @@ def transpose_kernel(
     stride_xm, stride_xn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    # A grid of one axis, cut into rows of tiles: axis 1 would end at 65535 programs.
+    # A grid of one axis, as axis 1 would end at 65535 programs. Programs that follow each other
+    # store to neighbouring places: a sector that two of them share is written to memory once.
     pid = tl.program_id(0).to(tl.int64)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    rows = pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
-    cols = pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    rows = pid % tiles_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = pid // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
     x_ptrs = x_ptr + rows[:, None] * stride_xm + cols[None, :] * stride_xn
     x = tl.load(x_ptrs, mask=(rows[:, None] < M) & (cols[None, :] < N))
     # The tile changes hands through shared memory, so that neighbouring lanes hold neighbouring
@@ -38,5 +39,7 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
     BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
     BLOCK_N = min(triton.next_power_of_2(N), TILE // BLOCK_M)
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
-    transpose_kernel[grid](x, y, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    transpose_kernel[grid](
+        x, y, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8
+    )
     return y

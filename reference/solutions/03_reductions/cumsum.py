@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 1024
 
 
 @triton.jit
@@ -35,5 +35,7 @@ def cumsum(x: torch.Tensor) -> torch.Tensor:
     BLOCK_N = min(triton.next_power_of_2(N), TILE)
     BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
     grid = (triton.cdiv(M, BLOCK_M),)
-    cumsum_kernel[grid](x, y, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    cumsum_kernel[grid](
+        x, y, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=2
+    )
     return y

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 BLOCK = 4096
-PROGRAMS = 1024
+PROGRAMS = 2048
 # tl.histogram does work in proportion to the number of bins, an atomic does not.
 MOST_IN_REGISTERS = 512
 
@@ -71,7 +71,7 @@ def histogram(x: torch.Tensor, bins: int) -> torch.Tensor:
     histogram_kernel[(programs,)](
         x, counts, N, bins, copies, tuple(x.shape), x.stride(),
         BINS=triton.next_power_of_2(bins) if in_registers else 1,
-        IN_REGISTERS=in_registers, BLOCK=BLOCK,
+        IN_REGISTERS=in_registers, BLOCK=BLOCK, num_warps=8,
     )  # fmt: skip
     add_copies_kernel[(triton.cdiv(bins, 128),)](counts, total, bins, copies, BLOCK=128)
     return total

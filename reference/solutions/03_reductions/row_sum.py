@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 2048
 
 
 @triton.jit

@@ -4,9 +4,19 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK = 4096
+BLOCK = 8192
 # Fixed, so that the order of the additions does not depend on the GPU.
 PROGRAMS = 1024
+
+
+@triton.jit
+def element_ptrs(x_ptr, offs, sizes, strides):
+    # Coordinates from the last dimension to the first, which is what is left over.
+    rest = offs
+    for dim in tl.static_range(len(sizes) - 1, 0, -1):
+        x_ptr += rest % sizes[dim] * strides[dim]
+        rest = rest // sizes[dim]
+    return x_ptr + rest * strides[0]
 
 
 @triton.jit
@@ -18,16 +28,15 @@ def partial_sum_kernel(
     pid = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK).to(tl.int64)
     acc = tl.zeros((BLOCK,), tl.float32)
-    for start in range(pid * BLOCK, N, tl.num_programs(0) * BLOCK):
-        offs = start + lanes
-        # Coordinates from the last dimension to the first, which is what is left over.
-        rest = offs
-        x_ptrs = x_ptr
-        for dim in tl.static_range(len(sizes) - 1, 0, -1):
-            x_ptrs += rest % sizes[dim] * strides[dim]
-            rest = rest // sizes[dim]
-        x_ptrs += rest * strides[0]
-        acc += tl.load(x_ptrs, mask=offs < N, other=0.0).to(tl.float32)
+    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
+    whole = N // BLOCK
+    for block in range(pid, whole, tl.num_programs(0)):
+        x = tl.load(element_ptrs(x_ptr, block * BLOCK + lanes, sizes, strides))
+        acc += x.to(tl.float32)
+    if pid == whole % tl.num_programs(0):
+        offs = tl.cast(whole, tl.int64) * BLOCK + lanes
+        x = tl.load(element_ptrs(x_ptr, offs, sizes, strides), mask=offs < N, other=0.0)
+        acc += x.to(tl.float32)
     tl.store(partial_ptr + pid, tl.sum(acc, axis=0))
 
 
@@ -53,6 +62,6 @@ def total_sum(x: torch.Tensor) -> torch.Tensor:
     P = min(triton.cdiv(N, BLOCK), PROGRAMS)
     partial = torch.empty(P, dtype=torch.float32, device=x.device)
     total = torch.empty((), dtype=x.dtype, device=x.device)
-    partial_sum_kernel[(P,)](x, partial, N, tuple(x.shape), x.stride(), BLOCK=BLOCK)
+    partial_sum_kernel[(P,)](x, partial, N, tuple(x.shape), x.stride(), BLOCK=BLOCK, num_warps=8)
     total_sum_kernel[(1,)](partial, total, P, BLOCK=PROGRAMS)
     return total

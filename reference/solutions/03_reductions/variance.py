@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 2048
 # Half of the registers of a multiprocessor.
 LONGEST = 2**15
 
@@ -40,6 +40,6 @@ def variance(x: torch.Tensor) -> torch.Tensor:
     BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
     variance_kernel[(triton.cdiv(M, BLOCK_M),)](
         x, result, M, N, x.stride(0), x.stride(1),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 1024, 4), 16),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=max(BLOCK_N // 2048, 1),
     )  # fmt: skip
     return result

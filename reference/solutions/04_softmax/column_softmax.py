@@ -91,7 +91,8 @@ def column_softmax(x: torch.Tensor) -> torch.Tensor:
     BLOCK_M, widest = triton.next_power_of_2(M), triton.next_power_of_2(N)
     narrowest = SECTOR // x.element_size()
     if BLOCK_M * narrowest <= LARGEST:
-        BLOCK_N = min(widest, max(narrowest, TILE // BLOCK_M))
+        # 16 columns where that fits: two sectors side by side come faster than one.
+        BLOCK_N = min(widest, max(TILE, min(16 * BLOCK_M, LARGEST)) // BLOCK_M)
         column_softmax_kernel[(triton.cdiv(N, BLOCK_N),)](
             x, y, M, N, *strides,
             BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,

@@ -51,6 +51,6 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_V)
     cross_entropy_kernel[(triton.cdiv(M, BLOCK_M),)](
         logits, targets, loss, M, V, logits.stride(0), logits.stride(1), targets.stride(0),
-        BLOCK_M=BLOCK_M, BLOCK_V=BLOCK_V,
+        BLOCK_M=BLOCK_M, BLOCK_V=BLOCK_V, num_warps=2,
     )  # fmt: skip
     return loss

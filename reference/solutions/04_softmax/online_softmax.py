@@ -4,8 +4,6 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
-
 
 @triton.jit
 def online_softmax_kernel(
@@ -42,9 +40,12 @@ def online_softmax(x: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"x must be 2-D and floating point, not {x.dtype} {tuple(x.shape)}")
     M, N = x.shape
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    BLOCK_N = min(triton.next_power_of_2(N), TILE)
-    BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
+    # Long blocks, since all lanes of a program wait for each other twice in every block.
+    tile = 4096 * x.element_size()
+    BLOCK_N = min(triton.next_power_of_2(N), tile)
+    BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
     online_softmax_kernel[(triton.cdiv(M, BLOCK_M),)](
-        x, y, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N
-    )
+        x, y, M, N, x.stride(0), x.stride(1),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=max(BLOCK_M * BLOCK_N // 1024, 4),
+    )  # fmt: skip
     return y

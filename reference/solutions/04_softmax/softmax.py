@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 2048
 LONGEST = 2**16
 
 
@@ -38,6 +38,6 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
     softmax_kernel[(triton.cdiv(M, BLOCK_M),)](
         x, y, M, N, x.stride(0), x.stride(1),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 1024, 4), 32),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 1024, 2), 32),
     )  # fmt: skip
     return y

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 8192
+TILE = 2048
 LONGEST = 2**15
 
 
@@ -57,6 +57,6 @@ def layer_norm(
         x, weight, bias, y, mean, rstd,
         M, N, eps,
         x.stride(0), x.stride(1), weight.stride(0), bias.stride(0),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8 if BLOCK_N <= 2**14 else 16,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 2048, 2), 16),
     )  # fmt: skip
     return y, mean, rstd

@@ -4,11 +4,11 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 4096
+TILE = 2048
 LONGEST = 2**15
 # Partial sums are work that the result does not need: at least 32 rows share one.
 ROWS = 32
-MOST_GROUPS = 256
+MOST_GROUPS = 264
 
 
 @triton.jit
@@ -96,7 +96,7 @@ def layer_norm_backward(
         M, N,
         *dy.stride(), *x.stride(), weight.stride(0), mean.stride(0), rstd.stride(0),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, STAGES=STAGES,
-        num_warps=8 if BLOCK_N <= 2**12 else 16,
+        num_warps=4 if BLOCK_N <= 2**12 else 16,
     )  # fmt: skip
     add_groups_kernel[(triton.cdiv(N, 32),)](
         partial, dweight, dbias,

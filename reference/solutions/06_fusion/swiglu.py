@@ -6,6 +6,13 @@ import triton.language as tl
 
 
 @triton.jit
+def swiglu_block(gate_ptrs, up_ptrs, y_ptrs, mask):
+    gate = tl.load(gate_ptrs, mask=mask).to(tl.float32)
+    up = tl.load(up_ptrs, mask=mask).to(tl.float32)
+    tl.store(y_ptrs, gate * tl.sigmoid(gate) * up, mask=mask)
+
+
+@triton.jit
 def swiglu_kernel(
     gate_ptr, up_ptr, y_ptr,
     N, size_1, size_2, size_3,
@@ -15,16 +22,17 @@ def swiglu_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    mask = offs < N
     i3 = offs % size_3
     i2 = offs // size_3 % size_2
     i1 = offs // (size_3 * size_2) % size_1
     i0 = offs // (size_3 * size_2 * size_1)
     gate_ptrs = gate_ptr + i0 * stride_g0 + i1 * stride_g1 + i2 * stride_g2 + i3 * stride_g3
     up_ptrs = up_ptr + i0 * stride_u0 + i1 * stride_u1 + i2 * stride_u2 + i3 * stride_u3
-    gate = tl.load(gate_ptrs, mask=mask).to(tl.float32)
-    up = tl.load(up_ptrs, mask=mask).to(tl.float32)
-    tl.store(y_ptr + offs, gate * tl.sigmoid(gate) * up, mask=mask)
+    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
+    if (pid + 1) * BLOCK <= N:
+        swiglu_block(gate_ptrs, up_ptrs, y_ptr + offs, None)
+    else:
+        swiglu_block(gate_ptrs, up_ptrs, y_ptr + offs, offs < N)
 
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

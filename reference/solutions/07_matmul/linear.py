@@ -34,6 +34,9 @@ def linear_kernel(
     x_step = tl.cast(stride_xk, tl.int64) * BLOCK_K
     weight_step = tl.cast(stride_wk, tl.int64) * BLOCK_K
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    # Else there is a path past the loop, on which no wgmma sets acc, and for its sake the compiler
+    # would end each wgmma before the next one starts.
+    tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
         mask_k = offs_k < K - k
         x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
@@ -77,6 +80,6 @@ def linear(
     linear_kernel[grid](
         x, weight, bias, out, M, N, K, *x.stride(), *weight.stride(), bias.stride(0),
         ACTIVATION=activation,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8, num_warps=8, num_stages=3,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
     )  # fmt: skip
     return out

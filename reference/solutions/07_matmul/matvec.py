@@ -39,12 +39,12 @@ def matvec(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(M, dtype=a.dtype, device=a.device)
     if a.stride(0) < a.stride(1):
         # The memory runs down the columns of a, and so does the tile.
-        BLOCK_M, BLOCK_K, num_warps = 64, 128, 8
+        BLOCK_M, BLOCK_K = 64, 256
     else:
         BLOCK_K = min(triton.next_power_of_2(K), 1024)
-        BLOCK_M, num_warps = min(4096 // BLOCK_K, 64), 4
+        BLOCK_M = min(4096 // BLOCK_K, 64)
     matvec_kernel[(triton.cdiv(M, BLOCK_M),)](
         a, x, y, M, K, *a.stride(), x.stride(0),
-        BLOCK_M=BLOCK_M, BLOCK_K=BLOCK_K, num_warps=num_warps,
+        BLOCK_M=BLOCK_M, BLOCK_K=BLOCK_K, num_warps=8,
     )  # fmt: skip
     return y
