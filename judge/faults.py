@@ -12,6 +12,7 @@ import faulthandler
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -119,10 +120,15 @@ def _explain(seconds: float, interruption: BaseException) -> str:
 
 
 def die(reason: str) -> None:
-    """End an xdist worker whose GPU hangs or is dead to it: none of its later tests could pass."""
+    """End an xdist worker to which the GPU is dead: none of its later tests could pass."""
     if "file" in _diary:
-        _diary["file"].write(f"GPU: {reason}\n")
-        os._exit(DEAD_GPU)
+        end_process(reason)
+
+
+def end_process(reason: str) -> None:
+    """At once, and whatever the GPU does. The controller of a worker reads why."""
+    print(f"GPU: {reason}", file=_diary.get("file", sys.stderr), flush=True)
+    os._exit(DEAD_GPU)
 
 
 def obituary(notes: Path, worker: str) -> str:

@@ -53,7 +53,7 @@ class Access:
 
     @property
     def is_masked(self) -> bool:
-        return not self.mask.all()
+        return not self.mask.all() or "mask=" in self.site.whole_call(*CALLS[self.verb])
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -52,6 +52,11 @@ class Site:
 
     def call(self, *names: str) -> str:
         """The source of the call of one of these names on this line, else the whole line."""
+        text = self.whole_call(*names)
+        return text if len(text) <= WIDEST_CALL else text[: WIDEST_CALL - 3] + "..."
+
+    def whole_call(self, *names: str) -> str:
+        """The same, however long."""
         calls = [node for node in _calls(self.file) if node.lineno <= self.line <= node.end_lineno]
         calls = [node for node in calls if not names or node.func.attr in names] or calls
         if calls:
@@ -61,8 +66,7 @@ class Site:
             text = ast.get_source_segment(_source(self.file), calls[0])
         else:
             text = linecache.getline(self.file, self.line)
-        text = " ".join(text.split())
-        return text if len(text) <= WIDEST_CALL else text[: WIDEST_CALL - 3] + "..."
+        return " ".join(text.split())
 
     def describe(self, *names: str) -> str:
         """Place and call, and the kernel's line that led here."""

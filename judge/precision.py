@@ -53,8 +53,11 @@ def narrower(evidence: Evidence) -> Symptom | None:
 def approximated(evidence: Evidence) -> Symptom | None:
     """Small errors that depend on the value alone: neighbours in value are off by like amounts."""
     got, truth = evidence.got, evidence.truth
-    usable = evidence.wrong & got.isfinite() & truth.isfinite()
-    if not rounds(evidence.dtype) or truth.is_complex() or usable.sum() < SMOOTH_AMONG:
+    if not rounds(evidence.dtype) or truth.is_complex():
+        return None
+    # More than the last rounding may do, wrong or not.
+    usable = got.isfinite() & truth.isfinite() & ((got - truth).abs() > evidence.eps * truth.abs())
+    if usable.sum() < SMOOTH_AMONG:
         return None
     error, size = (got - truth)[usable], truth[truth.isfinite()].square().mean().sqrt()
     if error.square().mean().sqrt() > SMALL * size:
@@ -68,8 +71,8 @@ def approximated(evidence: Evidence) -> Symptom | None:
         if along.diff().square().mean() < SMOOTH * 2 * along.var():
             return Symptom(
                 f"the errors are small and follow {name}: where it is alike, so are they",
-                "a formula that comes near the function and is not it (tanh in place of erf in "
-                "GELU), or a constant of it that was rounded",
+                "a formula that is off, and not rounding: a term or a constant of it is wrong, or "
+                "it only comes near (tanh in place of erf in GELU)",
             )
     return None
 
@@ -91,10 +94,15 @@ def imprecise(evidence: Evidence) -> Symptom | None:
         if loss > 64 * evidence.eps:
             return None
         name = str(evidence.dtype).removeprefix("torch.")
-        return Symptom(look, f"a sum accumulated in {name}: accumulate in float32", strong=False)
+        return Symptom(
+            look,
+            f"too few bits on the way: a sum accumulated in {name} and not in float32, or a "
+            "difference of large numbers",
+            strong=False,
+        )
     if evidence.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
         return Symptom(look, "a step computed in float32", strong=False)
-    if evidence.dtype == torch.float32 and 2.0**-16 < loss < SMALL:
+    if evidence.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
         return Symptom(
             look,
             "a step in lower precision: a tl.dot in tf32 (input_precision), or a cast to half "

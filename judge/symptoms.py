@@ -11,6 +11,7 @@ import math
 import torch
 
 from judge.evidence import LEAST, Evidence, Symptom, rounds, wide
+from judge.nonfinite import infinite, lost_nan, not_a_number
 from judge.precision import approximated, drifting, imprecise, narrower, whole_numbers
 from judge.rearrangements import (
     mirrored,
@@ -41,61 +42,6 @@ def hypothesis(evidence: Evidence) -> Symptom | None:
         if evidence.fits(wide(compute())):
             return Symptom(f"the wrong elements match {sentence}", sentence)
     return None
-
-
-def not_a_number(evidence: Evidence) -> Symptom | None:
-    hit = evidence.got.isnan() & ~evidence.truth.isnan()
-    if not hit.any():
-        return None
-    look = f"{_count(hit)} NaN"
-    if (hit == evidence.wrong).all():
-        look = "all wrong elements are NaN"
-    large = _large_inputs(evidence, hit)
-    if large:
-        return Symptom(
-            f"{look}, where inputs reach {large:.3g}",
-            "an overflow: exp passes the range of float32 above 88; subtract the row's largest "
-            "value first",
-        )
-    if infinite := _infinite_inputs(evidence, hit):
-        cause = "inf - inf, inf / inf or 0 * inf: each is NaN"
-        if evidence.truth.dim() > 1 and infinite == "-inf":
-            cause = (
-                "inf - inf, which is NaN: where the largest value of a row, or of a tile, is -inf, "
-                "subtract 0 and not that value"
-            )
-        return Symptom(f"{look}, where inputs are {infinite}", cause)
-    return Symptom(
-        look,
-        "a masked-off lane that was loaded without `other=` and reached the result, or elements "
-        "that no program stored",
-        strong=False,
-    )
-
-
-def infinite(evidence: Evidence) -> Symptom | None:
-    hit = evidence.wrong & evidence.got.isinf() & evidence.truth.isfinite()
-    if not hit.any():
-        return None
-    large = _large_inputs(evidence, hit)
-    if large:
-        cause = "an overflow: exp passes the range of float32 above 88"
-    elif evidence.dtype == torch.float16:
-        cause = "an intermediate value beyond 65504, the end of float16: compute in float32"
-    else:
-        cause = "a division by zero, or a maximum that was never replaced by a real value"
-    look = f"{_count(hit)} infinite"
-    return Symptom(look, cause, strong=bool(large))
-
-
-def lost_nan(evidence: Evidence) -> Symptom | None:
-    hit = evidence.truth.isnan() & ~evidence.got.isnan()
-    if not hit.any():
-        return None
-    return Symptom(
-        f"{_count(hit)} not NaN where NaN is expected",
-        "a maximum, minimum or comparison that drops NaN: tl.maximum keeps it only if told",
-    )
 
 
 def zero(evidence: Evidence) -> Symptom | None:
@@ -298,36 +244,6 @@ ALWAYS = (
     whole_numbers,
 )
 ELSE = (approximated, imprecise)
-
-
-def _count(hit: torch.Tensor) -> str:
-    count = int(hit.sum())
-    return f"{count} of the wrong elements {'is' if count == 1 else 'are'}"
-
-
-def _exp_limit(evidence: Evidence) -> float:
-    return 11.0 if evidence.dtype == torch.float16 else 88.0
-
-
-def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:
-    """The largest finite input in the rows of `hit`, if exp overflows in each of these rows."""
-    for value in evidence.inputs.values():
-        rows = evidence.rows_of(value) if rounds(value.dtype) else None
-        if rows is None or not (rows.expand(hit.shape)[hit] > _exp_limit(evidence)).all():
-            continue
-        finite = evidence.rows_of(value.where(value.isfinite(), 0)).expand(hit.shape)[hit]
-        if finite.max() > _exp_limit(evidence):
-            return float(finite.max())
-    return None
-
-
-def _infinite_inputs(evidence: Evidence, hit: torch.Tensor) -> str | None:
-    """The infinities, "-inf" or "infinite", that some input has in each row of `hit`."""
-    for value in evidence.inputs.values():
-        rows = evidence.rows_of(value.isinf().double()) if rounds(value.dtype) else None
-        if rows is not None and rows.expand(hit.shape)[hit].all():
-            return "infinite" if value.isposinf().any() else "-inf"
-    return None
 
 
 def _named_ratio(evidence: Evidence, ratio: complex, tolerance: float = 4e-6) -> tuple[str, str]:

@@ -97,6 +97,7 @@ class Trial:
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
         self._sweep = (None, None)
+        self._config = 0
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -126,7 +127,7 @@ class Trial:
         order: str = "ascending",
         poison: bool = True,
         count: bool = False,
-        config: int = 0,
+        config: int | None = None,
         seed: int = 0,
     ) -> Outcome:
         """Call the subject once. Raises Unsolved or Wrong.
@@ -134,9 +135,12 @@ class Trial:
         order: of the programs of each launch in the interpreter, "ascending" or "shuffled"
         poison: masked lanes that are loaded without `other` are NaN in the interpreter
         count: record the traffic of each access
-        config: which of an autotuner's configs to use
+        config: which of an autotuner's configs to use; not given, that of the run before
         """
         guard = Guard(self.path.stem)
+        if config is None:
+            config = self._config
+        self._config = config
         # A launch that is counted is not rehearsed, and needs a memory of its own.
         if self._sweep[0] != (config, count):
             self._sweep = ((config, count), autotuning.ConfigSweep(config, rehearse=not count))

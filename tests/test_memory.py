@@ -121,6 +121,12 @@ def test_off_by_one_mask():
     )
 
 
+def test_mask_that_lets_a_whole_tile_through():
+    message = fault(copy_kernel, (1,), torch.randn(63), torch.empty(63), 63, 64, "one too many")
+    assert "reads x[63] but x has 63 elements: 1 of 64 lanes that the mask lets through" in message
+    assert "the mask lets all elements of this tile through; add offs < N to it" in message
+
+
 def test_neighbouring_memory_of_another_tensor_is_out_of_bounds():
     buffer = torch.randn(128)
     message = fault(copy_kernel, (1,), buffer[:100], buffer[100:], 28, 128, "store")
@@ -197,7 +203,7 @@ def test_views_pass(view, order):
 def test_rows_run_past():
     message = tile_fault(torch.randn(67, 35), "columns")
     assert "program (2, 0, 0) reads a[67..95, 0..31] but a has 67 rows: 928 of 1024" in message
-    assert "the rows of this tile run past M; mask with offs_m[:, None] < M" in message
+    assert "the mask lets all rows of this tile through; add offs_m[:, None] < M to it" in message
 
 
 def test_columns_run_past_are_not_taken_for_the_next_row():
@@ -241,7 +247,7 @@ def test_mask_with_sizes_swapped():
 def test_single_row_overrun():
     message = tile_fault(torch.randn(1, 35), "columns")
     assert "reads a[1..31, 0..31] but a has 1 row:" in message
-    assert "mask with offs_m[:, None] < M" in message
+    assert "add offs_m[:, None] < M to it" in message
 
 
 @pytest.mark.parametrize("a", [torch.randn(1, 1), torch.randn(35, 1).T], ids=["one", "one_row"])

@@ -228,6 +228,28 @@ def test_wrong_subject_fails_in_the_interpreter(copying, case):
         copying(source).check(inputs.randn(300))
 
 
+ONE_WRONG_CONFIG = """
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["N"])
+@triton.jit
+def tuned(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N)
+    tl.store(y_ptr + offs, x + (BLOCK == 128), mask=offs < N)
+
+def copy(x):
+    y = torch.empty_like(x)
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+    return y
+"""
+
+
+def test_the_cause_is_looked_for_with_the_config_that_is_wrong(copying):
+    with pytest.raises(Wrong) as caught:
+        copying(ONE_WRONG_CONFIG).check(inputs.randn(300))
+    assert "with the autotuner's tuned(BLOCK=128, " in str(caught.value)
+    assert "cause:" not in str(caught.value)
+
+
 def test_launcher_that_says_not_implemented_is_unsolved(copying):
     with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))

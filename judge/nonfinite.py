@@ -1,0 +1,98 @@
+"""Symptoms of NaN and infinity: see symptoms.py."""
+
+from __future__ import annotations
+
+import torch
+
+from judge.evidence import Evidence, Symptom, rounds
+
+
+def not_a_number(evidence: Evidence) -> Symptom | None:
+    hit = evidence.got.isnan() & ~evidence.truth.isnan()
+    if not hit.any():
+        return None
+    look = f"{_count(hit)} NaN"
+    if (hit == evidence.wrong).all():
+        look = "all wrong elements are NaN"
+    large = _large_inputs(evidence, hit)
+    if large:
+        return Symptom(
+            f"{look}, where inputs reach {large:.3g}",
+            _overflow(evidence, large)
+            + "; before exp, subtract the row's largest value" * (evidence.truth.dim() > 1),
+        )
+    if kind := _infinite_inputs(evidence, hit):
+        cause = "inf - inf, inf / inf or 0 * inf: each is NaN"
+        if evidence.truth.dim() > 1 and kind == "-inf":
+            cause = (
+                "inf - inf, which is NaN: where the largest value of a row, or of a tile, is -inf, "
+                "subtract 0 and not that value"
+            )
+        return Symptom(f"{look}, where inputs are {kind}", cause)
+    return Symptom(
+        look,
+        "a masked-off lane that was loaded without `other=` and reached the result, memory that "
+        "nothing was stored to, or a difference of two infinities",
+        strong=False,
+    )
+
+
+def infinite(evidence: Evidence) -> Symptom | None:
+    hit = evidence.wrong & evidence.got.isinf() & evidence.truth.isfinite()
+    if not hit.any():
+        return None
+    large = _large_inputs(evidence, hit)
+    if large or evidence.dtype == torch.float16:
+        cause = _overflow(evidence, large or 0.0)
+    else:
+        cause = "a division by zero, or a maximum that was never replaced by a real value"
+    look = f"{_count(hit)} infinite"
+    return Symptom(look, cause, strong=bool(large))
+
+
+def lost_nan(evidence: Evidence) -> Symptom | None:
+    hit = evidence.truth.isnan() & ~evidence.got.isnan()
+    if not hit.any():
+        return None
+    return Symptom(
+        f"{_count(hit)} not NaN where NaN is expected",
+        "a maximum, minimum or comparison that drops NaN: tl.maximum keeps it only if told",
+    )
+
+
+def _count(hit: torch.Tensor) -> str:
+    count = int(hit.sum())
+    return f"{count} of the wrong elements {'is' if count == 1 else 'are'}"
+
+
+def _exp_limit(evidence: Evidence) -> float:
+    return 11.0 if evidence.dtype == torch.float16 else 88.0
+
+
+def _overflow(evidence: Evidence, large: float) -> str:
+    if evidence.dtype != torch.float16:
+        return "an overflow: exp passes the range of float32 above 88"
+    if large > 88:
+        return "an overflow: float16 ends at 65504, and exp passes float32 above 88"
+    return "an overflow: float16 ends at 65504, which exp passes at 11; compute in float32"
+
+
+def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:
+    """The largest finite input in the rows of `hit`, if exp overflows in each of these rows."""
+    for value in evidence.inputs.values():
+        rows = evidence.rows_of(value) if rounds(value.dtype) else None
+        if rows is None or not (rows.expand(hit.shape)[hit] > _exp_limit(evidence)).all():
+            continue
+        finite = evidence.rows_of(value.where(value.isfinite(), 0)).expand(hit.shape)[hit]
+        if finite.max() > _exp_limit(evidence):
+            return float(finite.max())
+    return None
+
+
+def _infinite_inputs(evidence: Evidence, hit: torch.Tensor) -> str | None:
+    """The infinities, "-inf" or "infinite", that some input has in each row of `hit`."""
+    for value in evidence.inputs.values():
+        rows = evidence.rows_of(value.isinf().double()) if rounds(value.dtype) else None
+        if rows is not None and rows.expand(hit.shape)[hit].all():
+            return "infinite" if value.isposinf().any() else "-inf"
+    return None
