@@ -14,7 +14,7 @@ Raise     ValueError that names q if it is not 4-D, has another D or another dty
 New here  a softmax over the tiles of a product: the product is cheap enough to be made twice
 Traffic   q loaded once, k at most 2 * ceil(S / 64) times, p stored once and never read, nothing
           else stored, one launch
-Speed     at least 2x of PyTorch at B 4, H 32, S and T 4096, D 64, float16
+Speed     at least 2x of PyTorch at B 1, H 16, S and T 4096, D 64, float16
 
 Run       pytest puzzles/13_attention/test_attention_scores.py
 """

@@ -17,7 +17,7 @@ New here  three kinds of tiles: below the diagonal (no mask), on it (masked), ab
 Traffic   one program for each tile of queries, at most ceil(S / 64) a head; q loaded once; k and v
           at most 0.6 times as often as if every program loaded all of them (at S 1024), and tl.dot
           does at most 0.6 of all products; out stored once, nothing else, one launch
-Speed     at least 6x of PyTorch at B 4, H 32, S 4096, D 128, float16
+Speed     at least 6x of PyTorch at B 1, H 16, S 4096, D 128, float16
 
 Run       pytest puzzles/13_attention/test_causal_attention.py
 """

@@ -20,7 +20,7 @@ Traffic   one program for each tile of queries, at most ceil(S / 64) a head; q l
           1024 and window 128 a program loads at most a quarter of k and v, and at window 1024 0.6
           of them, and tl.dot does as small a part of all products; out stored once, nothing else,
           one launch
-Speed     at least 6x of PyTorch at B 4, H 32, S 4096, D 128, window 512, float16
+Speed     at least 6x of PyTorch at B 1, H 16, S 4096, D 128, window 512, float16
 
 Run       pytest puzzles/13_attention/test_sliding_window.py
 """

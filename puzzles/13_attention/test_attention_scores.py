@@ -79,11 +79,20 @@ def test_masks_one_head_expanded():
 
 @cases(queries=0, keys=1)
 def test_masks_offsets_beyond_32_bits(which):
-    inputs = list(two(1, 1, 1, 3, 3, 16))
-    inputs[which] = far_apart(randn(3, dtype="float16"))[None, None, :, None].expand(1, 1, 3, 16)
-    puzzle.check(*inputs)
-    inputs[which] = far_apart(randn(16, dtype="float16")).expand(1, 1, 3, 16)
-    puzzle.check(*inputs)
+    inputs = list(two(3, 3, 3, 3, 3, 16))
+    shape = inputs[which].shape
+    for axis in range(4):
+        far = far_apart(randn(shape[axis], dtype="float16"))
+        inputs[which] = far.view([-1 if i == axis else 1 for i in range(4)]).expand(shape)
+        puzzle.check(*inputs)
+
+
+def test_masks_second_tile_beyond_32_bits():
+    # 64 strides are 2**31, one step of a tile of 64 keys; 128 are that for tiles of 128.
+    q, _ = two(1, 1, 1, 3, 1, 16)
+    for T in (65, 129):
+        k = far_apart(randn(T, dtype="float16"))[None, None, :, None]
+        puzzle.check(q, k.expand(1, 1, T, 16))
 
 
 @dtypes("float16", "bfloat16")
@@ -147,5 +156,5 @@ def test_compiles_ragged():
 
 
 def test_speedup():
-    B, H, S, D = 4, 32, 4096, 64
+    B, H, S, D = 1, 16, 4096, 64
     puzzle.race(*two(B, H, H, S, S, D), at_least=2, bytes_moved=2 * B * H * S * (S + 2 * D))

@@ -71,11 +71,11 @@ def attention_scores(q: torch.Tensor, k: torch.Tensor, scale: float | None = Non
     T = k.shape[2]
     scale = D**-0.5 if scale is None else scale
     p = torch.empty(B, H, S, T, dtype=q.dtype, device=q.device)
-    BLOCK_M = min(128, max(16, triton.next_power_of_2(S)))
+    BLOCK_M = min(64, max(16, triton.next_power_of_2(S)))
     BLOCK_N = min(128, max(16, triton.next_power_of_2(T)))
     # log2(e) turns exp into exp2, which is what the hardware has.
     attention_scores_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
         q, k, p, H, H // k.shape[1], S, T, *q.stride(), *k.stride(), scale * math.log2(math.e),
-        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8, num_stages=3,
+        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=2,
     )  # fmt: skip
     return p

@@ -7,22 +7,35 @@ import math
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit
+def rows(source, b, h, first, last, ROWS: tl.constexpr, D: tl.constexpr):
+    """[ROWS, D] of head h from row first on; what is past the last row is 0."""
+    ptr, descriptor, stride_b, stride_h, stride_r, stride_d = source
+    if descriptor is None:
+        offs_r = first.to(tl.int64) + tl.arange(0, ROWS)
+        offs_d = tl.arange(0, D).to(tl.int64)
+        ptrs = ptr + b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
+        ptrs += offs_r[:, None] * stride_r + offs_d[None, :] * stride_d
+        tile = tl.load(ptrs, mask=(offs_r < last)[:, None], other=0.0)
+    else:
+        tile = descriptor.load([b, h, first, 0]).reshape(ROWS, D)
+    return tile
 
 
 @triton.jit
 def attend(
-    acc, m, total, q, k_ptrs, v_ptrs,
-    offs_m, first, last,
-    step_k, step_v,
-    scale,
-    MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
+    acc, m, total, q, k, v, b, h,
+    offs_m, first, last, scale,
+    MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Take in the keys from first to last. MASKED: the diagonal cuts these tiles, or the end."""
     offs_n = tl.arange(0, BLOCK_N)
     for start in range(first, last, BLOCK_N):
-        inside = offs_n < last - start
-        k = tl.load(k_ptrs, mask=inside[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
-        scores = tl.dot(q, k)  # [BLOCK_M, BLOCK_N]
+        keys = rows(k, b, h, start, last, BLOCK_N, D)
+        scores = tl.dot(q, keys.T)  # [BLOCK_M, BLOCK_N]
         if MASKED:
             # No query below S sees a key past it, so that this is the mask of the end as well.
             seen = start + offs_n[None, :] <= offs_m[:, None]
@@ -32,64 +45,61 @@ def attend(
         correction = tl.exp2(m - m_new)
         m = m_new
         total = total * correction + tl.sum(p, axis=1)
-        v = tl.load(v_ptrs, mask=inside[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
-        acc = tl.dot(p.to(v.dtype), v, acc * correction[:, None])
-        k_ptrs += step_k
-        v_ptrs += step_v
+        values = rows(v, b, h, start, last, BLOCK_N, D)
+        acc = tl.dot(p.to(values.dtype), values, acc * correction[:, None])
     return acc, m, total
 
 
 @triton.jit
 def causal_attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr,
+    q_ptr, k_ptr, v_ptr, q_descriptor, k_descriptor, v_descriptor, out_ptr,
     H, GROUP, S,
     stride_qb, stride_qh, stride_qs, stride_qd,
     stride_kb, stride_kh, stride_ks, stride_kd,
     stride_vb, stride_vh, stride_vs, stride_vd,
     sign, scale,
-    D: tl.constexpr,
+    D: tl.constexpr, REGISTERS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # Neighbouring programs share a head, so that its keys and values stay in the L2 cache.
     tiles = tl.cdiv(S, BLOCK_M)
-    head = (tl.program_id(0) // tiles).to(tl.int64)
+    head = tl.program_id(0) // tiles
     # The last queries see the most keys: begin with them, and end with the short programs.
     tile = tiles - 1 - tl.program_id(0) % tiles
     b, h = head // H, head % H
-    offs_m = tile.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = tl.arange(0, BLOCK_N).to(tl.int64)
-    offs_d = tl.arange(0, D).to(tl.int64)
-    mask_m = offs_m < S
-    q_ptrs = q_ptr + b * stride_qb + h * stride_qh
-    q_ptrs += offs_m[:, None] * stride_qs + offs_d[None, :] * stride_qd
-    k_ptrs = k_ptr + b * stride_kb + h // GROUP * stride_kh
-    k_ptrs += offs_n[None, :] * stride_ks + offs_d[:, None] * stride_kd
-    v_ptrs = v_ptr + b * stride_vb + h // GROUP * stride_vh
-    v_ptrs += offs_n[:, None] * stride_vs + offs_d[None, :] * stride_vd
-    step_k = tl.cast(stride_ks, tl.int64) * BLOCK_N
-    step_v = tl.cast(stride_vs, tl.int64) * BLOCK_N
-
-    q = tl.load(q_ptrs, mask=mask_m[:, None], other=0.0)
-    q = (q * sign).to(q_ptr.dtype.element_ty)
+    q = q_ptr, q_descriptor, stride_qb, stride_qh, stride_qs, stride_qd
+    k = k_ptr, k_descriptor, stride_kb, stride_kh, stride_ks, stride_kd
+    v = v_ptr, v_descriptor, stride_vb, stride_vh, stride_vs, stride_vd
+    q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
+    if REGISTERS:
+        q_tile = (q_tile * sign).to(q_tile.dtype)
     acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
     m = tl.full((BLOCK_M,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_M,), dtype=tl.float32)
     diagonal = tile * BLOCK_M  # BLOCK_N divides BLOCK_M
     last = tl.minimum(diagonal + BLOCK_M, S)
+    offs_m = diagonal + tl.arange(0, BLOCK_M)
     acc, m, total = attend(
-        acc, m, total, q, k_ptrs, v_ptrs, offs_m, 0, diagonal,
-        step_k, step_v, scale, False, BLOCK_N,
+        acc, m, total, q_tile, k, v, b, h // GROUP,
+        offs_m, 0, diagonal, scale, False, BLOCK_N, D,
     )  # fmt: skip
-    k_ptrs += tl.cast(stride_ks, tl.int64) * diagonal
-    v_ptrs += tl.cast(stride_vs, tl.int64) * diagonal
     acc, m, total = attend(
-        acc, m, total, q, k_ptrs, v_ptrs, offs_m, diagonal, last,
-        step_k, step_v, scale, True, BLOCK_N,
+        acc, m, total, q_tile, k, v, b, h // GROUP,
+        offs_m, diagonal, last, scale, True, BLOCK_N, D,
     )  # fmt: skip
 
-    rows = head * S + offs_m
-    out_ptrs = out_ptr + rows[:, None] * D + offs_d[None, :]
-    tl.store(out_ptrs, acc / total[:, None], mask=mask_m[:, None])
+    mask_m = offs_m < S
+    out_rows = head.to(tl.int64) * S + offs_m
+    out_ptrs = out_ptr + out_rows[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(out_ptrs, acc * (1.0 / total)[:, None], mask=mask_m[:, None])
+
+
+def tma_can(x: torch.Tensor) -> bool:
+    """The copy engine wants rows without gaps, and 16 bytes to divide every address."""
+    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
+        return False  # it came with Hopper
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
+    return x.stride(-1) == 1 and aligned and x.data_ptr() % 16 == 0
 
 
 def causal_attention(
@@ -113,12 +123,20 @@ def causal_attention(
     log2_scale = abs(scale) * math.log2(math.e) if sign else 1.0
 
     out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
-    BLOCK_M = min(128, max(16, triton.next_power_of_2(S)))
+    BLOCK_M = min(128 if D == 128 else 64, max(16, triton.next_power_of_2(S)))
     BLOCK_N = min(64, BLOCK_M)
+    descriptors = [
+        TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
+        for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N))
+    ]
+    # What is multiplied goes through registers, and from there the tensor cores read q faster than
+    # from shared memory. With D 128 there are no registers left for it.
+    registers = sign != 1 or D < 128
     # Two stages of D 128 leave room for two programs on a multiprocessor.
     causal_attention_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
-        q, k, v, out, H, H // k.shape[1], S, *q.stride(), *k.stride(), *v.stride(),
-        float(sign), log2_scale,
-        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=2 if D == 128 else 3,
+        q, k, v, *descriptors, out, H, H // k.shape[1], S,
+        *q.stride(), *k.stride(), *v.stride(), float(sign), log2_scale,
+        D=D, REGISTERS=registers, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
+        num_warps=4, num_stages=2 if D == 128 else 3,
     )  # fmt: skip
     return out

@@ -7,84 +7,96 @@ import math
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit
+def rows(source, b, h, first, last, ROWS: tl.constexpr, D: tl.constexpr):
+    """[ROWS, D] of head h from row first on; what is past the last row is 0."""
+    ptr, descriptor, stride_b, stride_h, stride_r, stride_d = source
+    if descriptor is None:
+        offs_r = first.to(tl.int64) + tl.arange(0, ROWS)
+        offs_d = tl.arange(0, D).to(tl.int64)
+        ptrs = ptr + b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
+        ptrs += offs_r[:, None] * stride_r + offs_d[None, :] * stride_d
+        tile = tl.load(ptrs, mask=(offs_r < last)[:, None], other=0.0)
+    else:
+        tile = descriptor.load([b, h, first, 0]).reshape(ROWS, D)
+    return tile
 
 
 @triton.jit
 def attend(
-    acc, m, total, q, k_ptrs, v_ptrs,
-    first, last,
-    step_k, step_v,
-    scale,
-    MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
+    acc, m, total, q, k, v, b, h,
+    first, last, scale,
+    MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Take in the keys from first to last. Only the last tile is MASKED: it may overrun."""
     offs_n = tl.arange(0, BLOCK_N)
     for start in range(first, last, BLOCK_N):
-        keep = offs_n < last - start
-        k = tl.load(k_ptrs, mask=keep[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
-        scores = tl.dot(q, k)  # [BLOCK_M, BLOCK_N]
+        keys = rows(k, b, h, start, last, BLOCK_N, D)
+        scores = tl.dot(q, keys.T)  # [BLOCK_M, BLOCK_N]
         if MASKED:
-            scores = tl.where(keep[None, :], scores, float("-inf"))
+            scores = tl.where(offs_n[None, :] < last - start, scores, float("-inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=1) * scale)
         p = tl.exp2(scores * scale - m_new[:, None])
         correction = tl.exp2(m - m_new)
         m = m_new
         total = total * correction + tl.sum(p, axis=1)
-        v = tl.load(v_ptrs, mask=keep[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
-        acc = tl.dot(p.to(v.dtype), v, acc * correction[:, None])
-        k_ptrs += step_k
-        v_ptrs += step_v
+        values = rows(v, b, h, start, last, BLOCK_N, D)
+        acc = tl.dot(p.to(values.dtype), values, acc * correction[:, None])
     return acc, m, total
 
 
 @triton.jit
 def flash_attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr,
+    q_ptr, k_ptr, v_ptr, q_descriptor, k_descriptor, v_descriptor, out_ptr, lse_ptr,
     H, GROUP, S, T,
     stride_qb, stride_qh, stride_qs, stride_qd,
     stride_kb, stride_kh, stride_kt, stride_kd,
     stride_vb, stride_vh, stride_vt, stride_vd,
-    sign, scale,
-    D: tl.constexpr,
+    scale,
+    D: tl.constexpr, SIGN: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # Neighbouring programs share a head, so that its keys and values stay in the L2 cache.
     tiles = tl.cdiv(S, BLOCK_M)
-    tile, head = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    tile, head = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     b, h = head // H, head % H
-    offs_m = tile.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = tl.arange(0, BLOCK_N).to(tl.int64)
-    offs_d = tl.arange(0, D).to(tl.int64)
-    mask_m = offs_m < S
-    q_ptrs = q_ptr + b * stride_qb + h * stride_qh
-    q_ptrs += offs_m[:, None] * stride_qs + offs_d[None, :] * stride_qd
-    k_ptrs = k_ptr + b * stride_kb + h // GROUP * stride_kh
-    k_ptrs += offs_n[None, :] * stride_kt + offs_d[:, None] * stride_kd
-    v_ptrs = v_ptr + b * stride_vb + h // GROUP * stride_vh
-    v_ptrs += offs_n[:, None] * stride_vt + offs_d[None, :] * stride_vd
-    step_k = tl.cast(stride_kt, tl.int64) * BLOCK_N
-    step_v = tl.cast(stride_vt, tl.int64) * BLOCK_N
-
-    q = tl.load(q_ptrs, mask=mask_m[:, None], other=0.0)
-    q = (q * sign).to(q_ptr.dtype.element_ty)
+    q = q_ptr, q_descriptor, stride_qb, stride_qh, stride_qs, stride_qd
+    k = k_ptr, k_descriptor, stride_kb, stride_kh, stride_kt, stride_kd
+    v = v_ptr, v_descriptor, stride_vb, stride_vh, stride_vt, stride_vd
+    q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
+    if SIGN != 1:  # else q stays where the copy engine put it, and the registers are free
+        q_tile = q_tile * SIGN
     acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
     m = tl.full((BLOCK_M,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_M,), dtype=tl.float32)
     whole = T // BLOCK_N * BLOCK_N
     acc, m, total = attend(
-        acc, m, total, q, k_ptrs, v_ptrs, 0, whole, step_k, step_v, scale, False, BLOCK_N
-    )
-    k_ptrs += tl.cast(stride_kt, tl.int64) * whole
-    v_ptrs += tl.cast(stride_vt, tl.int64) * whole
+        acc, m, total, q_tile, k, v, b, h // GROUP,
+        0, whole, scale, False, BLOCK_N, D,
+    )  # fmt: skip
     acc, m, total = attend(
-        acc, m, total, q, k_ptrs, v_ptrs, whole, T, step_k, step_v, scale, True, BLOCK_N
-    )
+        acc, m, total, q_tile, k, v, b, h // GROUP,
+        whole, T, scale, True, BLOCK_N, D,
+    )  # fmt: skip
 
-    rows = head * S + offs_m
-    out_ptrs = out_ptr + rows[:, None] * D + offs_d[None, :]
-    tl.store(out_ptrs, acc / total[:, None], mask=mask_m[:, None])
+    offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    mask_m = offs_m < S
+    out_rows = head.to(tl.int64) * S + offs_m
+    out_ptrs = out_ptr + out_rows[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(out_ptrs, acc * (1.0 / total)[:, None], mask=mask_m[:, None])
     lse = (m + tl.log2(total)) * 0.6931471805599453  # from base 2 to e: log(2)
-    tl.store(lse_ptr + rows, lse, mask=mask_m)
+    tl.store(lse_ptr + out_rows, lse, mask=mask_m)
+
+
+def tma_can(x: torch.Tensor) -> bool:
+    """The copy engine wants rows without gaps, and 16 bytes to divide every address."""
+    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
+        return False  # it came with Hopper
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
+    return x.stride(-1) == 1 and aligned and x.data_ptr() % 16 == 0
 
 
 def flash_attention(
@@ -110,12 +122,17 @@ def flash_attention(
 
     out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
     lse = torch.empty(B, H, S, dtype=torch.float32, device=q.device)
-    BLOCK_M = min(128, max(16, triton.next_power_of_2(S)))
-    BLOCK_N = min(64, max(16, triton.next_power_of_2(T)))
-    # Two stages of D 128 leave room for two programs on a multiprocessor.
+    # Tiles that leave room for two programs, or more, on a multiprocessor.
+    BLOCK_M, BLOCK_N = (64, 128) if D == 64 else (128, 64)
+    BLOCK_M = min(BLOCK_M, max(16, triton.next_power_of_2(S)))
+    BLOCK_N = min(BLOCK_N, max(16, triton.next_power_of_2(T)))
+    descriptors = [
+        TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
+        for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N))
+    ]
     flash_attention_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
-        q, k, v, out, lse, H, H // k.shape[1], S, T, *q.stride(), *k.stride(), *v.stride(),
-        float(sign), log2_scale,
-        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=2 if D == 128 else 3,
+        q, k, v, *descriptors, out, lse, H, H // k.shape[1], S, T,
+        *q.stride(), *k.stride(), *v.stride(), log2_scale,
+        D=D, SIGN=sign, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=2,
     )  # fmt: skip
     return out, lse
