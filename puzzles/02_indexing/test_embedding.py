@@ -103,6 +103,10 @@ def test_masks_indices_permuted(a, b, c):
     puzzle.check(randn(200, 20), picks(7, 5, 3, rows=200).permute(a, b, c))
 
 
+def test_masks_indices_in_five_dimensions():
+    puzzle.check(randn(80, 20), picks(2, 3, 4, 3, 2, rows=80).permute(4, 2, 0, 3, 1))
+
+
 def test_masks_indices_expanded():
     puzzle.check(randn(50, 40), picks(1, 9, rows=50).expand(4, 9))
 

@@ -33,6 +33,7 @@ def test_shapes_of_bad_input():
     one_past_a_block=(65, 257),
     whole_blocks=(64, 256),
     ragged_everywhere=(67, 131),
+    last_block_of_many_columns=(20, 1300),
 )
 def test_masks(M, N):
     puzzle.check(*two(M, N, make=integers))

@@ -68,6 +68,7 @@ def test_masks_offsets_beyond_32_bits():
     x = far_apart(integers(3, dtype="float16"))
     puzzle.check_offsets(x[:, None])
     puzzle.check_offsets(x[None, :])
+    puzzle.check_offsets(far_apart(integers(5000, dtype="float16"))[:, None])
 
 
 @dtypes("float16", "bfloat16", "float32")
@@ -78,7 +79,8 @@ def test_numerics(dtype):
 @dtypes("float16", "bfloat16")
 def test_numerics_sums_in_half_precision(dtype):
     # 3000 ones stop at 256 in bfloat16, and at 2048 in float16.
-    puzzle.check(randn(*(3000, 3), dtype=dtype) / 64)
+    for M in (2000, 3000, 20000):
+        puzzle.check(randn(M, 3, dtype=dtype) / 64)
 
 
 @dtypes("float16", "bfloat16", "float32")
