@@ -132,6 +132,16 @@ def test_numerics_sums_in_float32(dtype):
     check(q.repeat(1, 1, 128, 1), k, v, dout.repeat(1, 1, 128, 1))
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_gradients_summed_in_float32(dtype):
+    # A value has the sign of its key, so that the terms of dq and dk do not cancel.
+    q, k, v, dout = (x.abs() + 1 for x in four(1, 1, 1, 16, 16, 16, dtype))
+    q, sign = q / 32, tensor([1, -1] * 8, dtype)[:, None]
+    k, v = k * sign, v * sign
+    check(q, k.repeat(1, 1, 128, 1), v.repeat(1, 1, 128, 1), dout)
+    check(q.repeat(1, 1, 128, 1), k, v, dout.repeat(1, 1, 128, 1))
+
+
 @cases(q=0, k=1, v=2)
 def test_numerics_gradient_of_one_input(which):
     *inputs, dout = four(1, 2, 1, 20, 24, 16)

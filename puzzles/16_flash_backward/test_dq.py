@@ -97,6 +97,8 @@ def test_masks_past_the_end_counts_for_nothing():
     q, k, v, dout = four(1, 1, 1, 20, 70, 16)
     check(q.abs() + 4, -k.abs() - 4, v, dout, scale=1.0)
     check(q.abs() + 4, -k.abs() - 4, v, dout, scale=1.0, causal=True)
+    q, k, v, dout = four(1, 1, 1, 150, 70, 16)
+    check(q.abs() + 4, -k.abs() - 4, v, dout, scale=1.0, causal=True)
 
 
 def test_masks_heads_inside_rows():
