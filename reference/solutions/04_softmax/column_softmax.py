@@ -71,7 +71,6 @@ def normalize_kernel(
     largest = tl.load(largest_ptr + parts * N + cols, mask=known, other=float("-inf"))
     total = tl.load(total_ptr + parts * N + cols, mask=known, other=0.0)
     shift = tl.max(largest, axis=0, keep_dims=True)
-    shift = tl.where(shift == float("-inf"), 0.0, shift)
     total = tl.sum(total * tl.exp(largest - shift), axis=0, keep_dims=True)
     first = tl.program_id(1).to(tl.int64) * chunk
     for start in range(first, tl.minimum(first + chunk, M), BLOCK_M):
