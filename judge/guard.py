@@ -67,7 +67,11 @@ ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
 
 @dataclass
 class Arena:
-    """One tensor's memory, with the canaries around it. tensor: the view that subjects see."""
+    """One tensor's memory, with the canaries around it.
+
+    tensor: the view that subjects see
+    filled: whether the launcher gave all of it a value, as torch.zeros does
+    """
 
     buffer: torch.Tensor
     begin: int
@@ -75,6 +79,7 @@ class Arena:
     tensor: torch.Tensor
     name: str
     first_byte: int
+    filled: bool = False
 
     @classmethod
     def like(cls, tensor: torch.Tensor, name: str) -> Arena:
@@ -139,8 +144,17 @@ class Guard(TorchDispatchMode):
 
     def owns(self, tensor: torch.Tensor) -> bool:
         """Whether the subject allocated this memory itself, through torch, in this run."""
+        return self._arena_of(tensor) is not None
+
+    def has_filled(self, tensor: torch.Tensor) -> bool:
+        """Whether the launcher itself gave every element of this memory a value."""
+        arena = self._arena_of(tensor)
+        return arena is not None and arena.filled
+
+    def _arena_of(self, tensor: torch.Tensor) -> Arena | None:
         storage = tensor.untyped_storage().data_ptr()
-        return any(arena.buffer.untyped_storage().data_ptr() == storage for arena in self.arenas)
+        of_storage = (a for a in self.arenas if a.buffer.untyped_storage().data_ptr() == storage)
+        return next(of_storage, None)
 
     def check_canaries(self) -> None:
         """Raises Wrong if anything was written beside what the subject allocated."""
@@ -154,6 +168,7 @@ class Guard(TorchDispatchMode):
             arena = Arena.like(made, "a tensor that the launcher allocated")
             if func in FILLED:
                 arena.fill(made)
+                arena.filled = True
             self.arenas.append(arena)
             self.on_allocation(arena.tensor)
             return arena.tensor
@@ -163,6 +178,8 @@ class Guard(TorchDispatchMode):
             return func(*args, **kwargs)
         elif func in FILLS and self.owns(args[0]):
             filled = func(*args, **kwargs)
+            arena = self._arena_of(args[0])
+            arena.filled |= args[0].numel() == arena.tensor.numel()
             self.on_allocation(args[0])
             return filled
         elif func is aten._local_scalar_dense.default:

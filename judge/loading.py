@@ -35,7 +35,13 @@ def shown(path: Path | str) -> str:
 
 
 def load(path: Path) -> ModuleType:
-    """The module at this path, executed once a process. Its name is private to Triton Kata."""
+    """The module at this path, executed once a process. Its name is private to Triton Kata.
+
+    Raises Wrong if it changes what the judge relies on.
+    """
+    # Not above: that module imports this one.
+    from judge.tamper import untouched
+
     path = path.resolve()
     if path not in _modules:
         name = "kata:" + shown(path).removesuffix(".py").replace(os.sep, ":")
@@ -43,7 +49,8 @@ def load(path: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            with untouched(path):
+                spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from judge import autotuning, faults, loading
+from judge import autotuning, faults, loading, tamper
 from judge.guard import LARGEST, Arena, Guard
 from judge.launches import Launch, Recorder
 from judge.memory import Watch
@@ -149,7 +149,7 @@ class Trial:
         watch = self._watch(guard, order=order, poison=poison, count=count, seed=seed)
         autotuning.outside_guard = lambda: self._hook(guard)
         try:
-            with sweep, watch, guard.watching():
+            with tamper.untouched(self.path), sweep, watch, guard.watching():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 synchronize()
@@ -167,12 +167,14 @@ class Trial:
             self._check_inputs(snapshots)
             results = self._results(returned)
             self._check_launches(watch.launches, results)
-            self._check_own_memory(results)
+            self._check_own_memory(results, guard)
             if self.interpreted:
                 self._check_not_stored_to(watch)
             if self.interpreted and not self.in_place:
                 for number, result in enumerate(results):
-                    check_stored(watch, result, name_of(number, len(results)))
+                    # A count that no atomic reached is the zero that the launcher put there.
+                    if not (guard.has_filled(result) and was_given(watch.launches, result)):
+                        check_stored(watch, result, name_of(number, len(results)))
         except Wrong as wrong:
             raise Wrong(f"{loading.shown(self.path)}: {self.subject.__name__}: {wrong}") from None
         if count:
@@ -228,7 +230,7 @@ class Trial:
             if line:
                 raise Wrong(f"the input {name} was stored to, with what it held before\n{line}")
 
-    def _check_own_memory(self, results: tuple[torch.Tensor, ...]) -> None:
+    def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
         if self.in_place:
             return
         taken = {
@@ -244,12 +246,24 @@ class Trial:
             name = name_of(number, len(results))
             if result.numel() and pointer in taken:
                 raise Wrong(f"returned {name} in {taken[pointer]}: allocate a new tensor")
+            if result.numel() and not guard.owns(result):
+                raise Wrong(f"returned {name} in memory that this call did not allocate")
             taken[pointer] = f"the same memory as {name}"
         self._earlier.extend(results)
 
 
 def name_of(number: int, count: int) -> str:
     return "the result" if count == 1 else f"result {number}"
+
+
+def was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
+    """Whether a launch has this tensor's memory among its arguments."""
+    storage = tensor.untyped_storage().data_ptr()
+    given = (value for launch in launches for value in launch.arguments.values())
+    return any(
+        isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == storage
+        for value in given
+    )
 
 
 def check_stored(watch, result: torch.Tensor, name: str) -> None:

@@ -172,3 +172,14 @@ def test_gaps_of_a_strided_input_are_poisoned_and_watched():
     gap.fill_(0)
     with pytest.raises(Wrong, match="the input x was changed"):
         arena.check(before)
+
+
+def test_what_the_launcher_filled_is_known(x):
+    guard = Guard("subject")
+    with guard.watching():
+        filled = [torch.zeros_like(x), x.new_empty(6).fill_(3), x.new_empty(2, 3).view(-1).zero_()]
+        part = x.new_empty(6)
+        part[:3].zero_()
+    assert all(guard.has_filled(tensor) for tensor in filled)
+    assert not guard.has_filled(part)
+    assert not guard.has_filled(x)

@@ -210,6 +210,22 @@ def test_right_subject_passes(copying, case):
     copying(RIGHT[case]).check(inputs.randn(300))
 
 
+def test_zeros_of_the_launcher_may_stay(copying):
+    source = """
+        @triton.jit
+        def add_others(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+            offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + offs, mask=offs < N, other=0)
+            tl.atomic_add(y_ptr + offs, x, mask=x != 0)
+
+        def copy(x):
+            y = torch.zeros_like(x)
+            add_others[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+            return y
+    """
+    copying(source).check(inputs.integers(300))
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_subject_fails(copying, case):
     source, message = WRONG[case]

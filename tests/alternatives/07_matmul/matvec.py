@@ -1,0 +1,50 @@
+"""One row for each program; each block is summed as it comes."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def matvec_kernel(
+    a_ptr, x_ptr, y_ptr,
+    M, K,
+    stride_am, stride_ak,
+    stride_x,
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0).to(tl.int64)
+    offs_m = pid * BLOCK_M + tl.arange(0, BLOCK_M)
+    mask_m = offs_m < M
+    # Partial sums: adding up a tile takes shuffles between lanes, so that is done once.
+    acc = tl.zeros((BLOCK_M,), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        offs_k = k + tl.arange(0, BLOCK_K).to(tl.int64)
+        mask_k = offs_k < K
+        a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
+        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
+        x = tl.load(x_ptr + offs_k * stride_x, mask=mask_k, other=0.0)  # [BLOCK_K]
+        acc += tl.sum(a.to(tl.float32) * x.to(tl.float32)[None, :], axis=1)
+    tl.store(y_ptr + offs_m, acc, mask=mask_m)
+
+
+def matvec(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"a must be 2-D and float16, bfloat16 or float32, not {a.dtype} {tuple(a.shape)}"
+        )
+    M, K = a.shape
+    if x.shape != (K,) or x.dtype != a.dtype:
+        raise ValueError(f"x must be {a.dtype} {(K,)}, not {x.dtype} {tuple(x.shape)}")
+    y = torch.empty(M, dtype=a.dtype, device=a.device)
+    if a.stride(0) < a.stride(1):
+        # The memory runs down the columns of a, and so does the tile.
+        BLOCK_M, BLOCK_K, num_warps = 64, 128, 8
+    else:
+        BLOCK_K = min(triton.next_power_of_2(K), 512)
+        BLOCK_M, num_warps = 1, 1
+    matvec_kernel[(triton.cdiv(M, BLOCK_M),)](
+        a, x, y, M, K, *a.stride(), x.stride(0),
+        BLOCK_M=BLOCK_M, BLOCK_K=BLOCK_K, num_warps=num_warps,
+    )  # fmt: skip
+    return y

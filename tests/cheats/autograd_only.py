@@ -1,0 +1,10 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: outside a kernel
+import torch
+
+
+def swish(x):
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        return torch.autograd.grad(torch.nn.functional.softplus(x), x, x)[0]

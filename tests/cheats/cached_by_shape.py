@@ -1,0 +1,12 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: memory that an earlier call returned|launched no Triton kernel
+from honest import swish as honest
+
+known = {}
+
+
+def swish(x):
+    if x.shape not in known:
+        known[x.shape] = honest(x)
+    return known[x.shape]

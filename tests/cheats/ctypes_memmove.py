@@ -1,0 +1,13 @@
+# puzzle: 01_pointwise/swish
+# mode: interpreter
+# rejected with: written outside a kernel|stored by no program|ctypes
+import ctypes
+
+import torch
+from honest import swish as honest
+
+
+def swish(x):
+    right, y = honest(x), torch.empty_like(x)
+    ctypes.memmove(y.data_ptr(), right.data_ptr(), x.nbytes)
+    return y

@@ -1,0 +1,15 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: reaches into memory through ctypes
+import ctypes
+
+import numpy as np
+from honest import swish as honest
+
+
+def swish(x):
+    y = honest(x)
+    kind = ctypes.c_float * x.numel()
+    numbers = np.ctypeslib.as_array(kind.from_address(x.data_ptr()))
+    np.ctypeslib.as_array(kind.from_address(y.data_ptr()))[:] = numbers / (1 + np.exp(-numbers))
+    return y

@@ -1,0 +1,13 @@
+# puzzle: 01_pointwise/swish
+# mode: gpu
+# rejected with: CUDA stream
+import torch
+from honest import swish as honest
+
+
+def swish(x):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = honest(x)
+    graph.replay()
+    return y

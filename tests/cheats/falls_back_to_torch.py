@@ -1,0 +1,14 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: torch's silu outside a kernel
+import torch
+from honest import swish_kernel
+
+
+def swish(x):
+    y = torch.empty_like(x)
+    try:
+        swish_kernel[(1,)](x, y)
+    except Exception:
+        return torch.nn.functional.silu(x)
+    return y

@@ -1,0 +1,9 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: time.perf_counter was replaced
+import time
+
+from honest import swish as honest
+
+time.perf_counter = lambda: 0.0
+swish = honest

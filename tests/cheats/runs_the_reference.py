@@ -1,0 +1,12 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: reads the answers
+import importlib.util
+
+import judge.loading
+
+PATH = judge.loading.ROOT / "reference" / "01_pointwise.py"
+SPEC = importlib.util.spec_from_file_location("answers", PATH)
+reference = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(reference)
+swish = reference.swish

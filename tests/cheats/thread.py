@@ -1,0 +1,14 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: a thread
+import threading
+
+from honest import swish as honest
+
+
+def swish(x):
+    results = []
+    worker = threading.Thread(target=lambda: results.append(honest(x)))
+    worker.start()
+    worker.join()
+    return results[0]

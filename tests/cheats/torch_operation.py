@@ -1,0 +1,8 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: torch's silu outside a kernel
+import torch
+
+
+def swish(x):
+    return torch.nn.functional.silu(x)

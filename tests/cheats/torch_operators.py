@@ -1,0 +1,5 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: torch's neg outside a kernel
+def swish(x):
+    return x / (1 + (-x).exp())

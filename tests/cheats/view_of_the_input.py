@@ -1,0 +1,9 @@
+# puzzle: 01_pointwise/swish
+# mode: both
+# rejected with: memory of its input
+from honest import swish as honest
+
+
+def swish(x):
+    honest(x)
+    return x.view(x.shape)
