@@ -27,6 +27,9 @@ LIMITS = Limits(
     matmul={"float16": 700e12},
 )
 
+# torch's own, when its compiler is imported.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
 
 class SimulatedTimer:
     """Calls say how long they take. order: who was called, when it was timed."""
