@@ -72,10 +72,9 @@ class Race:
 
     def summary(self) -> str:
         """A few words for the scoreboard."""
-        words = f"{self._ratio()}, bar {self.bar:.3g}"
-        if self.share is not None:
-            words += f"; {100 * self.share:.0f} % of {self.limit}"
-        return words
+        columns = self.columns()
+        words = f"{columns['speed-up']}, bar {columns['bar']}"
+        return f"{words}; {columns['limit']}" if columns["limit"] else words
 
     def columns(self) -> dict[str, str]:
         """One line of the table that a run ends with: what it measured, by heading."""
