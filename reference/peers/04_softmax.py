@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.alternatives import liger
+from judge.shared_peers import liger
 from judge.sweeps import COMPILED, Peer, Sweep
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.alternatives import liger
+from judge.shared_peers import liger
 from judge.sweeps import COMPILED, Peer, Sweep
 
 SIZES = ((16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192))

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 from torch.optim.adamw import adamw
 
-from judge.alternatives import liger
+from judge.shared_peers import liger
 from judge.sweeps import COMPILED, Peer, Sweep
 
 SIZES = ((4096, 4096), (8192, 16384), (20_011, 11_007), (16384, 16384))

@@ -5,7 +5,7 @@ A compiled reference stores its scores, masked or not: the causal ones are not c
 
 import torch
 
-from judge.alternatives import flex, sdpa
+from judge.shared_peers import flex, sdpa
 from judge.sweeps import COMPILED, Peer, Sweep
 
 SIZES = ((1, 16, 1024, 64), (3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))

@@ -10,7 +10,7 @@ import torch
 from torch._functorch import config as functorch
 from torch.nn import functional
 
-from judge.alternatives import flex, sdpa
+from judge.shared_peers import flex, sdpa
 from judge.sweeps import COMPILED, Peer, Sweep
 
 SIZES = ((3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))

@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.alternatives import CUBLASLT, flex, liger, sdpa
+from judge.shared_peers import CUBLASLT, flex, liger, sdpa
 from judge.sweeps import COMPILED, Peer, Sweep
 
 ROWS = ((4096, 4096), (16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192))
