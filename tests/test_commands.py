@@ -27,8 +27,10 @@ def grade(pytester, monkeypatch, tmp_path):
     """
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT"):
+    # On a CI host pytest prints each message twice; in colour, other characters.
+    on_ci = ("CI", "BUILD_NUMBER", "PY_COLORS", "FORCE_COLOR")
+    of_xdist = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER_COUNT")
+    for variable in ("PYTEST_ADDOPTS", *on_ci, *of_xdist):
         monkeypatch.delenv(variable, raising=False)
 
     def run(*arguments: str, **subjects: str):
