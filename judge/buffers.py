@@ -37,6 +37,16 @@ class Buffers:
         for number in range(1, contents):
             self.contents.append(make(number) if make else vary(copy(first), number, contents))
         self.places = [copy(first) for _ in range(places)]
+        self._make, self._made = make, contents
+
+    def renew(self) -> int:
+        """Gives a content numbers in an order that no call has seen. Returns which content."""
+        if self._make:
+            self.contents[-1] = self._make(self._made)
+        else:
+            redraw(self.contents[-1], self.contents[0], self._made)
+        self._made += 1
+        return len(self.contents) - 1
 
     def fill(self, place: int, content: int) -> tuple:
         """Arguments at this place, counted modulo the places, holding this content."""
@@ -73,8 +83,7 @@ def vary(arguments: tuple, number: int, of: int) -> tuple:
     variances positive), rows that belong together stay together, and sums and histograms change.
     """
     for tensor in tensors(arguments):
-        dim = next((dim for dim, size in enumerate(tensor.shape) if size > 1), None)
-        if dim is None or tensor.numel() == 0 or 0 in tensor.stride():
+        if (dim := _varied(tensor)) is None:
             continue
         with torch.no_grad():
             size = tensor.shape[dim]
@@ -83,6 +92,27 @@ def vary(arguments: tuple, number: int, of: int) -> tuple:
             rolled.narrow(dim, 0, part).copy_(rolled.narrow(dim, part, part).clone())
             tensor.copy_(rolled)
     return arguments
+
+
+def redraw(arguments: tuple, source: tuple, seed: int) -> None:
+    """Change the contents of arguments in place, to rows of the source drawn with repetition.
+
+    Rows are what lies along the dimension that `vary` rolls; those that belong together stay so.
+    """
+    for tensor, drawn_from in zip(tensors(arguments), tensors(source), strict=True):
+        if (dim := _varied(tensor)) is None:
+            continue
+        size, generator = tensor.shape[dim], torch.Generator(tensor.device).manual_seed(seed)
+        rows = torch.randint(size, (size,), device=tensor.device, generator=generator)
+        with torch.no_grad():
+            tensor.copy_(drawn_from.index_select(dim, rows))
+
+
+def _varied(tensor: torch.Tensor) -> int | None:
+    """The first dimension longer than 1; None where no element may be changed on its own."""
+    if tensor.numel() == 0 or 0 in tensor.stride():
+        return None
+    return next((dim for dim, size in enumerate(tensor.shape) if size > 1), None)
 
 
 def snapshot(returned: object) -> object:

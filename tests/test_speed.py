@@ -12,7 +12,8 @@ from judge import speed
 from judge.buffers import Buffers, copy
 from judge.interval import interval_of
 from judge.limits import Limits
-from judge.speed import Race, race
+from judge.race import Race
+from judge.speed import race
 from judge.verdict import Wrong
 
 MB = 10**6
@@ -246,6 +247,43 @@ def test_a_subject_that_remembers_is_wrong(by):
         run(gpu, subject, check=check_doubled)
 
 
+def remembering(gpu: SimulatedGpu, ms: float, known_ms: float, forget: bool = False):
+    """Doubles in so many milliseconds, and on numbers that it knows in as many as these."""
+    results = {}
+
+    def subject(x):
+        key = tuple(x.tolist())
+        if forget and key not in results and len(results) == 3:
+            gpu.work(known_ms)
+            return torch.empty_like(x)
+        gpu.work(known_ms if key in results else ms)
+        return results.setdefault(key, 2 * x).clone()
+
+    return subject
+
+
+@pytest.mark.parametrize("known_ms", [0.02, 0.3, 0.7])
+def test_a_subject_that_knows_the_numbers_is_found(known_ms):
+    for seed in range(20):
+        gpu = SimulatedGpu(seed, **NOISE["first_of_pair_is_slower"])
+        with pytest.raises(Wrong, match="remembers what it computed"):
+            run(gpu, remembering(gpu, 1.0, known_ms), check=check_doubled)
+
+
+def test_a_subject_that_is_right_on_known_numbers_only_is_wrong():
+    gpu = SimulatedGpu()
+    with pytest.raises(Wrong, match="while the time was taken is wrong"):
+        run(gpu, remembering(gpu, 1.0, 0.5, forget=True), check=check_doubled)
+
+
+@noises
+@pytest.mark.parametrize("ms", [0.02, 0.05, 1.0])
+def test_honest_work_is_not_taken_for_memory(noise, ms):
+    for seed in range(20):
+        gpu = SimulatedGpu(seed, **noise)
+        run(gpu, double(gpu, ms), double(gpu, 1.5 * ms), check=check_doubled)
+
+
 def test_a_subject_that_cheats_now_and_then_is_found_in_time():
     found = 0
     for seed in range(20):
@@ -462,6 +500,22 @@ def test_rows_that_belong_together_stay_together():
     mean = x.mean(1)
     for x2, mean2 in Buffers((x, mean), 10**9).contents:
         assert torch.allclose(x2.mean(1), mean2)
+
+
+def test_renewed_contents_are_new_and_keep_rows_together():
+    x, scale, flags = torch.arange(4.0)[:, None].repeat(1, 3), torch.arange(4.0), torch.ones(1)
+    buffers = Buffers((x, scale, flags), 10**9)
+    seen = set()
+    for _ in range(20):
+        rows, beside, other = buffers.contents[buffers.renew()]
+        assert torch.equal(rows, beside[:, None].expand(4, 3))
+        assert set(beside.tolist()) <= set(range(4))
+        assert other.tolist() == [1.0]
+        seen.add(tuple(beside.tolist()))
+    assert len(seen) > 15
+    assert buffers.contents[0][1].tolist() == [0.0, 1.0, 2.0, 3.0]
+    made = Buffers(lambda number: (torch.full((4,), float(number)),), 10**9)
+    assert [made.contents[made.renew()][0][0].item() for _ in range(2)] == [3, 4]
 
 
 def test_little_memory_means_fewer_copies():
