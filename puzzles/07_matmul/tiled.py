@@ -8,9 +8,10 @@ Given     a (M, K) and b (K, N): float16, bfloat16 or float32, any strides, any 
 Return    c (M, N): dtype of a, contiguous, sums in float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a
-New here  tl.dot, which adds the product of two tiles to a third: acc = tl.dot(a, b, acc). Its sides
-          must be 16 or more; a loop over K; masks on every edge that can overrun
-Precision float32: products in tf32, which is what tl.dot does by default, are allowed
+New here  tl.dot, which adds the product of two tiles to a third: acc = tl.dot(a, b, acc). Its inner
+          side must be 16 or more, and the others should be; a loop over K; masks on every edge that
+          can overrun
+Precision float32: products in tf32, NVIDIA's default of tl.dot, are allowed
 Traffic   each element of a loaded at most ceil(N / 32) times, each of b at most ceil(M / 32) times,
           each of c stored once, one launch
 Speed     at least 0.6x of a @ b at 4096 x 4096 x 4096, float16

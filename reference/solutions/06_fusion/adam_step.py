@@ -99,8 +99,8 @@ def adam_step(
     missing = 4 - tensors[0].dim()
     sizes = (*tensors[0].shape, *[1] * missing)
     strides = [(*tensor.stride(), *[0] * missing) for tensor in tensors]
-    # In float64, since 1 - 0.999 in float32 is off by 1e-5. And floats, since Triton would compile
-    # the kernel anew for an int of 1 and for one that 16 divides.
+    # In float64, since 1 - 0.999 in float32 has a relative error of 1e-5. And floats, since Triton
+    # would compile the kernel anew for an int of 1 and for one that 16 divides.
     scalars = (
         beta1, 1 - beta1, beta2, 1 - beta2,
         1 - beta1**step, 1 - beta2**step, lr, 1 - lr * weight_decay, eps,
