@@ -28,10 +28,11 @@ def outer_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"y must be 1-D {x.dtype} like x, not {y.dtype} {tuple(y.shape)}")
     M, N = x.numel(), y.numel()
     z = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    # The rows are on axis 0 of the grid, as axis 1 ends at 65535 programs.
     BLOCK_M = min(triton.next_power_of_2(M), 16)
-    BLOCK_N = min(triton.next_power_of_2(N), TILE // BLOCK_M)
-    BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
+    # Axis 1 of the grid ends at 65535 programs: beyond 32 Mi columns tiles become wider.
+    widest = max(TILE // BLOCK_M, triton.next_power_of_2(triton.cdiv(N, 65535)))
+    BLOCK_N = min(triton.next_power_of_2(N), widest)
+    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
     grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))
     outer_add_kernel[grid](
         x, y, z, M, N, x.stride(0), y.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8
