@@ -8,6 +8,8 @@ BLOCK = 4096
 PROGRAMS = 2048
 # tl.histogram does work in proportion to the number of bins, an atomic does not.
 MOST_IN_REGISTERS = 512
+# Of all copies of the counts together: 16 MiB.
+MOST_COUNTS = 2**22
 
 
 @triton.jit
@@ -64,7 +66,7 @@ def histogram(x: torch.Tensor, bins: int) -> torch.Tensor:
         x = x.view(-1)
     N = x.numel()
     programs = max(1, min(triton.cdiv(N, BLOCK), PROGRAMS))
-    copies = min(programs, 64)
+    copies = max(1, min(programs, 64, MOST_COUNTS // bins))
     counts = torch.zeros((copies, bins), dtype=torch.int32, device=x.device)
     total = torch.empty(bins, dtype=torch.int32, device=x.device)
     in_registers = bins <= MOST_IN_REGISTERS
