@@ -241,7 +241,7 @@ def explain(
         f"{headline}\n"
         f"race: program {program} {_VERBS[does]} {element}, "
         f"which program {other} {_VERBS[did]}{too} at {place}; "
-        "the programs of a launch run at the same time, in no fixed order"
+        "the programs of a launch may run at the same time, in no fixed order"
     )
     if len(shared) > 1:
         text += f"\n{' and '.join(shared)} are the same memory"

@@ -7,7 +7,7 @@ A function that Triton's language does not have, from the library of device func
 Given     x, up to 4-D: float16, bfloat16 or float32, any strides
 Return    y: shape and dtype of x, contiguous, computed in float32; NaN where x is outside [-1, 1]
 Raise     ValueError that names x if it has more than 4 dimensions or another dtype
-New here  libdevice, called like a function of tl. Its functions take float32 or float64, nothing
+New here  libdevice, called like a function of tl. Its asin takes float32 or float64, nothing
           narrower
 Traffic   1 load and 1 store an element, one launch
 Speed     at least 0.9x of torch.asin(x) at 64 Mi float32 elements

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 TILE = 2048
+# As many as an NVIDIA multiprocessor has registers: such a row spills a little.
 LONGEST = 2**16
 
 
