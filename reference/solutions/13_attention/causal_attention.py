@@ -95,7 +95,7 @@ def causal_attention_kernel(
 
 
 def tma_can(x: torch.Tensor) -> bool:
-    """The copy engine wants rows without gaps, and 16 bytes to divide every address."""
+    """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes."""
     if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
         return False  # it came with Hopper
     aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
@@ -129,8 +129,8 @@ def causal_attention(
         TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
         for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N))
     ]
-    # What is multiplied goes through registers, and from there the tensor cores read q faster than
-    # from shared memory. With D 128 there are no registers left for it.
+    # What is multiplied stays in registers, and the tensor cores read it there: q takes nothing of
+    # the bandwidth of shared memory then. With D 128 there are no registers left for it.
     registers = sign != 1 or D < 128
     # Two stages of D 128 leave room for two programs on a multiprocessor.
     causal_attention_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](

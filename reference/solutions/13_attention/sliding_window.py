@@ -70,7 +70,7 @@ def sliding_window_kernel(
     k = k_ptr, k_descriptor, stride_kb, stride_kh, stride_ks, stride_kd
     v = v_ptr, v_descriptor, stride_vb, stride_vh, stride_vs, stride_vd
     q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
-    if SIGN != 1:  # else q stays where the copy engine put it, and the registers are free
+    if SIGN != 1:  # else q stays in shared memory and takes no registers
         q_tile = q_tile * SIGN
     acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
     # Not -inf: a row may see nothing of its first tiles, and -inf less -inf is NaN.
@@ -103,7 +103,7 @@ def sliding_window_kernel(
 
 
 def tma_can(x: torch.Tensor) -> bool:
-    """The copy engine wants rows without gaps, and 16 bytes to divide every address."""
+    """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes."""
     if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
         return False  # it came with Hopper
     aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])

@@ -131,9 +131,9 @@ def check(
 
 
 def tma_can(x: torch.Tensor) -> bool:
-    """The copy engine wants rows without gaps, and 16 bytes to divide every address.
+    """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes.
 
-    A row that is expanded, as the gradient of a sum is, goes by pointers.
+    One row for all queries (stride 0, by expand) goes by pointers.
     """
     if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
         return False  # it came with Hopper

@@ -36,6 +36,13 @@ def descriptor_matmul_kernel(
         c_desc.store([m, n], acc.to(c_desc.dtype))
 
 
+def has_little_shared_memory(device: torch.device) -> bool:
+    """Whether a program can have less than 128 KiB, as on an RTX 5090, which has TMA too."""
+    if device.type != "cuda":
+        return False
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin < 2**17
+
+
 def is_addressable(x: torch.Tensor) -> bool:
     """Whether TMA can fetch tiles of x."""
     pitch = x.stride(0) * x.element_size()
@@ -67,9 +74,11 @@ def descriptor_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             )
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
     if not is_addressable(c):
-        raise ValueError(f"b must have such columns that a row of a @ b has 16 n bytes, not {N}")
+        raise ValueError(f"b must have so many columns that 16 divides the bytes of a row, not {N}")
     # A tile of c waits in shared memory too until it is stored, beside those of a and b.
     BLOCK_M, BLOCK_N, num_warps = 128, 512 // a.element_size(), 8
+    if has_little_shared_memory(a.device):
+        BLOCK_N //= 2
     # Small products need small tiles: otherwise there are too few to give each program one.
     if max(M, N) <= 1024:
         BLOCK_M, BLOCK_N, num_warps = 64, 64, 4

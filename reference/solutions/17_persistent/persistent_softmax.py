@@ -72,7 +72,9 @@ def persistent_softmax(x: torch.Tensor) -> torch.Tensor:
         x, y, M, N, x.stride(0), x.stride(1),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
         VECTOR=math.gcd(N, x.stride(0), 16 // x.element_size()),
-        AHEAD=size <= 2**16,  # registers hold 256 KB, this tile in float32 too
+        # Registers hold 256 KB, this tile in float32 too. A row of 65536 takes all of them, and a
+        # part of it spills: the budget is one load an element.
+        AHEAD=size <= 2**16,
         num_warps=32 if BLOCK_N > TILE else min(max(size // 4096, 4), 16),
     )  # fmt: skip
     return y
