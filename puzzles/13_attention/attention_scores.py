@@ -4,6 +4,7 @@ Which share of its attention does each query give to each key? A matmul and a so
 
     p[b, h, i, j] = softmax over j of q[b, h, i] . k[b, g, j] * scale,  g = h // (H // Hkv)
     PyTorch: softmax(q @ k.mT * scale, dim=-1)
+    source: Vaswani et al., "Attention Is All You Need" (2017)
 
 Given     q (B, H, S, D) and k (B, Hkv, T, D), Hkv divides H, D is 16, 32, 64 or 128: float16 or
           bfloat16, any strides, any other sizes >= 1, S and T may differ

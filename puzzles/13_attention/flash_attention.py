@@ -5,6 +5,7 @@ The whole of attention in one kernel: scores live in registers for one tile and 
     out[b, h, i] = sum_j softmax_j(q[b, h, i] . k[b, g, j] * scale) v[b, g, j],  g = h // (H // Hkv)
     lse[b, h, i] = log(sum_j exp(q[b, h, i] . k[b, g, j] * scale))
     PyTorch: softmax(q @ k.mT * scale) @ v,  logsumexp(q @ k.mT * scale)
+    source: Dao, "FlashAttention-2" (2023); "Fused Attention" in Triton's own tutorials
 
 Given     q (B, H, S, D), k and v (B, Hkv, T, D), Hkv divides H, D is 16, 32, 64 or 128: float16 or
           bfloat16, any strides, any other sizes >= 1, S and T may differ

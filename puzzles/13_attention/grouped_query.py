@@ -5,6 +5,7 @@ H heads of queries share Hkv heads of keys and values, each serving H // Hkv of 
     out[b, h, i] = sum_j softmax_j(q[b, h, i] . k[b, g, j] * scale) v[b, g, j],  g = h // (H // Hkv)
     over all j, or, if causal, over j <= i (also where S and T differ)
     PyTorch: k and v .repeat_interleave(H // Hkv, dim=1), then softmax(q @ k.mT * scale) @ v
+    source: Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models" (2023)
 
 Given     q (B, H, S, D), k and v (B, Hkv, T, D), Hkv divides H, D is 16, 32, 64 or 128: float16 or
           bfloat16, any strides, any other sizes >= 1, S and T may differ, causal or not

@@ -5,6 +5,7 @@ A query sees the last few keys up to its own place: the work grows with S, not w
     out[b, h, i] = sum_j softmax_j(q[b, h, i] . k[b, g, j] * scale) v[b, g, j],  g = h // (H // Hkv)
     over i - window < j <= i
     PyTorch: softmax((q @ k.mT * scale).masked_fill((j > i) | (j <= i - window), -inf)) @ v
+    source: Jiang et al., "Mistral 7B" (2023)
 
 Given     q (B, H, S, D), k and v (B, Hkv, S, D), Hkv divides H, D is 16, 32, 64 or 128: float16 or
           bfloat16, any strides, any other sizes >= 1

@@ -5,6 +5,7 @@ backward pass.
 
     delta[b, h, i] = sum_d out[b, h, i, d] * dout[b, h, i, d]
     PyTorch: (out.float() * dout.float()).sum(-1)
+    source: Dao et al., "FlashAttention" (2022), its backward pass
 
 Given     out and dout (B, H, S, D), D is 16, 32, 64 or 128: float16 or bfloat16, any strides, 0
           too, any other sizes >= 1

@@ -8,6 +8,7 @@ The same tiles, the other way: a program keeps a tile of keys and walks down alo
     dk[b, g, j] = scale * sum_h sum_i ds[i, j] q[b, h, i]
     over the H // Hkv heads h of group g and all i, or, if causal, over i >= j
     PyTorch: p.mT @ dout and ds.mT @ q * scale, then .unflatten(1, (Hkv, -1)).sum(2)
+    source: Dao, "FlashAttention-2" (2023), its backward pass
 
 Given     q and dout (B, H, S, D), k and v (B, Hkv, T, D), Hkv divides H, D is 16, 32, 64 or 128:
           float16 or bfloat16; lse and delta (B, H, S): float32; any strides, 0 too, any other

@@ -9,6 +9,7 @@ comes from memory or goes there.
     dq[b, h, i] = scale * sum_j ds[i, j] k[b, g, j]
     over all j, or, if causal, over j <= i (also where S and T differ)
     PyTorch: ds @ k.repeat_interleave(H // Hkv, dim=1) * scale
+    source: Dao, "FlashAttention-2" (2023), its backward pass
 
 Given     q and dout (B, H, S, D), k and v (B, Hkv, T, D), Hkv divides H, D is 16, 32, 64 or 128:
           float16 or bfloat16; lse and delta (B, H, S): float32; any strides, 0 too, any other
