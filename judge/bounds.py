@@ -86,7 +86,8 @@ def _hint(
     if ((unwrapped >= 0) & (unwrapped < region.extent)).any():
         return (
             "the offset is 2**32 too small, as an int32 is that passed 2**31: make a factor of it "
-            "int64, as in tl.program_id(0).to(tl.int64)"
+            "int64, as in tl.program_id(0).to(tl.int64), or in offs.to(tl.int64) where a stride is "
+            "as large"
         )
     if dim is None:
         return f"{region.name} has the strides {region.strides} and does not own what lies between"

@@ -6,6 +6,8 @@ import torch
 
 from judge.evidence import Evidence, Symptom, rounds
 
+FLOAT16_MAX = 65504.0
+
 
 def not_a_number(evidence: Evidence) -> Symptom | None:
     hit = evidence.got.isnan() & ~evidence.truth.isnan()
@@ -29,6 +31,10 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
                 "subtract 0 and not that value"
             )
         return Symptom(f"{look}, where inputs are {kind}", cause)
+    if evidence.dtype == torch.bfloat16 and (largest := _largest(evidence)) > FLOAT16_MAX:
+        return Symptom(
+            f"{look}, and inputs reach {largest:.3g}", "a cast to float16, which ends at 65504"
+        )
     return Symptom(
         look,
         "a masked-off lane that was loaded without `other=` and reached the result, memory that "
@@ -70,11 +76,19 @@ def _exp_limit(evidence: Evidence) -> float:
 
 
 def _overflow(evidence: Evidence, large: float) -> str:
+    if evidence.dtype != torch.float16 and large > FLOAT16_MAX:
+        return "an overflow: a cast to float16 ends at 65504, and exp passes float32 above 88"
     if evidence.dtype != torch.float16:
         return "an overflow: exp passes the range of float32 above 88"
     if large > 88:
         return "an overflow: float16 ends at 65504, and exp passes float32 above 88"
     return "an overflow: float16 ends at 65504, which exp passes at 11; compute in float32"
+
+
+def _largest(evidence: Evidence) -> float:
+    """The largest magnitude of a finite input."""
+    values = (value for value in evidence.inputs.values() if rounds(value.dtype))
+    return max((float(x.where(x.isfinite(), 0).abs().max()) for x in values), default=0.0)
 
 
 def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:

@@ -99,6 +99,22 @@ SYMPTOMS = {
         lambda: describe((300 * LINE).half() ** 2 / 300, 300 * LINE.double() ** 2),
         ["infinite", "65504"],
     ),
+    "a cast from bfloat16 to float16 overflows": (
+        lambda: describe(
+            (1e6 * X).bfloat16().half().bfloat16() * 0,
+            (1e6 * X).double() * 0,
+            inputs={"x": (1e6 * X).bfloat16()},
+        ),
+        ["NaN", "where inputs reach", "a cast to float16 ends at 65504"],
+    ),
+    "a cast from bfloat16 to float16 overflows in a sum": (
+        lambda: describe(
+            ((1e6 * X).bfloat16().half() * 0).sum(0)[:7].bfloat16(),
+            torch.zeros(7).double(),
+            inputs={"x": (1e6 * X).bfloat16()},
+        ),
+        ["NaN, and inputs reach", "this looks like a cast to float16, which ends at 65504"],
+    ),
     "NaN is lost": (
         lambda: describe(
             changed(X, (3, 4), math.nan).nan_to_num(0).relu(),

@@ -51,6 +51,8 @@ def test_masks_keys_past_the_end_count_for_nothing():
     # Every score is far below 0, the score of a key of zeros.
     q, k = two(1, 1, 1, 20, 70, 16)
     puzzle.check(q.abs() + 2, -k.abs() - 2)
+    # Below -1e4 too, which some take for -inf.
+    puzzle.check(q * 0 - 32, k * 0 + 32, scale=1.0)
 
 
 def test_masks_heads_inside_rows():
@@ -63,7 +65,8 @@ def test_masks_transposed():
 
 
 def test_masks_every_stride():
-    q, k = two(2, 2, 2, 20, 24, 16)
+    # More than one tile of queries and of keys.
+    q, k = two(2, 2, 2, 140, 150, 16)
     puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3))
 
 
@@ -123,6 +126,12 @@ def test_numerics_maximum_moves(direction):
 def test_numerics_all_scores_far_below_0():
     q, k = two(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, q is inf and k is 0.
+    q, k = two(1, 2, 2, 20, 70, 16, "bfloat16")
+    puzzle.check(q * 1e6, k * 1e-6)
 
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)

@@ -55,6 +55,8 @@ def test_masks_keys_past_the_end_count_for_nothing():
     # Every score is far below 0, the score of a key of zeros.
     q, k, v = three(1, 1, 1, 20, 70, 16)
     puzzle.check(q.abs() + 2, -k.abs() - 2, v)
+    # Below -1e4 too, which some take for -inf.
+    puzzle.check(q * 0 - 32, k * 0 + 32, v, scale=1.0)
 
 
 def test_masks_heads_inside_rows():
@@ -68,7 +70,8 @@ def test_masks_transposed():
 
 
 def test_masks_every_stride():
-    q, k, v = three(2, 2, 2, 20, 24, 16)
+    # More than one tile of queries and of keys.
+    q, k, v = three(2, 2, 2, 140, 150, 16)
     puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2))
 
 
@@ -89,6 +92,16 @@ def test_masks_offsets_beyond_32_bits(which):
     for axis in range(4):
         far = far_apart(randn(shape[axis], dtype="float16"))
         inputs[which] = far.view([-1 if i == axis else 1 for i in range(4)]).expand(shape)
+        puzzle.check(*inputs)
+
+
+@cases(queries=0, keys=1, values=2)
+def test_masks_second_tile_beyond_32_bits(which):
+    # 32, 64 or 128 strides are 2**31: one step of a tile of so many rows.
+    for size in (33, 65, 129):
+        inputs = list(three(1, 1, 1, size, size, 16))
+        far = far_apart(randn(size, dtype="float16"))[None, None, :, None]
+        inputs[which] = far.expand(1, 1, size, 16)
         puzzle.check(*inputs)
 
 
@@ -120,6 +133,12 @@ def test_numerics_maximum_moves(direction):
 def test_numerics_all_scores_far_below_0():
     q, k, v = three(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, q and v are inf and k is 0.
+    q, k, v = three(1, 2, 2, 20, 70, 16, "bfloat16")
+    puzzle.check(q * 1e6, k * 1e-6, v * 1e6)
 
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)

@@ -74,6 +74,8 @@ def test_masks_tiles_in_which_a_row_sees_nothing(window):
     # The maximum of such a row is -inf, and -inf less -inf is NaN.
     q, k, v = three(1, 1, 1, 400, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v, window)
+    # Below -1e4 too, which some take for -inf.
+    puzzle.check(q * 0 - 32, k * 0 + 32, v, window, 1.0)
 
 
 def test_masks_heads_inside_rows():
@@ -86,8 +88,9 @@ def test_masks_transposed():
 
 
 def test_masks_every_stride():
-    q, k, v = three(2, 2, 2, 20, 16)
-    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2), 6)
+    # Tiles that the window cuts, tiles inside, tiles that the diagonal cuts.
+    q, k, v = three(2, 2, 2, 300, 16)
+    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2), 200)
 
 
 def test_masks_unaligned():
@@ -109,6 +112,16 @@ def test_masks_offsets_beyond_32_bits(which):
         puzzle.check(*inputs, 2)
 
 
+@cases(queries=0, keys=1, values=2)
+def test_masks_second_tile_beyond_32_bits(which):
+    # 32, 64 or 128 strides are 2**31: one step of a tile of so many rows.
+    for size in (33, 65, 129):
+        inputs = list(three(1, 1, 1, size, 16))
+        far = far_apart(randn(size, dtype="float16"))[None, None, :, None]
+        inputs[which] = far.expand(1, 1, size, 16)
+        puzzle.check(*inputs, 100)
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     puzzle.check(*three(1, 2, 1, 200, 64, dtype), 90)
@@ -124,6 +137,12 @@ def test_numerics_sums_in_float32(dtype):
 def test_numerics_large_scores(scale):
     q, k, v = three(1, 2, 2, 150, 16)
     puzzle.check(q * 30, k, v, 70, scale)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, q and v are inf and k is 0.
+    q, k, v = three(1, 2, 2, 70, 16, "bfloat16")
+    puzzle.check(q * 1e6, k * 1e-6, v * 1e6, 30)
 
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)

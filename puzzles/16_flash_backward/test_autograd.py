@@ -89,9 +89,12 @@ def test_masks_transposed():
 
 
 def test_masks_every_stride():
-    q, k, v, dout = four(2, 2, 2, 20, 24, 16)
+    # More than one tile of queries and of keys.
+    q, k, v, dout = four(2, 2, 2, 140, 150, 16)
     q, k = strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3)
-    check(q, k, strided(v, 3, 2, 1, 2), strided(dout, 1, 3, 2, 2))
+    v, dout = strided(v, 3, 2, 1, 2), strided(dout, 1, 3, 2, 2)
+    check(q, k, v, dout)
+    check(q, k, v, dout, causal=True)
 
 
 def test_masks_unaligned():
@@ -113,6 +116,16 @@ def test_masks_offsets_beyond_32_bits(which):
     for axis in range(4):
         far = far_apart(randn(shape[axis], dtype="float16"))
         inputs[which] = far.view([-1 if i == axis else 1 for i in range(4)]).expand(shape)
+        check(*inputs)
+
+
+@cases(queries=0, keys=1, values=2, gradients=3)
+def test_masks_second_tile_beyond_32_bits(which):
+    # 32, 64 or 128 strides are 2**31: one step of a tile of so many rows.
+    for size in (33, 65, 129):
+        inputs = list(four(1, 1, 1, size, size, 16))
+        far = far_apart(randn(size, dtype="float16"))[None, None, :, None]
+        inputs[which] = far.expand(1, 1, size, 16)
         check(*inputs)
 
 
@@ -156,11 +169,31 @@ def test_numerics_gradient_of_one_input(which):
         raise Wrong("a gradient changes when the other inputs need none")
 
 
+def test_numerics_two_calls_before_the_first_goes_back():
+    # What the backward pass needs belongs to its own call, and is still there for a second one.
+    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    puzzle.check(*inputs, scale=0.3, dout=dout)
+    alone = puzzle.subject(*inputs, scale=0.3, dout=dout)[1:]
+    inputs = [x.requires_grad_() for x in inputs]
+    out = puzzle.subject.function(*inputs, scale=0.3)
+    puzzle.subject.function(*inputs, scale=0.7, causal=True)
+    for before in ("a call in between", "a backward pass before"):
+        gradients = torch.autograd.grad(out, inputs, dout, retain_graph=True)
+        if not all(map(torch.equal, gradients, alone)):
+            raise Wrong(f"{before} changes the gradients\nhint: keep on ctx what backward needs")
+
+
 @cases(scores_of_hundreds=1.0, negative_scale=-1.0)
 def test_numerics_large_scores(scale):
     q, k, v, dout = four(1, 2, 2, 40, 100, 16)
     check(q * 30, k, v, dout, scale)
     check(q * 30, k, v, dout, scale, True)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, q and the gradients are inf and k is 0.
+    q, k, v, dout = four(1, 2, 2, 40, 70, 16, "bfloat16")
+    check(q * 1e6, k * 1e-6, v, dout * 1e6)
 
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)

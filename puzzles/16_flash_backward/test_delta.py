@@ -48,7 +48,8 @@ def test_masks_one_transposed():
 
 
 def test_masks_every_stride():
-    out, dout = two(2, 2, 20, 16)
+    # More than one tile, of 256 queries too.
+    out, dout = two(2, 2, 300, 16)
     puzzle.check(strided(out, 2, 1, 3, 2), strided(dout, 1, 2, 2, 3))
 
 
@@ -88,6 +89,12 @@ def test_numerics_products_in_float32(dtype):
 def test_numerics_products_beyond_the_range_of_float16():
     out, dout = two(1, 1, 64, 128)
     puzzle.check(out * 1000, dout * 1000)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, these are inf.
+    out, dout = two(1, 1, 64, 128, "bfloat16")
+    puzzle.check(out * 1e6, dout * 1e6)
 
 
 def test_numerics_whole_numbers():

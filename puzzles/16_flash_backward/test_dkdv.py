@@ -109,10 +109,13 @@ def test_masks_transposed():
 
 
 def test_masks_every_stride():
-    q, k, v, dout, lse, delta = saved(*four(2, 2, 2, 20, 24, 16))
+    # More than one tile of queries and of keys.
+    q, k, v, dout, lse, delta = saved(*four(2, 2, 2, 140, 150, 16))
     q, k = strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3)
     v, dout = strided(v, 3, 2, 1, 2), strided(dout, 1, 3, 2, 2)
-    puzzle.check(q, k, v, dout, strided(lse, 2, 3, 2), strided(delta, 3, 1, 4))
+    inputs = q, k, v, dout, strided(lse, 2, 3, 2), strided(delta, 3, 1, 4)
+    puzzle.check(*inputs)
+    puzzle.check(*inputs, causal=True)
 
 
 def test_masks_unaligned():
@@ -140,6 +143,17 @@ def test_masks_offsets_beyond_32_bits(which):
     for axis, size in enumerate(shape):
         far = far_apart(randn(size, dtype=dtype))
         inputs[which] = far.view([-1 if i == axis else 1 for i in range(len(shape))]).expand(shape)
+        puzzle.check(*inputs)
+
+
+@cases(queries=0, keys=1, values=2, gradients=3, lse=4, delta=5)
+def test_masks_second_tile_beyond_32_bits(which):
+    # 32, 64 or 128 strides are 2**31: one step of a tile of so many rows.
+    for size in (33, 65, 129):
+        inputs = list(saved(*four(1, 1, 1, size, size, 16)))
+        far = far_apart(randn(size, dtype=inputs[which].dtype))
+        far = far[None, None, :] if which > 3 else far[None, None, :, None]
+        inputs[which] = far.expand(inputs[which].shape)
         puzzle.check(*inputs)
 
 
@@ -181,6 +195,12 @@ def test_numerics_large_scores(scale):
     q, k, v, dout = four(1, 2, 2, 40, 100, 16)
     check(q * 30, k, v, dout, scale)
     check(q * 30, k, v, dout, scale, True)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, q and the gradients are inf and k is 0.
+    q, k, v, dout = four(1, 2, 2, 40, 70, 16, "bfloat16")
+    check(q * 1e6, k * 1e-6, v, dout * 1e6)
 
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
