@@ -16,7 +16,8 @@ Return    out (B, H, S, D): dtype of q, contiguous. Its backward pass gives dq, 
           nothing in those of the others
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype,
           k if it does not fit q in rank, B, D, dtype or heads, and v if its shape or dtype is
-          not k's
+          not k's; the backward pass RuntimeError, as autograd has it, if one of them was changed in
+          place since the forward pass
 New here  torch.autograd.Function: what to keep for the backward pass, and what to make again
 Traffic   kept for the backward pass: q, k, v and out, and 4 bytes a query; nothing larger than the
           inputs and the results is stored; at most nine products a tile, and if causal 0.6 of them
