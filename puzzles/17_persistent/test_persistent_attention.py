@@ -196,7 +196,7 @@ def test_traffic():
         launches=1,
         sectors=1.1,
         grid_at_most=PROGRAMS,
-        total_writes=H * S * D,
+        total_writes=H * S * D + tiles + PROGRAMS,  # the last of them to a counter of tiles
         dot_macs=2 * H * S * T * D,
     )
 
@@ -210,7 +210,7 @@ def test_traffic_causal():
         launches=1,
         sectors=1.1,
         grid_at_most=PROGRAMS,
-        total_writes=2 * S * D,
+        total_writes=2 * S * D + tiles + PROGRAMS,
         dot_macs=0.6 * 2 * 2 * S * S * D,
     )
 
