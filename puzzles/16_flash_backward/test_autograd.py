@@ -116,9 +116,10 @@ def test_masks_dout_of_a_sum():
 
 @cases(queries=0, keys=1, values=2, gradients=3)
 def test_masks_offsets_beyond_32_bits(which):
-    inputs = list(four(3, 3, 3, 3, 3, 16))
-    shape = inputs[which].shape
-    for axis in range(4):
+    sizes = (3, 1, 1, 1, 1, 16), (1, 3, 3, 1, 1, 16), (1, 1, 1, 3, 3, 16), (1, 1, 1, 1, 1, 16)
+    for axis, size in enumerate(sizes):
+        inputs = list(four(*size))
+        shape = inputs[which].shape
         far = far_apart(randn(shape[axis], dtype="float16"))
         inputs[which] = far.view([-1 if i == axis else 1 for i in range(4)]).expand(shape)
         check(*inputs)
