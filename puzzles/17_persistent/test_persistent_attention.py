@@ -215,6 +215,11 @@ def test_traffic_causal():
     )
 
 
+def test_traffic_one_tile_a_head():
+    # Where long tiles go with short ones, this one is its own partner.
+    puzzle.traffic(*three(1, 2, 1, 64, 64, 16), causal=True).check(reads={"q": 1}, writes=1)
+
+
 @cases(d_64=("float16", 64, False), d_128_causal=("bfloat16", 128, True))
 def test_compiles(dtype, D, causal):
     puzzle.compiles(*three(1, 2, 1, 128, 128, D, dtype), causal=causal)
