@@ -12,9 +12,21 @@ from pathlib import Path
 
 import torch
 
-from judge import compilation, diagnosis, interpreter, loading, machine, numerics, speed, tamper
+from judge import (
+    compilation,
+    diagnosis,
+    interpreter,
+    loading,
+    machine,
+    mistakes,
+    numerics,
+    speed,
+    tamper,
+)
+from judge.evidence import Mistake
 from judge.gradients import Differentiable
 from judge.guard import one_stream
+from judge.launches import blocks_of
 from judge.perturbation import rounded_runs, term_size
 from judge.traffic import Traffic
 from judge.trial import Arguments, Outcome, Trial, name_of
@@ -322,7 +334,12 @@ class Challenge:
             mismatch = self._mismatch(number, got, expected)
             if mismatch:
                 message = diagnosis.describe(
-                    got, expected.truth[number], mismatch, inputs=trial.original.tensors
+                    got,
+                    expected.truth[number],
+                    mismatch,
+                    inputs=trial.original.tensors,
+                    mistakes=self._mistakes(trial.original, outcome, number, expected),
+                    anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                 )
                 call = f"{loading.shown(self.path)}: {self.function}({trial.original})"
                 causes = self._causes(trial, outcome, number, expected)
@@ -340,6 +357,24 @@ class Challenge:
             magnitude=expected.terms[number],
             input_precision=self.input_precision if got.dtype == torch.float32 else None,
         )
+
+    def _mistakes(
+        self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected
+    ) -> Iterator[Mistake]:
+        """What may have been done wrong, for the diagnosis to try."""
+        question = mistakes.asked(
+            self.reference,
+            lambda given: self._reference(given)(*map(wide, given.tensors.values())),
+            arguments,
+            got=outcome.results,
+            truth=expected.truth,
+            mismatch=lambda other, got: self._mismatch(other, got, expected),
+            number=number,
+            blocks=blocks_of(outcome.launches),
+        )
+        names = [self._name(other) for other in range(len(outcome.results))]
+        own = loading.load_mistakes(self.chapter, self.function)
+        return mistakes.tried(question, names, expected.truth, own)
 
     def _causes(
         self, trial: Trial, outcome: Outcome, number: int, expected: Expected

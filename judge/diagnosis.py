@@ -6,12 +6,12 @@ if a computation on the result found it to hold. What it may come from is worded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 
-from judge.evidence import LEAST, Evidence
+from judge.evidence import LEAST, Evidence, Mistake
 from judge.numerics import Mismatch
 from judge.symptoms import find
 
@@ -34,27 +34,30 @@ def describe(
     mismatch: Mismatch,
     *,
     inputs: Mapping[str, torch.Tensor] | None = None,
-    hypotheses: Sequence[tuple[str, Callable[[], torch.Tensor]]] = (),
+    mistakes: Iterable[Mistake] = (),
+    anything: bool = True,
     subject: str = "",
 ) -> str:
     """The whole message about a wrong result: what, where, how it looks, the most likely cause.
 
     got, truth, mismatch: as `numerics.compare` had and gave them
     inputs: what the subject was called with, by name; not changed by it
-    hypotheses: mistakes to try, each by name ("a sum over the first 32 of K only") and
-        as a function that computes what the result would then be, in float64 and of the same shape
+    mistakes: to try, in this order, until one would give this result
+    anything: whether masked-off lanes may have held anything; False where each load has an `other`
     subject: put before the message, such as the path of the learner's file
     """
-    evidence = Evidence.of(got, truth, mismatch, inputs or {}, hypotheses)
+    evidence = Evidence.of(got, truth, mismatch, inputs, mistakes, anything)
     places = [] if evidence.drift is not None else where(evidence.wrong)
     symptoms = find(evidence)
 
     lines = [mismatch.message() if not subject else f"{subject}: {mismatch.message()}"]
     if places:
         lines.append("where: " + "; ".join(place.sentence for place in places))
-        lines += draw(evidence)
-    if symptoms:
-        lines.append("how it looks: " + "; ".join(symptom.look for symptom in symptoms))
+        # A mistake that explains the whole result, right elements too, needs no map of them.
+        if all(symptom.look for symptom in symptoms):
+            lines += draw(evidence)
+    if looks := [symptom.look for symptom in symptoms if symptom.look]:
+        lines.append("how it looks: " + "; ".join(looks))
     causes = [symptom.cause for symptom in symptoms if symptom.strong]
     causes += [place.cause for place in places]
     causes += [symptom.cause for symptom in symptoms]

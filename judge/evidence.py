@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,8 @@ LEAST = 4
 class Symptom:
     """look: what holds of the result, as a clause; cause: what that usually comes from.
 
+    look may be empty, where the cause says it all.
+
     strong: it explains the wrong elements by itself, and so goes before where they are
     """
 
@@ -26,10 +28,30 @@ class Symptom:
 
 
 @dataclass(frozen=True)
+class Mistake:
+    """Something that may have been done wrong, and the result that it would give.
+
+    cause: the mistake, in words
+    compute: gives the result in float64; may raise, where the mistake cannot be made
+    given: what the reference is given in order to make it, where that is not the cause itself
+    """
+
+    cause: str
+    compute: Callable[[], torch.Tensor]
+    given: str = ""
+
+    @property
+    def sentence(self) -> str:
+        how = f"with {self.given} the reference" if self.given else "which"
+        return f"{self.cause} ({how} gives this very result)"
+
+
+@dataclass(frozen=True)
 class Evidence:
     """A wrong result on the CPU, in float64 (complex128 if complex).
 
     wrong: mask of the wrong elements; allowed: what each element may be off by
+    anything: masked-off lanes may have held anything, as some load was given no `other`
     dtype: of the result; exact: it was compared bit for bit; drift: as in Mismatch
     inputs: by name, in float64 too; integers stay integers
     """
@@ -43,7 +65,8 @@ class Evidence:
     exact: bool
     drift: float | None
     inputs: Mapping[str, torch.Tensor]
-    hypotheses: Sequence[tuple[str, Callable[[], torch.Tensor]]]
+    mistakes: Iterable[Mistake]
+    anything: bool = True
 
     @classmethod
     def of(
@@ -51,8 +74,9 @@ class Evidence:
         got: torch.Tensor,
         truth: torch.Tensor,
         mismatch: Mismatch,
-        inputs: Mapping[str, torch.Tensor],
-        hypotheses: Sequence[tuple[str, Callable[[], torch.Tensor]]],
+        inputs: Mapping[str, torch.Tensor] | None = None,
+        mistakes: Iterable[Mistake] = (),
+        anything: bool = True,
     ) -> Evidence:
         return cls(
             wide(got),
@@ -65,9 +89,10 @@ class Evidence:
             mismatch.drift,
             {
                 name: wide(value) if rounds(value.dtype) else value.detach().cpu()
-                for name, value in inputs.items()
+                for name, value in (inputs or {}).items()
             },
-            hypotheses,
+            mistakes,
+            anything,
         )
 
     @property
@@ -100,6 +125,43 @@ class Evidence:
         apart = (other - truth).abs() > slack
         return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
 
+    def is_made_by(self, alternative: torch.Tensor) -> bool:
+        """Whether the whole result, the right elements too, is this one, and clearly so."""
+        if alternative.shape != self.truth.shape:
+            return False
+        got = self.got
+        other = alternative if rounds(self.dtype) else alternative.round()
+        other = other.to(self.dtype).to(got.dtype)
+        # One number everywhere has many causes.
+        if (other == other.flatten()[0]).all() and (other.numel() > 1 or not other.any()):
+            return False
+        slack = torch.zeros_like(self.allowed)
+        if not self.exact:
+            # What rounding costs grows with the values.
+            grown = max(1.0, _size(other) / (_size(self.truth) or 1.0))
+            slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
+        close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
+        # NaN and infinity come about in many ways, and small numbers are near one another.
+        telling = self.wrong & got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
+        few = self.wrong.sum() < LEAST
+        if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
+            return False
+        share = 1.0 if few else 0.95
+        if min(close.double().mean(), close[self.wrong].double().mean()) < share:
+            return False
+        # A result that is merely near the truth leaves most of the error unexplained.
+        before = (got - self.truth)[self.wrong].abs()
+        if not self.exact:
+            # Rounded alike, two numbers of few bits agree by chance.
+            other = alternative
+        after = (got - other)[self.wrong].abs()
+        left = (after / before).nan_to_num(0.0)
+        return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    def _tells_by_few(self) -> bool:
+        """Whether so few numbers do not agree by chance: small whole ones do."""
+        return rounds(self.dtype) or bool(self.truth.abs().max() > 1000)
+
     def typical(self, values: torch.Tensor, among: torch.Tensor) -> complex | None:
         """The median of the finite values in a mask, or None where they are too few."""
         values = values[among & values.isfinite()]
@@ -117,6 +179,15 @@ class Evidence:
             if value.shape == shape or vector:
                 yield name, value.to(self.truth.dtype).expand(shape)
 
+    def index_of_row(self) -> str | None:
+        """The input whose rows the result may index: one whole number for each of them."""
+        if rounds(self.dtype) or self.truth.dim() != 1:
+            return None
+        for name, value in self.inputs.items():
+            if value.dim() == 2 and len(value) == len(self.truth):
+                return name
+        return None
+
     def rows_of(self, value: torch.Tensor) -> torch.Tensor | None:
         """The largest size in each row of an input, of a shape that broadcasts to the result."""
         shape = self.truth.shape
@@ -132,3 +203,9 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def rounds(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
+
+
+def _size(values: torch.Tensor) -> float:
+    """The largest size among the finite values."""
+    values = values[values.isfinite()].abs()
+    return float(values.max()) if len(values) else 0.0

@@ -27,6 +27,12 @@ class Launch:
     options: dict[str, object] = field(default_factory=dict)
 
 
+def blocks_of(launches: list[Launch]) -> list[int]:
+    """Whole numbers that the kernels were given as constexprs: the sizes of their tiles."""
+    given = (launch.arguments.get(name) for launch in launches for name in launch.constexprs)
+    return sorted({value for value in given if type(value) is int and value > 1})
+
+
 class Recorder:
     """Notes the launches of compiled kernels in its body: grid, arguments and options, in order."""
 

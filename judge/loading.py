@@ -79,6 +79,12 @@ def load_reference(chapter: str, function: str) -> Callable:
     return getattr(load(ROOT / "reference" / f"{chapter}.py"), function)
 
 
+def load_mistakes(chapter: str, function: str) -> Callable | None:
+    """What may go wrong in this function alone, None where nothing is written down."""
+    path = ROOT / "reference" / "mistakes" / f"{chapter}.py"
+    return getattr(load(path), function, None) if path.exists() else None
+
+
 def is_unsolved(error: BaseException, path: Path) -> bool:
     """The launcher itself says NotImplementedError, as every untouched stub does."""
     if type(error) is not NotImplementedError or error.__traceback__ is None:

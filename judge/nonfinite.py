@@ -35,10 +35,17 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
         return Symptom(
             f"{look}, and inputs reach {largest:.3g}", "a cast to float16, which ends at 65504"
         )
+    if not evidence.anything:
+        return Symptom(
+            look,
+            "inf - inf, inf / inf or 0 * inf: a value beyond the range of its dtype, or a row or "
+            "tile in which a mask leaves nothing",
+            strong=False,
+        )
     return Symptom(
         look,
         "a masked-off lane that was loaded without `other=` and reached the result, memory that "
-        "nothing was stored to, or a difference of two infinities",
+        "nothing was stored to, or inf - inf",
         strong=False,
     )
 
@@ -100,6 +107,17 @@ def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:
         finite = evidence.rows_of(value.where(value.isfinite(), 0)).expand(hit.shape)[hit]
         if finite.max() > _exp_limit(evidence):
             return float(finite.max())
+    return None
+
+
+def squares_overflow(evidence: Evidence) -> float | None:
+    """The largest input where each row of some float16 input has a square beyond float16."""
+    if evidence.dtype != torch.float16:
+        return None
+    for value in evidence.inputs.values():
+        rows = evidence.rows_of(value) if rounds(value.dtype) else None
+        if rows is not None and rows.isfinite().all() and (rows.square() > FLOAT16_MAX).all():
+            return float(rows.max())
     return None
 
 

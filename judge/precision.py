@@ -35,11 +35,15 @@ def drifting(evidence: Evidence) -> Symptom:
 
 def narrower(evidence: Evidence) -> Symptom | None:
     """Every value is a number of a narrower dtype."""
+    if evidence.dtype not in NARROWER:
+        return None
     values, truth = evidence.got.real, evidence.truth.real
-    values, truth = values[values.isfinite() & (values != 0)], truth[truth.isfinite()]
+    # Numbers too small for their dtype have few bits of their own.
+    normal = values.isfinite() & (values.abs() >= torch.finfo(evidence.dtype).smallest_normal)
+    values, truth = values[normal], truth[truth.isfinite()]
     if values.unique().numel() < 16:
         return None
-    for dtype in NARROWER.get(evidence.dtype, ()):
+    for dtype in NARROWER[evidence.dtype]:
         expected = (truth.to(dtype).double() == truth).double().mean()
         if expected < 0.5 and (values.to(dtype).double() == values).all():
             name = str(dtype).removeprefix("torch.")
@@ -72,7 +76,28 @@ def approximated(evidence: Evidence) -> Symptom | None:
             return Symptom(
                 f"the errors are small and follow {name}: where it is alike, so are they",
                 "a formula that is off, and not rounding: a term or a constant of it is wrong, or "
-                "it only comes near (tanh in place of erf in GELU)",
+                "it only comes near",
+            )
+    return None
+
+
+def cancelled(evidence: Evidence) -> Symptom | None:
+    """A variance of rows far from zero, off by what float32 cannot hold of their squares."""
+    if evidence.dtype != torch.float32 or evidence.truth.dim() != 1:
+        return None
+    error = (evidence.got - evidence.truth).abs()[evidence.wrong]
+    for name, value in evidence.inputs.items():
+        rows = value.dim() == 2 and len(value) == len(evidence.truth)
+        if not rows or value.shape[1] < 2 or not rounds(value.dtype):
+            continue
+        square = value.mean(1)[evidence.wrong].square()
+        far = value.var(1)[evidence.wrong] < 1e-3 * square
+        lost = error / (2.0**-24 * square)
+        if far.all() and lost.max() < 64 and lost.median() > 1 / 16:
+            return Symptom(
+                f"the errors are as large as what float32 loses of the square of {name}'s mean",
+                "the mean of the squares less the square of the mean, two large numbers that are "
+                "nearly equal: subtract the mean from each element first",
             )
     return None
 
@@ -88,7 +113,9 @@ def imprecise(evidence: Evidence) -> Symptom | None:
     if size == 0 or float(error.abs().max() / size) > 20 * loss:
         return None
     if abs((error * truth[usable].sign()).sign().mean()) > 0.3:
-        return drifting(evidence) if loss < 0.05 else None
+        slope = float((got * truth)[usable].sum() / truth[usable].square().sum())
+        left = (got - slope * truth)[usable].square().mean() / error.square().mean()
+        return drifting(evidence) if loss < 0.05 and left < 0.25 else None
     look = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
     if evidence.dtype in (torch.float16, torch.bfloat16):
         if loss > 64 * evidence.eps:

@@ -6,6 +6,8 @@ import torch
 
 from judge.evidence import LEAST, Evidence, Symptom, rounds
 
+MOST_REPEATED = 16
+
 
 def _moved(
     evidence: Evidence, alternative: torch.Tensor, among: torch.Tensor | None = None
@@ -28,7 +30,8 @@ def transposed(evidence: Evidence) -> Symptom | None:
 
 def mirrored(evidence: Evidence) -> Symptom | None:
     for dim, length in enumerate(evidence.truth.shape):
-        if length > 2 and _moved(evidence, evidence.truth.flip(dim)):
+        places = evidence.wrong.movedim(dim, 0).reshape(length, -1).any(1)
+        if places.sum() > 2 and _moved(evidence, evidence.truth.flip(dim)):
             return Symptom(
                 f"the wrong elements are in reverse order along dimension {dim}",
                 "an offset that runs backwards",
@@ -96,20 +99,31 @@ def restarted(evidence: Evidence) -> Symptom | None:
     return None
 
 
-def tie(evidence: Evidence) -> Symptom | None:
-    """Indices of equal values: the wrong one of them was chosen."""
-    if rounds(evidence.dtype) or evidence.truth.dim() != 1:
-        return None
-    rows = evidence.wrong.nonzero()[:, 0]
-    for name, value in evidence.inputs.items():
-        if value.dim() != 2 or len(value) != len(evidence.truth):
+def repeated(evidence: Evidence) -> Symptom | None:
+    """Slices that hold what is expected in others."""
+    truth, wrong = evidence.truth, evidence.wrong
+    for dim, length in enumerate(truth.shape):
+        places = wrong.movedim(dim, 0).reshape(length, -1).any(1).nonzero()[:, 0].tolist()
+        if truth.dim() < 2 or len(places) > MOST_REPEATED or 2 * len(places) > length:
             continue
-        got, expected = evidence.got[rows].long(), evidence.truth[rows].long()
-        inside = (got >= 0) & (got < value.shape[1])
-        if inside.all() and (value[rows, got] == value[rows, expected]).all():
-            side = "a later" if (got > expected).all() else "another"
+        found = [
+            other
+            for place in places
+            for other in range(length)
+            if other != place and _is_slice(evidence, dim, place, other)
+        ]
+        if len(found) == len(places):
+            axis = {truth.dim() - 1: "column", truth.dim() - 2: "row"}.get(
+                dim, f"dimension-{dim} index"
+            )
             return Symptom(
-                f"{name} holds the same value at both indices, and {side} one was chosen",
-                "ties that are not broken in favour of the first index",
+                f"{axis} {places[0]} holds what is expected in {axis} {found[0]}",
+                "the data or the place of another step or program: an index that is not moved on",
             )
     return None
+
+
+def _is_slice(evidence: Evidence, dim: int, place: int, other: int) -> bool:
+    got, expected = evidence.got.select(dim, place), evidence.truth.select(dim, other)
+    slack = 0.0 if evidence.exact else 2 * evidence.allowed.select(dim, other)
+    return evidence.varied(expected) and bool(((got - expected).abs() <= slack).all())

@@ -11,18 +11,21 @@ import math
 import torch
 
 from judge.evidence import LEAST, Evidence, Symptom, rounds, wide
-from judge.nonfinite import infinite, lost_nan, not_a_number
-from judge.precision import approximated, drifting, imprecise, narrower, whole_numbers
+from judge.indices import never_larger, past_the_end, tie
+from judge.nonfinite import infinite, lost_nan, not_a_number, squares_overflow
+from judge.precision import approximated, cancelled, drifting, imprecise, narrower, whole_numbers
+from judge.question import IMPOSSIBLE
 from judge.rearrangements import (
     mirrored,
     out_of_place,
+    repeated,
     restarted,
     shifted,
-    tie,
     transposed,
 )
 
 SHOWN = 2
+CONSTANT = "a constant that is left out or applied twice"
 
 
 def find(evidence: Evidence) -> list[Symptom]:
@@ -37,20 +40,33 @@ def find(evidence: Evidence) -> list[Symptom]:
     return []
 
 
-def hypothesis(evidence: Evidence) -> Symptom | None:
-    for sentence, compute in evidence.hypotheses:
-        if evidence.fits(wide(compute())):
-            return Symptom(f"the wrong elements match {sentence}", sentence)
+def mistake(evidence: Evidence) -> Symptom | None:
+    """The first mistake that would give this very result."""
+    for tried in evidence.mistakes:
+        try:
+            alternative = wide(tried.compute())
+        except IMPOSSIBLE:
+            continue
+        if evidence.is_made_by(alternative):
+            return Symptom("", tried.sentence)
     return None
 
 
 def zero(evidence: Evidence) -> Symptom | None:
-    if not (evidence.got[evidence.wrong] == 0).all() or evidence.wrong.sum() < 2:
+    if not (evidence.got[evidence.wrong] == 0).all() or not rounds(evidence.dtype):
         return None
+    if evidence.wrong.sum() < LEAST:
+        return None
+    if not evidence.got.any() and (large := squares_overflow(evidence)):
+        return Symptom(
+            f"the whole result is 0, where inputs reach {large:.4g}",
+            f"an overflow: the square of {large:.4g} is infinite in float16; compute in float32",
+        )
     if not evidence.got.any():
         return Symptom(
             "the whole result is 0",
-            "a result that is stored before anything was added to it, or to another place",
+            "a result that is stored before anything was added to it, or a mask or a factor that "
+            "is 0 throughout",
         )
     return Symptom(
         "all wrong elements are 0",
@@ -93,12 +109,22 @@ def factor(evidence: Evidence) -> Symptom | None:
         return Symptom("the sign is the other one", cause, strong=evidence.everywhere)
     name, cause = _named_ratio(evidence, ratio)
     look = f"the wrong elements are {name} times the expected ones"
+    if cause is None:
+        if evidence.wrong.sum() <= LEAST:
+            return None
+        # Of one row, or of some, `by_row` says it, and does not take it for a constant.
+        one_row = evidence.wrong.any(-1).sum() == 1
+        if evidence.truth.dim() > 1 and (one_row or not evidence.everywhere):
+            return None
+        cause = CONSTANT
     return Symptom(look, cause, strong=evidence.everywhere)
 
 
 def offset(evidence: Evidence) -> Symptom | None:
     difference = evidence.typical(evidence.got - evidence.truth, evidence.wrong)
     if not isinstance(difference, float) or not evidence.fits(evidence.truth + difference):
+        return None
+    if evidence.wrong.sum() <= LEAST:
         return None
     if not evidence.varied(evidence.truth[evidence.wrong]):
         return None
@@ -126,6 +152,7 @@ def input_off(evidence: Evidence) -> Symptom | None:
 FUNCTIONS = (
     ("the square", torch.square, "a square root that is missing"),
     ("the square root", torch.sqrt, "a square root too many"),
+    ("the reciprocal of the square", lambda x: x**-2, "a variance in place of its inverse root"),
     ("the reciprocal", torch.reciprocal, "a division taken the wrong way round"),
     ("the exponential", torch.exp, "a logarithm that is missing"),
     ("the logarithm", torch.log, "a logarithm too many"),
@@ -167,7 +194,7 @@ def power(evidence: Evidence) -> Symptom | None:
     name, cause = _named_ratio(evidence, exponent, tolerance=0.01)
     return Symptom(
         f"each row is the expected one to the power of {name}, up to a factor",
-        f"a wrong factor in the exponent: {cause}",
+        f"a wrong factor in the exponent: {cause or CONSTANT}",
     )
 
 
@@ -198,7 +225,7 @@ def miscounted(evidence: Evidence) -> Symptom | None:
     got, truth = evidence.got, evidence.truth
     if rounds(evidence.dtype) or evidence.dtype == torch.bool or truth.dim() != 1:
         return None
-    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum():
+    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or evidence.index_of_row():
         return None
     look = f"the result sums to {got.sum():.0f}, expected {truth.sum():.0f}"
     if got.sum() < truth.sum():
@@ -219,22 +246,26 @@ def swapped_parts(evidence: Evidence) -> Symptom | None:
 
 
 ALWAYS = (
-    hypothesis,
+    mistake,
     not_a_number,
     infinite,
     lost_nan,
     zero,
     input_off,
     an_input,
+    swapped_parts,
     factor,
     function_of_truth,
     power,
     transposed,
     mirrored,
     shifted,
-    swapped_parts,
+    repeated,
     restarted,
     tie,
+    past_the_end,
+    never_larger,
+    cancelled,
     offset,
     by_row,
     narrower,
@@ -246,10 +277,12 @@ ALWAYS = (
 ELSE = (approximated, imprecise)
 
 
-def _named_ratio(evidence: Evidence, ratio: complex, tolerance: float = 4e-6) -> tuple[str, str]:
-    unknown = "a constant that is left out or applied twice"
+def _named_ratio(
+    evidence: Evidence, ratio: complex, tolerance: float = 4e-6
+) -> tuple[str, str | None]:
+    """What a factor is called, and what it comes from where it is one of those that are known."""
     if isinstance(ratio, complex):
-        return f"{ratio:.4g}", unknown
+        return f"{ratio:.4g}", None
     sizes = {n for x in (evidence.truth, *evidence.inputs.values()) for n in x.shape if n > 3}
     mixed = "exp and exp2, or log and log2, that do not go together"
     known = [
@@ -264,12 +297,20 @@ def _named_ratio(evidence: Evidence, ratio: complex, tolerance: float = 4e-6) ->
             (float(n), str(n), f"a division by {n} that is left out"),
             (1 / n, f"1 / {n}", f"a division by {n} too many"),
         ]
+        block = 2 ** (n - 1).bit_length()
+        pairs = [(n, block, f"{block} (the size of the block)")] if block > n else []
         if n > 15:
+            pairs += [(n - 1, n, f"{n}"), (n, n - 1, f"{n - 1}")]
+        for right, wrong, text in pairs:
+            cause = f"a division by {text} in place of {right}"
+            root = f"{right} and {text} taken for one another, in a division under a root"
             known += [
-                (n / (n - 1), f"{n} / {n - 1}", f"a division by {n - 1} in place of {n}"),
-                ((n - 1) / n, f"{n - 1} / {n}", f"a division by {n} in place of {n - 1}"),
+                (right / wrong, f"{right} / {wrong}", cause),
+                ((right / wrong) ** 0.5, f"({right} / {wrong}) ** 0.5", root),
+                ((wrong / right) ** 0.5, f"({wrong} / {right}) ** 0.5", root),
             ]
-    for value, name, cause in known:
-        if abs(ratio / value - 1) < max(evidence.eps / 4, tolerance):
-            return f"{name} = {value:.4g}" if name != f"{value:g}" else name, cause
-    return f"{ratio:.4g}", unknown
+    value, name, cause = min(known, key=lambda known: abs(ratio / known[0] - 1))
+    tolerance = max(evidence.eps / 4, tolerance)
+    if abs(ratio / value - 1) < tolerance and abs(value - 1) > 4 * tolerance:
+        return f"{name} = {value:.4g}" if name != f"{value:g}" else name, cause
+    return f"{ratio:.4g}", None

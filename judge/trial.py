@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,8 +32,20 @@ class Arguments:
     tensors: dict[str, torch.Tensor] = field(init=False)
 
     def __post_init__(self):
-        values = dict(zip(self.names, self.positional, strict=False)) | self.keyword
-        self.tensors = {n: v for n, v in values.items() if isinstance(v, torch.Tensor)}
+        self.tensors = {n: v for n, v in self.values.items() if isinstance(v, torch.Tensor)}
+
+    @property
+    def values(self) -> dict[str, object]:
+        """All of them, by the name of the parameter."""
+        return dict(zip(self.names, self.positional, strict=False)) | self.keyword
+
+    def replaced(self, values: Mapping[str, object]) -> Arguments:
+        """The same arguments, with others for these parameters."""
+        given = dict(values)
+        positional = tuple(
+            given.pop(name, value) for name, value in zip(self.names, self.positional, strict=False)
+        )
+        return Arguments(self.names, positional, self.keyword | given)
 
     def map(self, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Arguments:
         """The same arguments with every tensor changed; one given twice stays one tensor."""
@@ -54,8 +66,7 @@ class Arguments:
         )
 
     def __str__(self) -> str:
-        values = dict(zip(self.names, self.positional, strict=False)) | self.keyword
-        return ", ".join(f"{name}: {_shown(value)}" for name, value in values.items())
+        return ", ".join(f"{name}: {_shown(value)}" for name, value in self.values.items())
 
 
 @dataclass

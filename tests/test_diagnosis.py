@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import gelu
 
 from judge import diagnosis, numerics
+from judge.evidence import Mistake
 
 
 def seeded(seed):
@@ -28,13 +29,11 @@ IMAGE = torch.view_as_complex(randn(300, 2))
 SMALL = torch.randint(-4, 5, (48, 64), generator=seeded(0)).float()
 
 
-def describe(got, truth, *, inputs=None, hypotheses=(), exact=None, yardstick=None, subject=""):
+def describe(got, truth, *, inputs=None, mistakes=(), exact=None, yardstick=None, **more):
     if yardstick is None:
         yardstick = truth.to(got.dtype)
     mismatch = numerics.compare(got, truth, yardstick, exact=exact)
-    return diagnosis.describe(
-        got, truth, mismatch, inputs=inputs or {}, hypotheses=hypotheses, subject=subject
-    )
+    return diagnosis.describe(got, truth, mismatch, inputs=inputs or {}, mistakes=mistakes, **more)
 
 
 def changed(tensor, index, value):
@@ -218,6 +217,68 @@ SYMPTOMS = {
         lambda: describe(63 - SMALL.flip(1).argmax(1), SMALL.argmax(1), inputs={"x": SMALL}),
         ["a later one was chosen", "the first index"],
     ),
+    "an index past the end": (
+        lambda: describe(torch.full((48,), 64), SMALL.argmax(1), inputs={"x": SMALL}),
+        ["64 or more, past the end of the rows of x", "a masked-off lane that wins the search"],
+    ),
+    "a search from 0": (
+        lambda: describe(
+            torch.zeros(48, dtype=torch.int64),
+            (SMALL - 9).argmax(1),
+            inputs={"x": SMALL - 9},
+        ),
+        ["the index is 0 in rows of x that are negative throughout", "start from -inf"],
+    ),
+    "NaN loses a search": (
+        lambda: describe(
+            SMALL.argmax(1),
+            changed(SMALL, (slice(None), 30), math.nan).argmax(1),
+            inputs={"x": changed(SMALL, (slice(None), 30), math.nan)},
+        ),
+        ["x holds NaN at the index that is expected", "a comparison with NaN, which is false"],
+    ),
+    "a row of another step": (
+        lambda: describe(changed(X, (66,), X[2]), X.double()),
+        ["row 66 holds what is expected in row 2", "an index that is not moved on"],
+    ),
+    "a variance in one pass": (
+        lambda: describe(
+            ((X + 1e4).square().mean(1) - (X + 1e4).mean(1).square()),
+            (X + 1e4).double().var(1, correction=0),
+            inputs={"x": X + 1e4},
+        ),
+        ["what float32 loses of the square of x's mean", "subtract the mean from each element"],
+    ),
+    "squares overflow": (
+        lambda: describe(
+            torch.zeros(67, 131, dtype=torch.half),
+            X.double() / X.double().square().mean(1, keepdim=True).sqrt(),
+            inputs={"x": (1000 * X).half()},
+        ),
+        ["the whole result is 0, where inputs reach", "is infinite in float16"],
+    ),
+    "a mean over the block": (
+        lambda: describe(X.sum(1) / 256, X.double().mean(1), inputs={"x": X}),
+        ["131 / 256", "a division by 256 (the size of the block) in place of 131"],
+    ),
+    "a root of a mean over the block": (
+        lambda: describe(
+            X.square().sum(1).div(256).rsqrt(),
+            X.double().square().mean(1).rsqrt(),
+            inputs={"x": X},
+        ),
+        ["(256 / 131) ** 0.5", "131 and 256 (the size of the block) taken for one another"],
+    ),
+    "a variance for its inverse root": (
+        lambda: describe(X.var(1), X.double().var(1).rsqrt()),
+        ["the reciprocal of the square", "a variance in place of its inverse root"],
+    ),
+    "NaN where each load has an other": (
+        lambda: describe(
+            changed(SOFTMAX.float(), (20, slice(None)), math.nan), SOFTMAX, anything=False
+        ),
+        ["a row or tile in which a mask leaves nothing"],
+    ),
     "lost counts": (
         lambda: describe(torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52])),
         ["sums to 121, expected 125", "not atomic"],
@@ -262,7 +323,7 @@ SYMPTOMS = {
     ),
     "tanh in GELU": (
         lambda: describe(gelu(X.half(), approximate="tanh"), gelu(X.half().double())),
-        ["small and follow the expected value", "tanh in place of erf"],
+        ["small and follow the expected value", "a formula that is off, and not rounding"],
     ),
     "tanh in GELU of an input": (
         lambda: describe(
@@ -270,7 +331,7 @@ SYMPTOMS = {
             gelu(X.bfloat16().double()),
             inputs={"x": X.bfloat16()},
         ),
-        ["small and follow x", "tanh in place of erf"],
+        ["small and follow x", "a formula that is off, and not rounding"],
     ),
     "a sum in float32": (
         lambda: describe(X.exp().double().sum(1), X.double().exp().sum(1)),
@@ -308,16 +369,16 @@ SYMPTOMS = {
             "map of [2, 0] of the result (4 x 16 x 8 x 8)",
         ],
     ),
-    "a hypothesis": (
+    "a mistake": (
         lambda: describe(
             A[:, :32] @ B[:32],
             PRODUCT,
-            hypotheses=[
-                ("a sum over the last 32 of K only", lambda: A[:, -32:] @ B[-32:]),
-                ("a sum over the first 32 of K only", lambda: A[:, :32] @ B[:32]),
+            mistakes=[
+                Mistake("a loop of the last step only", lambda: A[:, -32:] @ B[-32:]),
+                Mistake("a loop of one step only", lambda: A[:, :32] @ B[:32], "32 of K"),
             ],
         ),
-        ["match a sum over the first 32 of K only", "this looks like a sum over the first 32"],
+        ["a loop of one step only (with 32 of K the reference gives this very result)"],
     ),
 }
 
@@ -353,8 +414,50 @@ def test_the_explanation_that_is_enough_stands_alone():
 
 def test_what_is_too_near_the_truth_explains_nothing():
     truth = LINE.double()
-    text = describe((truth * 1.02).bfloat16(), truth, hypotheses=[("the truth", lambda: truth)])
+    text = describe(
+        (truth * 1.02).bfloat16(), truth, mistakes=[Mistake("the truth", lambda: truth)]
+    )
     assert "the truth" not in text
+
+
+def test_small_numbers_are_not_taken_for_a_narrower_dtype():
+    truth = 1e3 * LINE.half().double()
+    assert "bfloat16" not in describe((6e-8 * (LINE * 9).round()).half(), truth)
+
+
+def test_a_factor_is_not_read_off_errors_that_it_does_not_explain():
+    truth = X.double().abs() + 1
+    got = (truth * (1 - 0.004 * randn(67, 131, seed=4).double().square())).float()
+    assert "the result is 0.99" not in describe(got, truth)
+
+
+def test_a_row_that_looks_like_none_is_not_called_another():
+    got = changed(X, (66,), X[2] + 1e-2)
+    assert "holds what is expected" not in describe(got, X.double())
+
+
+def test_a_variance_that_is_off_is_not_called_cancelled():
+    far = X + 1e4
+    text = describe(far.double().var(1).float(), far.double().var(1, correction=0))
+    assert "what float32 loses" not in text
+
+
+def test_four_elements_are_too_few_for_a_constant():
+    text = describe(torch.tensor([1.1, 2.2, 3.3, 4.4]), torch.arange(1, 5).double())
+    assert "times the expected" not in text
+
+
+def test_zeros_are_no_sign_of_an_overflow_where_nothing_overflows():
+    text = describe(torch.zeros(67, 131).half(), X.double(), inputs={"x": X.half()})
+    assert "infinite" not in text
+
+
+def test_no_map_beside_a_mistake_that_explains_all():
+    got = changed(X, (slice(3, 9),), 7.0)
+    assert "map of" in describe(got, X.double())
+    made = describe(got, X.double(), mistakes=[Mistake("rows of sevens", lambda: got)])
+    assert "rows of sevens (which gives this very result)" in made
+    assert "map of" not in made
 
 
 def test_a_few_elements_that_fit_a_shift_make_no_shift():
