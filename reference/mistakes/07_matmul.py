@@ -1,0 +1,24 @@
+"""What the puzzles of chapter 07 give with one step done wrong."""
+
+import itertools
+
+import torch
+from torch.nn.functional import gelu
+
+
+def linear(x, weight, bias, activation, blocks):
+    for dtype, block in itertools.product((torch.float16, torch.bfloat16), blocks):
+        total = 0.0
+        for part, other in zip(x.split(block, 1), weight.split(block, 1), strict=True):
+            total = (total + part @ other.T).to(dtype).double()
+        if activation is None and x.shape[1] <= 64 * block:
+            name = str(dtype).removeprefix("torch.")
+            yield f"a sum accumulated in {name} and not in float32", (total + bias,)
+    out = x @ weight.T + bias
+    if activation == "gelu":
+        yield "tanh in place of erf in GELU", (gelu(out, approximate="tanh"),)
+        yield "a bias added after GELU, not before", (gelu(out - bias) + bias,)
+        yield "no activation", (out,)
+    if activation == "relu":
+        yield "a bias added after ReLU, not before", ((out - bias).relu() + bias,)
+        yield "no activation", (out,)

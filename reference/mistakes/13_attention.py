@@ -1,0 +1,39 @@
+"""What the puzzles of chapter 13 give with one step done wrong."""
+
+from pathlib import Path
+
+import torch
+
+from judge.loading import load
+
+attention = load(Path(__file__).with_name("attention.py"))
+
+
+def attention_scores(q, k, scale, blocks):
+    x = q @ attention.served(k, q).mT * attention.effective(scale, q)
+    right = torch.exp(x - x.amax(-1, True))
+    for tile in blocks:
+        if tile < k.shape[2]:
+            total = torch.exp(x - attention.running(x, tile)).sum(-1, True)
+            yield "a sum not rescaled where a later tile brings a larger maximum", (right / total,)
+            whole = right[..., : k.shape[2] // tile * tile].sum(-1, True)
+            yield "a sum that leaves out the last tile of keys", (right / whole,)
+
+
+def flash_attention(q, k, v, scale, blocks):
+    for cause, out, lse in attention.forward(q, k, v, scale, blocks=blocks):
+        yield cause, (out, lse)
+
+
+def causal_attention(q, k, v, scale, blocks):
+    yield from grouped_query_attention(q, k, v, scale, True, blocks)
+
+
+def grouped_query_attention(q, k, v, scale, causal, blocks):
+    for cause, out, _ in attention.forward(q, k, v, scale, causal, blocks=blocks):
+        yield cause, (out,)
+
+
+def sliding_window_attention(q, k, v, window, scale, blocks):
+    for cause, out, _ in attention.forward(q, k, v, scale, window=window, blocks=blocks):
+        yield cause, (out,)

@@ -1,0 +1,19 @@
+"""What the puzzles of chapter 17 give with one step done wrong."""
+
+from pathlib import Path
+
+import torch
+
+from judge.loading import load
+
+attention = load(Path(__file__).with_name("attention.py"))
+
+
+def persistent_attention(q, k, v, scale, causal, blocks):
+    for cause, out, _ in attention.forward(q, k, v, scale, causal, blocks=blocks):
+        yield cause, (out,)
+
+
+def persistent_softmax(x, blocks):
+    shifted = torch.exp(x - x.amax(1, keepdim=True))
+    yield "a sum along the wrong axis", (shifted / shifted.sum(0),)
