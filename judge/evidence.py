@@ -159,8 +159,10 @@ class Evidence:
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
 
     def _tells_by_few(self) -> bool:
-        """Whether so few numbers do not agree by chance: small whole ones do."""
-        return rounds(self.dtype) or bool(self.truth.abs().max() > 1000)
+        """Whether so few numbers do not agree by chance, as small whole ones do."""
+        if not rounds(self.dtype):
+            return bool(self.truth.abs().max() > 1000)
+        return self.wrong.sum() > 1 or self.eps < 1e-5
 
     def typical(self, values: torch.Tensor, among: torch.Tensor) -> complex | None:
         """The median of the finite values in a mask, or None where they are too few."""

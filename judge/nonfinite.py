@@ -38,8 +38,8 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
     if not evidence.anything:
         return Symptom(
             look,
-            "inf - inf, inf / inf or 0 * inf: a value beyond the range of its dtype, or a row or "
-            "tile in which a mask leaves nothing",
+            "memory that nothing was stored to, or inf - inf, inf / inf or 0 * inf: a value beyond "
+            "the range of its dtype, or a row or tile in which a mask leaves nothing",
             strong=False,
         )
     return Symptom(

@@ -452,6 +452,27 @@ def test_zeros_are_no_sign_of_an_overflow_where_nothing_overflows():
     assert "infinite" not in text
 
 
+NAN_ROWS = changed(SOFTMAX.float(), (slice(5),), math.nan)
+NUDGED = torch.nextafter(LINE.half(), torch.tensor(9.0).half())
+
+
+@pytest.mark.parametrize(
+    ("got", "truth", "alternative"),
+    [
+        (NAN_ROWS, SOFTMAX, NAN_ROWS),
+        (torch.zeros_like(X), X.double(), torch.zeros_like(X)),
+        (torch.tensor([3.0]).half(), torch.tensor([4.0]).double(), torch.tensor([3.0])),
+        (torch.nextafter(NUDGED, 9 * NUDGED), LINE.double(), NUDGED),
+        (changed(X, (3,), 7.0), X.double(), changed(changed(X, (3,), 7.0), (range(4, 9),), 8.0)),
+        (torch.tensor([0, 1]), torch.tensor([1, 0]), torch.tensor([0, 1])),
+    ],
+    ids=["NaN", "zeros", "one_of_few_bits", "near_the_truth", "right_rows_differ", "small_indices"],
+)
+def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
+    text = describe(got, truth, mistakes=[Mistake("a mistake", lambda: alternative)])
+    assert "a mistake" not in text
+
+
 def test_no_map_beside_a_mistake_that_explains_all():
     got = changed(X, (slice(3, 9),), 7.0)
     assert "map of" in describe(got, X.double())

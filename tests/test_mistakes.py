@@ -313,3 +313,22 @@ def test_a_mistake_must_explain_the_other_results():
 def test_large_inputs_are_left_alone():
     x = torch.zeros(mistakes.LARGEST + 1)
     assert said("01_pointwise/vector_add", lambda x, y: x - y + 1, x, x) == ""
+
+
+OWN = sorted((loading.ROOT / "reference" / "mistakes").glob("[0-9]*.py"))
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_own_mistakes_take_what_the_reference_takes(path):
+    written = vars(loading.load(path))
+    taken = {
+        name: list(inspect.signature(made).parameters)
+        for name, made in written.items()
+        if inspect.isfunction(made) and "blocks" in inspect.signature(made).parameters
+        if not name.startswith("_")
+    }
+    assert taken
+    for name, parameters in taken.items():
+        reference = inspect.signature(loading.load_reference(path.stem, name)).parameters
+        parameters = [x for x in parameters if x not in ("blocks", "dout") or x in reference]
+        assert parameters == list(reference), name

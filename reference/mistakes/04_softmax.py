@@ -7,7 +7,7 @@ import torch
 RESCALE = "a sum not rescaled where a later block brings a larger maximum"
 
 
-def sums(x, blocks):
+def _sums(x, blocks):
     """(what is wrong with it, a wrong sum of exp(x - largest of the row) of each row, (M, 1))."""
     N, largest = x.shape[1], x.amax(1, keepdim=True)
     shifted = torch.exp(x - largest)
@@ -25,7 +25,7 @@ def sums(x, blocks):
 
 def softmax(x, blocks):
     shifted = torch.exp(x - x.amax(1, keepdim=True))
-    for cause, total in sums(x, blocks):
+    for cause, total in _sums(x, blocks):
         yield cause, (shifted / total,)
     yield "a sum along the wrong axis", (shifted / shifted.sum(0),)
     yield "a maximum along the wrong axis", (torch.exp(x - x.amax(0)) / shifted.sum(1, True),)
@@ -51,7 +51,7 @@ def cross_entropy(logits, targets, blocks):
         ("the logit of the target added, not subtracted", total + at_target),
         *(
             (cause, largest + wrong[:, 0].log() - at_target)
-            for cause, wrong in sums(logits, blocks)
+            for cause, wrong in _sums(logits, blocks)
         ),
     ):
         yield cause, (torch.where(used, loss, 0.0),)
