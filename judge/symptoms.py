@@ -7,6 +7,7 @@ it into a table at the end: ALWAYS is tried as a whole, ELSE only if nothing in 
 from __future__ import annotations
 
 import math
+import time
 
 import torch
 
@@ -25,6 +26,8 @@ from judge.rearrangements import (
 )
 
 SHOWN = 2
+# For trying mistakes: a test that is too slow would be ended without a message.
+SECONDS = 20.0
 CONSTANT = "a constant that is left out or applied twice"
 
 
@@ -42,7 +45,10 @@ def find(evidence: Evidence) -> list[Symptom]:
 
 def mistake(evidence: Evidence) -> Symptom | None:
     """The first mistake that would give this very result."""
+    until = time.monotonic() + SECONDS
     for tried in evidence.mistakes:
+        if time.monotonic() > until:
+            return None
         try:
             alternative = wide(tried.compute())
         except IMPOSSIBLE:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from judge import diagnosis, numerics
+from judge import diagnosis, numerics, symptoms
 from judge.evidence import Mistake
 
 
@@ -471,6 +471,13 @@ NUDGED = torch.nextafter(LINE.half(), torch.tensor(9.0).half())
 def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
     text = describe(got, truth, mistakes=[Mistake("a mistake", lambda: alternative)])
     assert "a mistake" not in text
+
+
+def test_mistakes_are_tried_for_some_time_only(monkeypatch):
+    monkeypatch.setattr(symptoms, "SECONDS", -1.0)
+    text = describe(-X, X.double(), mistakes=[Mistake("a mistake", lambda: -X)])
+    assert "a mistake" not in text
+    assert "the sign is the other one" in text
 
 
 def test_no_map_beside_a_mistake_that_explains_all():
