@@ -177,14 +177,15 @@ class Trial:
             guard.check_canaries()
             self._check_inputs(snapshots)
             results = self._results(returned)
-            self._check_launches(watch.launches, results)
+            self._check_launches(watch.launches, results, guard)
             self._check_own_memory(results, guard)
             if self.interpreted:
                 self._check_not_stored_to(watch)
             if self.interpreted and not self.in_place:
                 for number, result in enumerate(results):
                     # A count that no atomic reached is the zero that the launcher put there.
-                    if not (guard.has_filled(result) and was_given(watch.launches, result)):
+                    given = was_given(watch.launches, result) or self._is_of_nothing()
+                    if not (guard.has_filled(result) and given):
                         check_stored(watch, result, name_of(number, len(results)))
         except Wrong as wrong:
             raise Wrong(f"{loading.shown(self.path)}: {self.subject.__name__}: {wrong}") from None
@@ -222,13 +223,21 @@ class Trial:
                 raise Wrong(f"returned {_shown(result)} as {name}, not a plain tensor")
         return results
 
-    def _check_launches(self, launches: list[Launch], results: tuple[torch.Tensor, ...]) -> None:
+    def _is_of_nothing(self) -> bool:
+        """No input has an element: the result is a constant, for which no kernel is needed."""
+        sizes = [tensor.numel() for tensor in self.arguments.tensors.values()]
+        return bool(sizes) and not any(sizes)
+
+    def _check_launches(
+        self, launches: list[Launch], results: tuple[torch.Tensor, ...], guard: Guard
+    ) -> None:
         for launch in launches:
             file = launch.kernel.__code__.co_filename
             if not loading.is_learners(file) and Path(file).resolve() != self.path.resolve():
                 name = launch.kernel.__name__
                 raise Wrong(f"launches {name} of {file}: the kernel must be your own")
-        if not launches and any(result.numel() for result in results):
+        constant = self._is_of_nothing() and all(map(guard.has_filled, results))
+        if not launches and not constant and any(result.numel() for result in results):
             raise Wrong("launched no Triton kernel\nhint: kernel[grid](arguments...) launches it")
 
     def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:

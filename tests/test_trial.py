@@ -103,6 +103,10 @@ WRONG = {
         "the input x was changed",
     ),
     "no kernel": ("def copy(x):\n    return torch.empty_like(x)", "launched no Triton kernel"),
+    "zeros of the launcher": (
+        "def copy(x):\n    return torch.zeros_like(x)",
+        "launched no Triton kernel",
+    ),
     "torch inside": ("def copy(x):\n    return launch(x, x.clone())", "torch's clone"),
     "torch swallowed": (
         """

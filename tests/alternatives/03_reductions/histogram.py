@@ -27,8 +27,10 @@ def histogram(x, bins):
     if bins < 1:
         raise ValueError("bins")
     counts = torch.zeros(bins, dtype=torch.int32, device=x.device)
+    if x.numel() == 0:
+        return counts
     shape, stride = (tuple(x.shape), x.stride()) if x.dim() else ((1,), (1,))
-    histogram_kernel[(max(1, triton.cdiv(x.numel(), 1024)),)](
+    histogram_kernel[(triton.cdiv(x.numel(), 1024),)](
         x, counts, x.numel(), bins, shape, stride, BINS=1, BLOCK=1024
     )
     return counts

@@ -28,7 +28,9 @@ def partial_sum_kernel(
 def total_sum(x):
     if not x.is_floating_point():
         raise ValueError("x")
-    P = max(1, triton.cdiv(x.numel(), 1024))
+    if x.numel() == 0:
+        return torch.zeros((), dtype=x.dtype, device=x.device)
+    P = triton.cdiv(x.numel(), 1024)
     p = torch.empty(P, device=x.device)
     t = torch.empty((), dtype=x.dtype, device=x.device)
     d = torch.zeros(1, dtype=torch.int32, device=x.device)
