@@ -153,6 +153,14 @@ class Challenge:
         finally:
             self._poison = True
 
+    def check_grid(self, *inputs, **options) -> None:
+        """The same check on a GPU; in the interpreter, where so many programs take minutes, only
+        that a GPU would take the grids of the launches."""
+        if interpreted:
+            self._trial(self._arguments(inputs, options)).run(programs=False)
+        else:
+            self.check(*inputs, **options)
+
     def check_exactly(self, *inputs, **options) -> None:
         """The same check, and the result must be the truth itself, rounded once."""
         exact, self.exact = self.exact, True

@@ -74,7 +74,8 @@ class Executor(StockExecutor):
         watch.check_contents()
         launch = Launch(_undecorated(self.fn), grid, arguments, frozenset(self.constexprs), options)
         watch.launches.append(launch)
-        self._run(watch, launch)
+        if watch.programs:
+            self._run(watch, launch)
 
     def _run(self, watch: Watch, launch: Launch) -> None:
         tracker = Tracker(watch, launch, self.fn.__code__)

@@ -45,6 +45,7 @@ class Watch:
     seed: of the shuffled order
     poison: masked-off lanes of loads without `other` get values that spoil a result; 0 otherwise
     count: record the traffic of each access
+    programs: run them; else the launches are only recorded
     inputs: the subject's tensors, by the names of its parameters
     launches: what was launched, in order
     loads_without_other: how many masked-off lanes were loaded so, by (file, line)
@@ -57,11 +58,12 @@ class Watch:
         seed: int = 0,
         poison: bool = True,
         count: bool = False,
+        programs: bool = True,
         inputs: dict[str, torch.Tensor] | None = None,
     ):
         if order not in ("ascending", "shuffled"):
             raise ValueError(f'order is {order!r}, not "ascending" or "shuffled"')
-        self.order, self.seed, self.poison = order, seed, poison
+        self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
         self.launches: list[Launch] = []
         self.loads_without_other: dict[tuple[str, int], int] = {}
         self.history = History()

@@ -3,7 +3,8 @@
 A mutant is a solution with one small edit, listed in tests/mutants/NN_chapter.toml: one table for
 each puzzle and in it one for each mutant, with
 
-    find, replace   text that occurs once in the solution, and what takes its place
+    find, replace   text that occurs once in the solution, and what takes its place; or a list of
+                    each, where one edit alone makes no likely mistake
     check           the kind of check that must fail
     message         words that the message must contain
     test            the test to run, with or without the id of one case; default: all of the check
@@ -34,12 +35,12 @@ FOLDER = loading.ROOT / "tests" / "mutants"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One edit of one solution; the fields are those of the file, see above."""
+    """A wrong version of one solution; the fields are those of the file, see above."""
 
     puzzle: str
     name: str
-    find: str
-    replace: str
+    find: str | list[str]
+    replace: str | list[str]
     check: str
     message: str
     test: str = ""
@@ -50,11 +51,15 @@ class Mutant:
         return self.check != "traffic" and not self.interpreter
 
     def source(self) -> str:
-        """The solution with the edit applied. Raises ValueError unless it applies exactly once."""
+        """The edited solution. Raises ValueError unless each edit applies exactly once."""
         text = (loading.SOLUTIONS / f"{self.puzzle}.py").read_text()
-        if (count := text.count(self.find)) != 1:
-            raise ValueError(f"{self.puzzle}: found {count} times, not once: {self.find}")
-        return text.replace(self.find, self.replace)
+        one = isinstance(self.find, str)
+        edits = [(self.find, self.replace)] if one else zip(self.find, self.replace, strict=True)
+        for find, replace in edits:
+            if (count := text.count(find)) != 1:
+                raise ValueError(f"{self.puzzle}: found {count} times, not once: {find}")
+            text = text.replace(find, replace)
+        return text
 
     def concerns(self, case: Case) -> bool:
         """Whether this case of the puzzle's tests is one that must fail."""

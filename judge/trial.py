@@ -138,6 +138,7 @@ class Trial:
         order: str = "ascending",
         poison: bool = True,
         count: bool = False,
+        programs: bool = True,
         config: int | None = None,
         seed: int = 0,
     ) -> Outcome:
@@ -146,6 +147,7 @@ class Trial:
         order: of the programs of each launch in the interpreter, "ascending" or "shuffled"
         poison: masked lanes that are loaded without `other` are NaN in the interpreter
         count: record the traffic of each access
+        programs: run them in the interpreter; else only the grids are checked
         config: which of an autotuner's configs to use; not given, that of the run before
         """
         guard = Guard(self.path.stem)
@@ -157,7 +159,9 @@ class Trial:
             self._sweep = ((config, count), autotuning.ConfigSweep(config, rehearse=not count))
         sweep = self._sweep[1]
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
-        watch = self._watch(guard, order=order, poison=poison, count=count, seed=seed)
+        watch = self._watch(
+            guard, order=order, poison=poison, count=count, programs=programs, seed=seed
+        )
         autotuning.outside_guard = lambda: self._hook(guard)
         try:
             with tamper.untouched(self.path), sweep, watch, guard.watching():
@@ -181,7 +185,7 @@ class Trial:
             self._check_own_memory(results, guard)
             if self.interpreted:
                 self._check_not_stored_to(watch)
-            if self.interpreted and not self.in_place:
+            if self.interpreted and programs and not self.in_place:
                 for number, result in enumerate(results):
                     # A count that no atomic reached is the zero that the launcher put there.
                     given = was_given(watch.launches, result) or self._is_of_nothing()

@@ -248,6 +248,26 @@ def test_wrong_subject_fails_in_the_interpreter(copying, case):
         copying(source).check(inputs.randn(300))
 
 
+GRID = """
+@triton.jit
+def fails(x_ptr):
+    tl.static_assert(False)
+
+def copy(x):
+    fails[{}](x)
+    return torch.empty_like(x)
+"""
+
+
+def test_grid_is_checked_without_running_its_programs(copying):
+    if not challenge.interpreted:
+        pytest.skip("a GPU runs them")
+    x = inputs.randn(70_000)
+    copying(GRID.format("(x.numel(),)")).check_grid(x)
+    with pytest.raises(Wrong, match="at most 65535 programs along axis 1"):
+        copying(GRID.format("(1, x.numel())")).check_grid(x)
+
+
 ONE_WRONG_CONFIG = """
 @triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["N"])
 @triton.jit

@@ -34,7 +34,9 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, table[0], indices, naming="table")
     puzzle.rejects(ValueError, table[None], indices, naming="table")
     puzzle.rejects(ValueError, randn(5, 6, dtype="complex64"), indices, naming="table")
+    puzzle.rejects(ValueError, randn(5, 6).cdouble(), indices, naming="table")
     puzzle.rejects(ValueError, table, indices.float(), naming="indices")
+    puzzle.rejects(ValueError, table, indices.short(), naming="indices")
     puzzle.rejects(ValueError, table, indices == 0, naming="indices")
 
 
@@ -115,6 +117,11 @@ def test_masks_offsets_beyond_32_bits():
     x = far_apart(integers(3, dtype="float16"))
     puzzle.check_offsets(x[:, None], tensor([2, 0], "int32"))
     puzzle.check_offsets(x[None, :], tensor([0, 0], "int32"))
+
+
+@cases(indices=(2**21 + 1, 1), columns=(1, 2**21 + 1))
+def test_masks_more_blocks_than_axis_1_takes(N, D):
+    puzzle.check_grid(integers(1, D, dtype="int8"), picks(N, rows=1, dtype="int32"))
 
 
 @dtypes("bool", "int8", "float16", "bfloat16", "float32", "float64", "int64")

@@ -66,6 +66,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(y, far_apart(x))
 
 
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**21 + 1))
+def test_masks_more_tiles_than_axis_1_takes(M, N):
+    puzzle.check_grid(*two(M, N, dtype="float16"))
+
+
 @dtypes("float16", "bfloat16", "float32", "int32")
 def test_numerics(dtype):
     wanted = tensor([], dtype).dtype

@@ -21,6 +21,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, randn(10), naming="x")
     puzzle.rejects(ValueError, randn(2, 3, 4), naming="x")
     puzzle.rejects(ValueError, randn(2, 3, dtype="complex64"), naming="x")
+    puzzle.rejects(ValueError, randn(2, 3).cdouble(), naming="x")
 
 
 @cases(
@@ -67,6 +68,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x[None, :])
 
 
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
+def test_masks_more_tiles_than_axis_1_takes(M, N):
+    puzzle.check_grid(integers(M, N, dtype="int8"))
+
+
 @dtypes("bool", "int8", "float16", "bfloat16", "float32", "int32", "float64", "int64")
 def test_numerics(dtype):
     puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype).T)
@@ -88,6 +94,13 @@ def test_traffic(M, N):
 @cases(square=(256, 256), wide=(32, 1024), tall=(1024, 32))
 def test_traffic_transposed(M, N):
     puzzle.traffic(randn(M, N).T).check(reads=1, writes=1, launches=1, sectors=1.1)
+
+
+@dtypes("int8", "bfloat16")
+def test_traffic_of_narrow_dtypes(dtype):
+    x = integers(256, 256, dtype=dtype)
+    puzzle.traffic(x).check(reads=1, writes=1, launches=1, sectors=1.1)
+    puzzle.traffic(x.T).check(reads=1, writes=1, launches=1, sectors=1.1)
 
 
 def test_traffic_every_second_row():

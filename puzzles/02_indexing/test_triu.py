@@ -23,6 +23,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, randn(10), naming="x")
     puzzle.rejects(ValueError, randn(2, 3, 4), naming="x")
     puzzle.rejects(ValueError, randn(2, 3, dtype="complex64"), naming="x")
+    puzzle.rejects(ValueError, randn(2, 3).cdouble(), naming="x")
 
 
 @cases(
@@ -78,6 +79,11 @@ def test_masks_offsets_beyond_32_bits():
     x = far_apart(integers(3, dtype="float16"))
     puzzle.check_offsets(x[:, None], -2)
     puzzle.check_offsets(x[None, :])
+
+
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
+def test_masks_more_tiles_than_axis_1_takes(M, N):
+    puzzle.check_grid(integers(M, N, dtype="int8"))
 
 
 @dtypes("bool", "int8", "float16", "bfloat16", "float32", "int32", "float64", "int64")
