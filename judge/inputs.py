@@ -99,13 +99,14 @@ def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:
     return room[elements:].view(x.shape).copy_(x)
 
 
-def far_apart(x: torch.Tensor) -> torch.Tensor:
-    """x (N,) with its elements so far apart that the last offsets need more than 31 bits.
+def far_apart(x: torch.Tensor, last: int = 2**31) -> torch.Tensor:
+    """x (N,) with its elements so far apart that the last offset is at least `last`.
 
-    The memory between them is asked for but never touched, so that it costs nothing; x of 3
-    float16 elements asks for 4 GiB. Raises NotMeasured where the system will not promise that.
+    By default it needs more than 31 bits. The memory between the elements is asked for but never
+    touched, so that it costs nothing; x of 3 float16 elements asks for 4 GiB. Raises NotMeasured
+    where the system will not promise that.
     """
-    step = 2**31 // (x.numel() - 1) + 1
+    step = last // (x.numel() - 1) + 1
     try:
         room = torch.empty(step * (x.numel() - 1) + 1, dtype=x.dtype, device=x.device)
     except (RuntimeError, torch.OutOfMemoryError) as error:

@@ -1,7 +1,7 @@
 """What 01.6, complex multiplication, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, integers, offset, randn, strided
+from judge.inputs import cases, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("complex_multiply")
 
@@ -30,8 +30,10 @@ def test_shapes_of_bad_input():
     x, y = two(4, 5)
     puzzle.rejects(ValueError, *two(1, 2, 1, 2, 1), naming="x")
     puzzle.rejects(ValueError, x.real, y.real, naming="x")
+    puzzle.rejects(ValueError, x.cdouble(), y.cdouble(), naming="x")
     puzzle.rejects(ValueError, x, y.real, naming="y")
     puzzle.rejects(ValueError, x, y[:1], naming="y")
+    puzzle.rejects(ValueError, x, y.T, naming="y")
 
 
 @cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
@@ -53,6 +55,13 @@ def test_masks_all_strides_differ():
 def test_masks_expanded():
     x, y = gaussian_integers(1, 30), gaussian_integers(20, 30)
     puzzle.check(x.expand(20, 30), y)
+
+
+def test_masks_offsets_beyond_32_bits():
+    # Half as many complex numbers are as many floats.
+    x, y = two(3, make=gaussian_integers)
+    puzzle.check_offsets(far_apart(x, 2**30), y)
+    puzzle.check_offsets(x, far_apart(y, 2**30))
 
 
 def test_numerics():

@@ -1,7 +1,7 @@
 """What 01.3, fused multiply-add, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("fused_multiply_add")
 
@@ -26,6 +26,7 @@ def test_shapes_of_bad_input():
     x, y, z = three(4, 5)
     puzzle.rejects(ValueError, *three(1, 2, 1, 2, 1), naming="x")
     puzzle.rejects(ValueError, x, y.T, z, naming="y")
+    puzzle.rejects(ValueError, x, y.half(), z, naming="y")
     puzzle.rejects(ValueError, x, y, z[:1], naming="z")
     puzzle.rejects(ValueError, x, y, z.half(), naming="z")
 
@@ -53,6 +54,13 @@ def test_masks_permuted():
 def test_masks_expanded():
     x, y, z = integers(1, 30), integers(20, 1), integers(20, 30)
     puzzle.check(x.expand(20, 30), y.expand(20, 30), z)
+
+
+def test_masks_offsets_beyond_32_bits():
+    x, y, z = three(3, dtype="float16", make=integers)
+    puzzle.check_offsets(far_apart(x), y, z)
+    puzzle.check_offsets(x, far_apart(y), z)
+    puzzle.check_offsets(x, y, far_apart(z))
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -1,7 +1,7 @@
 """What 01.5, polynomial, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("polynomial")
 
@@ -47,6 +47,10 @@ def test_masks_gaps():
 
 def test_masks_unaligned():
     puzzle.check(offset(randn(20, 30)), EIGHT[:4])
+
+
+def test_masks_offsets_beyond_32_bits():
+    puzzle.check_offsets(far_apart(integers(3, dtype="float16")), EIGHT[:4])
 
 
 @dtypes("float16", "bfloat16", "float32")

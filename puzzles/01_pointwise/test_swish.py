@@ -1,7 +1,7 @@
 """What 01.4, swish, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("swish")
 
@@ -43,6 +43,10 @@ def test_masks_unaligned():
 
 def test_masks_expanded():
     puzzle.check(randn(1, 30).expand(20, 30))
+
+
+def test_masks_offsets_beyond_32_bits():
+    puzzle.check_offsets(far_apart(integers(3, dtype="float16")))
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -13,8 +13,10 @@ def test_shapes(N):
 
 def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, randn(4, 4), randn(4, 4), naming="x")
+    puzzle.rejects(ValueError, randn(), randn(), naming="x")
     puzzle.rejects(ValueError, randn(4), randn(5), naming="y")
     puzzle.rejects(ValueError, randn(4), randn(1), naming="y")
+    puzzle.rejects(ValueError, randn(4), randn(2, 2), naming="y")
     puzzle.rejects(ValueError, randn(4), randn(4, dtype="float16"), naming="y")
 
 
@@ -41,7 +43,9 @@ def test_masks_the_same_tensor_twice():
 
 
 def test_masks_offsets_beyond_32_bits():
-    puzzle.check_offsets(far_apart(integers(3, dtype="float16")), integers(3, dtype="float16"))
+    x, y = integers(3, dtype="float16"), integers(3, dtype="float16")
+    puzzle.check_offsets(far_apart(x), y)
+    puzzle.check_offsets(x, far_apart(y))
 
 
 @dtypes("float16", "bfloat16", "float32", "int32")
