@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import torch
 
 from judge.evidence import Evidence, Symptom, rounds
@@ -67,8 +69,15 @@ def lost_nan(evidence: Evidence) -> Symptom | None:
     hit = evidence.truth.isnan() & ~evidence.got.isnan()
     if not hit.any():
         return None
+    look = f"{_count(hit)} not NaN where NaN is expected"
+    kind = _infinite_inputs(evidence, hit)
+    if kind and not any(rows.any() for _, rows in _rows_with(evidence, hit, torch.isnan)):
+        return Symptom(
+            f"{look}, and inputs are {kind}, not NaN",
+            "inf - inf, inf / inf or 0 / 0 that was avoided, where it is the NaN that is asked for",
+        )
     return Symptom(
-        f"{_count(hit)} not NaN where NaN is expected",
+        look,
         "a maximum, minimum or comparison that drops NaN: tl.maximum keeps it only if told",
     )
 
@@ -123,8 +132,17 @@ def squares_overflow(evidence: Evidence) -> float | None:
 
 def _infinite_inputs(evidence: Evidence, hit: torch.Tensor) -> str | None:
     """The infinities, "-inf" or "infinite", that some input has in each row of `hit`."""
-    for value in evidence.inputs.values():
-        rows = evidence.rows_of(value.isinf().double()) if rounds(value.dtype) else None
-        if rows is not None and rows.expand(hit.shape)[hit].all():
+    for value, rows in _rows_with(evidence, hit, torch.isinf):
+        if rows.all():
             return "infinite" if value.isposinf().any() else "-inf"
     return None
+
+
+def _rows_with(
+    evidence: Evidence, hit: torch.Tensor, test: Callable
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Each input, and whether its row of each element of `hit` has an element that tests true."""
+    for value in evidence.inputs.values():
+        rows = evidence.rows_of(test(value).double()) if rounds(value.dtype) else None
+        if rows is not None:
+            yield value, rows.expand(hit.shape)[hit]

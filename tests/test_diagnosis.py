@@ -121,6 +121,14 @@ SYMPTOMS = {
         ),
         ["not NaN where NaN is expected", "drops NaN"],
     ),
+    "NaN of infinity is lost": (
+        lambda: describe(
+            changed(SOFTMAX.float(), (3,), 0.0),
+            changed(SOFTMAX, (3,), math.nan),
+            inputs={"x": changed(X, (3, 5), math.inf)},
+        ),
+        ["not NaN where NaN is expected, and inputs are infinite", "inf - inf", "was avoided"],
+    ),
     "all zero": (
         lambda: describe(torch.zeros_like(X), X.double()),
         ["every element", "the whole result is 0", "before anything was added"],

@@ -4,7 +4,7 @@ Copy a vector, one block of elements for each program.
 
     y[i] = x[i]          PyTorch: x.clone()
 
-Given     x (N,): contiguous, any dtype, any N >= 0
+Given     x (N,): contiguous, any dtype but complex, any N >= 0
 Return    y (N,): dtype of x, contiguous, in memory of its own
 Raise     ValueError that names x if it is not 1-D or not contiguous
 New here  @triton.jit, tl.program_id, tl.arange, tl.load, tl.store, a mask, a grid
