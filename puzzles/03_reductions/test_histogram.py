@@ -27,6 +27,7 @@ def test_shapes_number_of_bins(bins):
 def test_shapes_of_bad_input():
     x = integers(10, low=0, dtype="int32")
     puzzle.rejects(ValueError, randn(10), 4, naming="x")
+    puzzle.rejects(ValueError, x.short(), 4, naming="x")
     puzzle.rejects(ValueError, x, 0, naming="bins")
     puzzle.rejects(ValueError, x, -1, naming="bins")
 

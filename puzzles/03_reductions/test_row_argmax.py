@@ -98,6 +98,8 @@ def test_numerics_infinity_twice():
 def test_numerics_nan(dtype):
     puzzle.check(tensor([[1, nan, 3, nan], [inf, 1, nan, 1], [nan, inf, 1, 1]], dtype=dtype))
     puzzle.check(tensor([[-inf, -inf, nan], [nan, nan, nan], [1, 2, 3]], dtype=dtype))
+    # What 0 * inf gives on a CPU: the bit of the sign is set.
+    puzzle.check(-tensor([[-1, nan, -3, nan], [-inf, -1, nan, -1]], dtype=dtype))
 
 
 def test_numerics_nan_in_different_blocks():
