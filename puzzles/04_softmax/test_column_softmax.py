@@ -71,6 +71,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(far_apart(integers(5000, dtype="float16"))[:, None])
 
 
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
+def test_masks_more_blocks_than_axis_1_takes(M, N):
+    puzzle.check_grid(integers(M, N, dtype="float16"))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(*(3000, 17), dtype=dtype) * 3)
@@ -88,6 +93,10 @@ def test_numerics_large_values_do_not_overflow(dtype):
     puzzle.check(randn(700, 5, dtype=dtype) * 1000)
 
 
+def test_numerics_one_row_is_1():
+    puzzle.check_exactly(randn(1, 50) * 10)
+
+
 @cases(far_above=1e4, far_below=-1e4)
 def test_numerics_mean_far_from_zero(mean):
     puzzle.check(randn(700, 5) + mean)
@@ -97,6 +106,15 @@ def test_numerics_one_huge_value():
     x = randn(4, 9000).T
     x[3, 0], x[8999, 1], x[5000, 2] = 1e30, 3e38, -3e38
     puzzle.check(x)
+
+
+@dtypes("float16", "bfloat16", "float32")
+def test_numerics_columns_of_the_lowest_number(dtype):
+    # Where a mask is made of it, and all is masked.
+    x = randn(3, 5000, dtype=dtype)
+    x[:] = torch.finfo(x.dtype).min
+    puzzle.check(x[:, :300].T)
+    puzzle.check(x.T)
 
 
 def test_numerics_special_values_stay_where_they_are():
@@ -132,8 +150,9 @@ def test_traffic_half_precision():
     )
 
 
-def test_traffic_taller_than_a_program_can_keep():
-    puzzle.traffic(randn(20000, 32)).check(
+@dtypes("bfloat16", "float32")
+def test_traffic_taller_than_a_program_can_keep(dtype):
+    puzzle.traffic(randn(20000, 32, dtype=dtype)).check(
         reads={"x": 2}, writes={"result": 1}, sectors={"x": 1.1, "result": 1.1}
     )
 

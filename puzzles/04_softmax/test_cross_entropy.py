@@ -30,6 +30,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, logits, targets[:3], naming="targets")
     puzzle.rejects(ValueError, logits, targets[:, None], naming="targets")
     puzzle.rejects(ValueError, logits, targets.float(), naming="targets")
+    puzzle.rejects(ValueError, logits, targets.short(), naming="targets")
 
 
 @cases(
@@ -121,6 +122,10 @@ def test_numerics_large_values_do_not_overflow(dtype):
     puzzle.check(logits * 500, targets)
 
 
+def test_numerics_one_class_costs_0():
+    puzzle.check_exactly(*case(50, 1))
+
+
 @cases(far_above=1e4, far_below=-1e4)
 def test_numerics_mean_far_from_zero(mean):
     logits, targets = case(20, 700)
@@ -129,6 +134,10 @@ def test_numerics_mean_far_from_zero(mean):
 
 def test_numerics_equal_logits():
     puzzle.check(tensor([[3.0], [-1e4], [0.0]]).expand(3, 1024), tensor([0, 9, 1023], "int64"))
+
+
+def test_numerics_lowest_logits():
+    puzzle.check(tensor([[-3e38, -2e38], [-3e38, -2e38]]), tensor([0, 1], "int64"))
 
 
 def test_numerics_special_values_stay_in_their_row():

@@ -86,6 +86,10 @@ def test_numerics_large_values_do_not_overflow(dtype):
     puzzle.check(randn(5, 700, dtype=dtype) * 1000)
 
 
+def test_numerics_one_column_is_1():
+    puzzle.check_exactly(randn(50, 1) * 10)
+
+
 @cases(far_above=1e4, far_below=-1e4)
 def test_numerics_mean_far_from_zero(mean):
     puzzle.check(randn(5, 700) + mean)
@@ -94,6 +98,14 @@ def test_numerics_mean_far_from_zero(mean):
 def test_numerics_one_huge_value():
     x = randn(4, 40000)
     x[0, 3], x[1, 39999], x[2, 20000] = 1e30, 3e38, -3e38
+    puzzle.check(x)
+
+
+@dtypes("float16", "bfloat16", "float32")
+def test_numerics_rows_of_the_lowest_number(dtype):
+    # Where a mask is made of it, and all is masked.
+    x = randn(3, 300, dtype=dtype)
+    x[:] = torch.finfo(x.dtype).min
     puzzle.check(x)
 
 
