@@ -197,7 +197,8 @@ def _checked(grid, kernel: str) -> tuple[int, int, int]:
         if size > limit:
             raise Wrong(
                 f"the grid of {kernel} is {sizes}: a GPU takes at most {limit} programs along "
-                f"axis {axis}\nhint: put the largest number first"
+                f"axis {axis}\n"
+                "hint: put the largest number first, or cut axis 0 into two with // and %"
             )
     return sizes + (1,) * (3 - len(sizes))
 

@@ -92,6 +92,10 @@ def _exp_limit(evidence: Evidence) -> float:
 
 
 def _overflow(evidence: Evidence, large: float) -> str:
+    if evidence.dtype != torch.float16 and large > 1.8e19:
+        return (
+            "an overflow: float32 ends at 3.4e38, which a square passes above 1.8e19, exp above 88"
+        )
     if evidence.dtype != torch.float16 and large > FLOAT16_MAX:
         return "an overflow: a cast to float16 ends at 65504, and exp passes float32 above 88"
     if evidence.dtype != torch.float16:

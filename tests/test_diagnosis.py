@@ -70,6 +70,14 @@ SYMPTOMS = {
         ),
         ["where inputs reach", "subtract the row's largest value"],
     ),
+    "a square overflows": (
+        lambda: describe(
+            changed(LINE, [4, 5], math.inf),
+            LINE.double(),
+            inputs={"x": changed(LINE, [4, 5], 1e20)},
+        ),
+        ["infinite", "a square passes above 1.8e19"],
+    ),
     "-inf minus -inf": (
         lambda: describe(
             changed(SOFTMAX.float(), ([3, 40],), math.nan),
