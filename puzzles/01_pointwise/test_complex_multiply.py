@@ -57,6 +57,11 @@ def test_masks_expanded():
     puzzle.check(x.expand(20, 30), y)
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(*two(*shape))
+
+
 def test_masks_offsets_beyond_32_bits():
     # Half as many complex numbers are as many floats.
     x, y = two(3, make=gaussian_integers)

@@ -56,6 +56,11 @@ def test_masks_expanded():
     puzzle.check(x.expand(20, 30), y.expand(20, 30), z)
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(*three(*shape))
+
+
 def test_masks_offsets_beyond_32_bits():
     x, y, z = three(3, dtype="float16", make=integers)
     puzzle.check_offsets(far_apart(x), y, z)

@@ -49,6 +49,11 @@ def test_masks_unaligned():
     puzzle.check(offset(randn(20, 30)), EIGHT[:4])
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(randn(*shape), EIGHT[:4])
+
+
 def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(far_apart(integers(3, dtype="float16")), EIGHT[:4])
 

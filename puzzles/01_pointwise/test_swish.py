@@ -45,6 +45,11 @@ def test_masks_expanded():
     puzzle.check(randn(1, 30).expand(20, 30))
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(randn(*shape))
+
+
 def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(far_apart(integers(3, dtype="float16")))
 
