@@ -48,13 +48,20 @@ def _call(traffic: Traffic, site: int, verb: str) -> str:
     return f"{traffic.sites[site].short} {traffic.sites[site].call(*calls)}"
 
 
-def over_sectors(traffic: Traffic, budget: Budget) -> list[str]:
-    """Tensors of which too many sectors are touched for the bytes that are wanted."""
+def over_sectors(traffic: Traffic, budget: Budget, reads: Budget) -> list[str]:
+    """Tensors of which too many sectors are touched for the bytes that are wanted.
+
+    reads: the budget of loads; see Traffic.check
+    """
     found = []
+    loads = _by_name(reads, traffic.tensors)
     for name, ratio in _by_name(budget, traffic.tensors).items():
         moved = traffic.tensor(name)
         for flow, verb in ((moved.loaded, "read"), (moved.stored, "written")):
-            if _exceeds(flow.ratio, ratio):
+            least = flow.ratio
+            if verb == "read" and loads.get(name, 0) >= 1:
+                least = min(least, flow.passes)
+            if _exceeds(least, ratio):
                 site = max(flow.lines, key=flow.lines.__getitem__)
                 found.append(
                     f"{_title(name)} is {verb} in sectors of which {100 / flow.ratio:.0f} % is "

@@ -47,6 +47,11 @@ class Flow:
         """Sectors over the least possible; 1 if there were none."""
         return self.sectors / self.least if self.least else 1.0
 
+    @property
+    def passes(self) -> float:
+        """Sectors over those that the whole tensor takes, packed."""
+        return self.sectors * SECTOR * self.times / self.bytes if self.bytes else 0.0
+
 
 @dataclass
 class Moved:
@@ -244,7 +249,8 @@ class Traffic:
         writes: how many times each may be stored, by name; one number is for every result
         launches: how many kernels may be launched
         sectors: 32-byte sectors over the least possible, of the loads and of the stores of each
-            tensor, by name; one number is for all tensors
+            tensor, by name; one number is for all tensors. Where a tensor may be loaded once, loads
+            of some of its elements may touch as many sectors as a load of all
         grid_at_most: how many programs a launch may have
         total_reads, total_writes: elements that may be loaded or stored in all
         largest_write: no tensor of more elements may be stored to
@@ -254,7 +260,7 @@ class Traffic:
             *budgets.over_times(self, reads, self._inputs, "read"),
             *budgets.over_times(self, writes, self._result_names(), "written"),
             *budgets.over_launches(self, launches),
-            *budgets.over_sectors(self, sectors),
+            *budgets.over_sectors(self, sectors, reads),
             *budgets.over_grid(self, grid_at_most),
             *budgets.over_total(self, total_reads, "loaded"),
             *budgets.over_total(self, total_writes, "stored"),

@@ -132,6 +132,15 @@ def test_strided_lanes_waste_their_sectors():
     traffic.check(sectors={"result": 1, "x": 8})
 
 
+def test_a_load_of_some_elements_may_touch_the_sectors_of_all():
+    x, y = torch.randn(1024), torch.empty(512)
+    traffic = count(lambda: copy(x[::2], y), y, x=x)
+    traffic.check(reads={"x": 1}, sectors=1)
+    for reads in (None, {"x": 0.5}):
+        with pytest.raises(Wrong, match="x is read in sectors of which 50 % is used"):
+            traffic.check(reads=reads, sectors=1)
+
+
 @triton.jit
 def transpose_kernel(x_ptr, y_ptr, M, N, TILED: tl.constexpr, BLOCK: tl.constexpr):
     offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
