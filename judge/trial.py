@@ -272,7 +272,7 @@ class Trial:
                 raise Wrong(f"returned {name} in {taken[pointer]}: allocate a new tensor")
             if result.numel() and not guard.owns(result):
                 raise Wrong(f"returned {name} in memory that this call did not allocate")
-            taken[pointer] = f"the same memory as {name}"
+            taken[pointer] = f"the same allocation as {name}"
         self._earlier.extend(results)
 
 
