@@ -61,7 +61,7 @@ def test_masks(M, N):
 
 
 def test_masks_columns_much_longer_than_rows():
-    puzzle.check(*whole_numbers(400, 5))
+    puzzle.check(*whole_numbers(600, 50))
 
 
 def test_masks_transposed():
@@ -89,11 +89,21 @@ def test_masks_expanded(M, N):
 
 
 def test_masks_offsets_beyond_32_bits():
-    x = far_apart(tensor([1, 5, 3], dtype="float16"))[None, :]
-    dy, weight = randn(1, 3, dtype="float16"), randn(3, dtype="float16")
-    mean, rstd = statistics(x)
-    puzzle.check(dy, x, weight, mean, rstd)
-    puzzle.check(x, dy, weight, *statistics(dy))
+    far, near = far_apart(tensor([1, 5, 3], dtype="float16")), randn(3, dtype="float16")
+    row, column = near[None, :], near[:, None]
+    puzzle.check(row, far[None, :], near, *statistics(far[None, :]))
+    puzzle.check(far[None, :], row, near, *statistics(row))
+    puzzle.check(row, row, far, *statistics(row))
+    mean, rstd = tensor([0.5, 1.0, 2.0]), tensor([1.0, 2.0, 0.5])
+    puzzle.check(column, far[:, None], near[:1], mean, rstd)
+    puzzle.check(far[:, None], column, near[:1], mean, rstd)
+
+
+def test_masks_statistics_beyond_32_bits():
+    column, weight = randn(3, 1, dtype="float16"), randn(1, dtype="float16")
+    near, far = tensor([1.0, 2.0, 0.5]), far_apart(tensor([0.5, 1.0, 2.0]))
+    puzzle.check(column, column, weight, far, near)
+    puzzle.check(column, column, weight, near, far)
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -30,6 +30,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, x, residual[:1], weight, naming="residual")
     puzzle.rejects(ValueError, x, residual.half(), weight, naming="residual")
     puzzle.rejects(ValueError, x, residual, weight[1:], naming="weight")
+    puzzle.rejects(ValueError, x, residual, weight[None], naming="weight")
     puzzle.rejects(ValueError, x, residual, weight.half(), naming="weight")
 
 
@@ -77,15 +78,25 @@ def test_masks_the_same_tensor_twice():
 
 
 def test_masks_offsets_beyond_32_bits():
-    x = far_apart(tensor([1, 5, 3], dtype="float16"))
+    far = far_apart(tensor([1, 5, 3], dtype="float16"))
     near, weight = randn(3, dtype="float16"), randn(3, dtype="float16")
-    puzzle.check(x[:, None], near[:, None], weight[:1])
-    puzzle.check(near[None, :], x[None, :], weight)
+    puzzle.check(far[:, None], near[:, None], weight[:1])
+    puzzle.check(near[:, None], far[:, None], weight[:1])
+    puzzle.check(far[None, :], near[None, :], weight)
+    puzzle.check(near[None, :], far[None, :], weight)
+    puzzle.check(near[None, :], near[None, :], far)
 
 
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*layer(17, 3000, dtype))
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_normalized_in_float32(dtype):
+    # A total that needs no rounding leaves one rounding, that of y.
+    x, residual, weight = layer(17, 1000, dtype)
+    puzzle.check(x, residual * 0, weight)
 
 
 def test_numerics_squares_beyond_half_precision():

@@ -69,10 +69,10 @@ def test_masks_expanded(shape, to):
 
 
 def test_masks_offsets_beyond_32_bits():
-    x = far_apart(tensor([1, 5, 3], dtype="float16"))
-    weight = randn(3, dtype="float16")
-    puzzle.check(x[:, None], weight[:1])
-    puzzle.check(x[None, :], weight)
+    far, near = far_apart(tensor([1, 5, 3], dtype="float16")), randn(3, dtype="float16")
+    puzzle.check(far[:, None], near[:1])
+    puzzle.check(far[None, :], near)
+    puzzle.check(near[None, :], far)
 
 
 @dtypes("float16", "bfloat16", "float32")

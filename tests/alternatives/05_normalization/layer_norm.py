@@ -10,9 +10,9 @@ def layer_norm_kernel(
     x_ptr, w_ptr, b_ptr, y_ptr, m_ptr, r_ptr, N, eps, sm, sn, sw, sb, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)
-    c = tl.arange(0, BLOCK)
+    c = tl.arange(0, BLOCK).to(tl.int64)
     k = c < N
-    x = tl.load(x_ptr + row * sm + c.to(tl.int64) * sn, mask=k, other=0).to(tl.float32)
+    x = tl.load(x_ptr + row * sm + c * sn, mask=k, other=0).to(tl.float32)
     mean = tl.sum(x, 0) / N
     d = tl.where(k, x - mean, 0.0)
     rstd = 1 / tl.sqrt(tl.sum(d * d, 0) / N + eps)
