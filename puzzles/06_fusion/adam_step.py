@@ -10,7 +10,8 @@ One step of AdamW on one tensor: seven trips to memory, where separate operation
     source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019)
 
 Given     param, grad, exp_avg, exp_avg_sq of one shape, up to 4-D, any strides
-          param and grad: float16, bfloat16 or float32; exp_avg and exp_avg_sq: the same or float32
+          param and grad of one dtype: float16, bfloat16 or float32; exp_avg and exp_avg_sq: each
+          of that dtype or float32
           step: counts from 1
           lr, beta1, beta2, eps, weight_decay: Python numbers
 Return    None: param, exp_avg and exp_avg_sq are changed in place, each rounded once. The step is

@@ -1,7 +1,17 @@
 """What 06.6, Adam step, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 
 puzzle = challenge("adam_step", in_place=("param", "exp_avg", "exp_avg_sq"))
 
@@ -43,6 +53,9 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, param, grad, m, v[0], *USUAL, naming="exp_avg_sq")
     puzzle.rejects(ValueError, param, grad, m, v.bfloat16(), *USUAL, naming="exp_avg_sq")
     puzzle.rejects(ValueError, param, grad, m, v, 0, *USUAL[1:], naming="step")
+    puzzle.rejects(ValueError, param, grad, m, v, -1, *USUAL[1:], naming="step")
+    half, _, m, v = four(4, 5, dtype="float16")
+    puzzle.rejects(ValueError, half, grad, m, v, *USUAL, naming="grad")
 
 
 @cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
@@ -71,6 +84,11 @@ def test_masks_one_gradient_for_all():
     puzzle.check(param, randn(1).expand(20, 30), m, v, *USUAL)
 
 
+def test_masks_offsets_beyond_32_bits():
+    param, grad, m, v = four(3, dtype="float16")
+    puzzle.check(param, far_apart(grad), m, v, *USUAL)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*four(2000, dtype=dtype), *USUAL)
@@ -79,6 +97,13 @@ def test_numerics(dtype):
 @dtypes("float16", "bfloat16")
 def test_numerics_moments_in_float32(dtype):
     puzzle.check(*four(2000, dtype=dtype, moments="float32"), *USUAL)
+
+
+@cases(exp_avg=2, exp_avg_sq=3)
+def test_numerics_one_moment_in_float32(which):
+    tensors = list(four(500, dtype="bfloat16"))
+    tensors[which] = tensors[which].float()
+    puzzle.check(*tensors, *USUAL)
 
 
 @dtypes("float16")

@@ -1,7 +1,17 @@
 """What 06.5, arc sine, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 
 puzzle = challenge("asin")
 
@@ -47,6 +57,10 @@ def test_masks_unaligned():
 
 def test_masks_expanded():
     puzzle.check(within(1, 30).expand(20, 30))
+
+
+def test_masks_offsets_beyond_32_bits():
+    puzzle.check(far_apart(within(3, dtype="float16")))
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -53,9 +53,11 @@ def test_masks_one_row_repeated():
     puzzle.check(randn(1, 70).expand(40, 70), randn(1).expand(70))
 
 
-def test_masks_rows_beyond_32_bits():
-    rows = far_apart(integers(3, dtype="float16"))
-    puzzle.check(rows[:, None], integers(1, dtype="float16"))
+def test_masks_offsets_beyond_32_bits():
+    far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
+    puzzle.check(far[:, None], near[:1])
+    puzzle.check(far[None, :], near)
+    puzzle.check(near[None, :], far)
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -1,7 +1,7 @@
 """What 06.4, dropout, backward, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("dropout_backward")
 
@@ -52,6 +52,10 @@ def test_masks_expanded():
     puzzle.check(integers(1, low=1).expand(300), 0.5, 9)
 
 
+def test_masks_offsets_beyond_32_bits():
+    puzzle.check(far_apart(integers(3, low=1, dtype="float16")), 0.1, 9)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(3000, dtype=dtype), 0.1, 42)
@@ -62,9 +66,15 @@ def test_numerics_probability(p):
     puzzle.check(randn(500), p, 2)
 
 
-@cases(zero=0, one=1, sixteen=16, two_words=2**40 + 3, low_word_only=3, negative=-1)
+@cases(zero=0, one=1, sixteen=16, two_words=2**62 + 3, low_word_only=3, negative=-1)
 def test_numerics_seed(seed):
     puzzle.check(integers(500, low=1), 0.5, seed)
+
+
+@dtypes("bfloat16")
+def test_numerics_scale_in_float32(dtype):
+    # 1 / (1 - p) lies in the middle between two numbers of bfloat16.
+    puzzle.check(randn(500, dtype=dtype), 0.01158, 2)
 
 
 def test_numerics_number_that_equals_p():

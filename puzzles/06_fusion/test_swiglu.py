@@ -1,7 +1,17 @@
 """What 06.1, SwiGLU, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 
 puzzle = challenge("swiglu")
 
@@ -57,8 +67,20 @@ def test_masks_permuted():
     puzzle.check(gate.permute(3, 1, 0, 2), offset(up.permute(3, 1, 0, 2)))
 
 
+def test_masks_both_transposed():
+    # Alike in memory, and the result is not.
+    gate, up = two(40, 31)
+    puzzle.check(gate.T, up.T)
+
+
 def test_masks_expanded():
     puzzle.check(randn(1, 30).expand(20, 30), randn(20, 1).expand(20, 30))
+
+
+def test_masks_offsets_beyond_32_bits():
+    far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
+    puzzle.check(far, near)
+    puzzle.check(near, far)
 
 
 @dtypes("float16", "bfloat16", "float32")
