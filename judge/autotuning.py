@@ -47,6 +47,11 @@ class ConfigSweep:
     def __exit__(self, *_) -> None:
         _active.remove(self)
 
+    @property
+    def keys(self) -> int:
+        """For how many tuning keys a config was chosen."""
+        return len(self._tuned)
+
     def launch(self, tuner: Autotuner, args: tuple, kwargs: dict) -> object:
         """Autotuner.run. Raises ValueError if a config sets what the caller has set."""
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))

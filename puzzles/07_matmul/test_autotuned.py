@@ -2,6 +2,7 @@
 
 from triton.runtime.autotuner import Autotuner
 
+from judge.autotuning import ConfigSweep
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
 from judge.verdict import Wrong
@@ -40,11 +41,27 @@ def test_shapes_of_bad_input():
 def test_shapes_of_the_configurations():
     puzzle.check(*two(16, 16, 16))
     found = [v for v in puzzle.subject.__globals__.values() if isinstance(v, Autotuner)]
-    count = max([len(tuner.configs) for tuner in found], default=0)
+    count = max([len({str(c) for c in tuner.configs}) for tuner in found], default=0)
     if count < 4:
         raise Wrong(
-            f"the kernel has {count} configurations, the spec asks for 4 at least\n"
+            f"the kernel has {count} different configurations, the spec asks for 4 at least\n"
             "hint: @triton.autotune(configs=[triton.Config({...}, num_warps=8), ...], key=[...])"
+        )
+
+
+def test_shapes_each_tuned_anew():
+    # Parts of the same matrices: only the sizes tell these products apart.
+    a, b = two(64, 64, 64)
+    sizes = [(32, 32, 32), (64, 32, 32), (32, 64, 32), (32, 32, 64)]
+    for M, N, K in sizes:
+        puzzle.check(a[:M, :K], b[:K, :N])
+    with ConfigSweep(0) as sweep:
+        for M, N, K in sizes:
+            puzzle.subject(a[:M, :K], b[:K, :N])
+    if sweep.keys < len(sizes):
+        raise Wrong(
+            f"the products (M, N, K) = {sizes} are tuned {sweep.keys} times, the spec asks for a "
+            "choice for each\nhint: key=[...] names the arguments that tell them apart"
         )
 
 
@@ -95,9 +112,10 @@ def test_numerics_sums_in_float32(dtype):
     puzzle.check_exactly(climbing(16, 1024, dtype), ones)
 
 
-def test_numerics_range_of_float32():
+@dtypes("bfloat16", "float32")
+def test_numerics_range_of_float32(dtype):
     # Rounded to float16 on the way, these are inf.
-    a, b = two(20, 24, 70)
+    a, b = two(20, 24, 70, dtype)
     puzzle.check(a * 1e6, b)
 
 

@@ -37,6 +37,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, a, b[0], naming="b")
     puzzle.rejects(ValueError, a, b[:, :4], naming="b")
     puzzle.rejects(ValueError, a, b[:2], naming="b")
+    puzzle.rejects(ValueError, randn(4, 8, 5), b[:2], naming="b")
     puzzle.rejects(ValueError, a, b.half(), naming="b")
 
 
@@ -107,9 +108,10 @@ def test_numerics_sums_in_float32(dtype):
     puzzle.check_exactly(climbing(16, 1024, dtype)[None], ones)
 
 
-def test_numerics_range_of_float32():
+@dtypes("bfloat16", "float32")
+def test_numerics_range_of_float32(dtype):
     # Rounded to float16 on the way, these are inf.
-    a, b = two(2, 20, 24, 70)
+    a, b = two(2, 20, 24, 70, dtype)
     puzzle.check(a * 1e6, b)
 
 
@@ -120,14 +122,14 @@ def test_numerics_nan_stays_in_its_product():
 
 
 def test_traffic():
-    M, N = 96, 160
+    M, N = 64, 128
     puzzle.traffic(*two(2, M, N, 64, "float16")).check(
         reads={"a": N // 32, "b": M // 32}, writes=1, launches=1, sectors=1.1
     )
 
 
 def test_traffic_one_a_for_all():
-    M, N, B = 96, 160, 3
+    M, N, B = 64, 128, 3
     a, b = randn(1, M, 32, dtype="float16"), randn(B, 32, N, dtype="float16")
     puzzle.traffic(a, b).check(reads={"a": B * (N // 32), "b": M // 32}, writes=1, launches=1)
 

@@ -41,6 +41,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, x, weight, bias.half(), None, naming="bias")
     puzzle.rejects(ValueError, x, weight, bias, "tanh", naming="activation")
     puzzle.rejects(ValueError, x, weight, bias, "", naming="activation")
+    puzzle.rejects(ValueError, x, weight, bias, "ReLU", naming="activation")
 
 
 @cases(
@@ -94,9 +95,10 @@ def test_numerics_sums_in_float32(dtype):
     puzzle.check_exactly(climbing(16, 1024, dtype), ones, ones[0, :16], None)
 
 
-def test_numerics_range_of_float32():
+@dtypes("bfloat16", "float32")
+def test_numerics_range_of_float32(dtype):
     # Rounded to float16 on the way, these are inf.
-    x, weight, bias = three(20, 24, 70)
+    x, weight, bias = three(20, 24, 70, dtype)
     puzzle.check(x * 1e6, weight, bias, None)
 
 

@@ -58,6 +58,7 @@ def test_shapes_of_bad_input():
     last_group_has_fewer_columns=(70, 330, 20),
     fewer_rows_than_a_group=(70, 140, 20),
     tiles_of_another_size=(40, 1025, 20),
+    tiles_of_another_size_in_a_column=(1025, 40, 20),
 )
 def test_masks(M, N, K):
     puzzle.check(*two(M, N, K, make=integers))
@@ -101,9 +102,10 @@ def test_numerics_sums_in_float32(dtype):
     puzzle.check_exactly(climbing(16, 1024, dtype), ones)
 
 
-def test_numerics_range_of_float32():
+@dtypes("bfloat16", "float32")
+def test_numerics_range_of_float32(dtype):
     # Rounded to float16 on the way, these are inf.
-    a, b = two(20, 24, 70)
+    a, b = two(20, 24, 70, dtype)
     puzzle.check(a * 1e6, b)
 
 

@@ -93,9 +93,10 @@ def test_numerics_sums_in_float32(dtype):
     puzzle.check_exactly(climbing(16, 1024, dtype), ones)
 
 
-def test_numerics_range_of_float32():
+@dtypes("bfloat16", "float32")
+def test_numerics_range_of_float32(dtype):
     # Rounded to float16 on the way, these are inf.
-    a, b = two(20, 24, 70)
+    a, b = two(20, 24, 70, dtype)
     puzzle.check(a * 1e6, b)
 
 
@@ -114,7 +115,7 @@ def test_numerics_order_of_the_indices():
 
 
 def test_traffic():
-    M, N = 160, 288
+    M, N = 128, 256
     puzzle.traffic(*two(M, N, 64, "float16")).check(
         reads={"a": N // 32, "b": M // 32}, writes=1, launches=1, sectors=1.1
     )
