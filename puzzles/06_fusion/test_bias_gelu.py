@@ -53,6 +53,10 @@ def test_masks_one_row_repeated():
     puzzle.check(randn(1, 70).expand(40, 70), randn(1).expand(70))
 
 
+def test_masks_more_tiles_than_the_second_axis_holds():
+    puzzle.check_grid(randn(2**23, 1, dtype="float16"), randn(1, dtype="float16"))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None], near[:1])

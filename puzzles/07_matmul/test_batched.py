@@ -64,6 +64,10 @@ def test_masks_batch_of_stride_0():
     puzzle.check(integers(1, 40, 35).expand(5, 40, 35), integers(5, 35, 20))
 
 
+def test_masks_more_products_than_the_second_axis_holds():
+    puzzle.check_grid(*two(65536, 1, 1, 1))
+
+
 def test_masks_transposed_operands():
     puzzle.check(integers(4, 35, 40).mT, integers(4, 24, 35).mT)
 
