@@ -97,6 +97,8 @@ def test_numerics_large_gates_do_not_overflow(dtype):
 def test_numerics_product_in_float32(dtype):
     # gate * up is inf in float16; times the sigmoid it is not.
     puzzle.check(tensor([-9.0, -9.5], dtype), tensor([30000.0, 60000.0], dtype))
+    # The sigmoid alone is less than half of float16's smallest step.
+    puzzle.check(tensor([-17.5, -18.0], dtype), tensor([30000.0, 60000.0], dtype))
 
 
 def test_numerics_special_values():
