@@ -53,7 +53,7 @@ def test_masks_one_row_repeated():
     puzzle.check(randn(1, 70).expand(40, 70), randn(1).expand(70))
 
 
-def test_masks_more_tiles_than_the_second_axis_holds():
+def test_masks_more_tiles_than_axis_1_takes():
     puzzle.check_grid(randn(2**23, 1, dtype="float16"), randn(1, dtype="float16"))
 
 

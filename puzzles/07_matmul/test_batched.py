@@ -64,7 +64,7 @@ def test_masks_batch_of_stride_0():
     puzzle.check(integers(1, 40, 35).expand(5, 40, 35), integers(5, 35, 20))
 
 
-def test_masks_more_products_than_the_second_axis_holds():
+def test_masks_more_products_than_axis_1_takes():
     puzzle.check_grid(*two(65536, 1, 1, 1))
 
 

@@ -87,10 +87,11 @@ def test_masks_transposed():
     puzzle.check(*(x.mT.contiguous().mT for x in three(2, 2, 2, 50, 32)), 11)
 
 
-def test_masks_every_stride():
-    # Tiles that the window cuts, tiles inside, tiles that the diagonal cuts.
-    q, k, v = three(2, 2, 2, 300, 16)
-    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2), 200)
+# Tiles that the window cuts, tiles inside, tiles that the diagonal cuts; and one of all kinds.
+@cases(window_of_tiles=(300, 200), window_within_a_tile=(20, 6))
+def test_masks_every_stride(S, window):
+    q, k, v = three(2, 2, 2, S, 16)
+    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2), window)
 
 
 def test_masks_unaligned():

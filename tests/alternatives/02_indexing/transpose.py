@@ -6,9 +6,11 @@ import triton.language as tl
 
 
 @triton.jit
-def transpose_kernel(x_ptr, y_ptr, M, N, stride_xm, stride_xn, BLOCK: tl.constexpr):
-    rows = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    cols = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
+def transpose_kernel(
+    x_ptr, y_ptr, M, N, stride_xm, stride_xn, TALL: tl.constexpr, BLOCK: tl.constexpr
+):
+    rows = tl.program_id(0 if TALL else 1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    cols = tl.program_id(1 if TALL else 0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
     mask = (rows < M) & (cols < N)
     x = tl.load(x_ptr + rows * stride_xm + cols * stride_xn, mask=mask)  # [cols, rows]
     tl.store(y_ptr + cols * M + rows, x, mask=mask)
@@ -20,6 +22,6 @@ def transpose(x):
     M, N = x.shape
     y = torch.empty((N, M), dtype=x.dtype, device=x.device)
     if y.numel():
-        grid = (triton.cdiv(N, 32), triton.cdiv(M, 32))
-        transpose_kernel[grid](x, y, M, N, *x.stride(), BLOCK=32)
+        grid = sorted((triton.cdiv(M, 32), triton.cdiv(N, 32)), reverse=True)
+        transpose_kernel[tuple(grid)](x, y, M, N, *x.stride(), TALL=M > N, BLOCK=32)
     return y
