@@ -113,6 +113,8 @@ class Trial:
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.untyped_storage().nbytes() > LARGEST:
+            if name in self.in_place:
+                raise ValueError(f"{name} is changed in place and too large to be restored")
             return tensor
         arena = Arena.like(tensor, name)
         self.arenas[name] = arena

@@ -5,7 +5,8 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+# Else Triton compiles the kernel anew for a seed of 1, and for one that 16 divides.
+@triton.jit(do_not_specialize=["seed"])
 def dropout_kernel(
     x_ptr, y_ptr,
     N, size_1, size_2, size_3,
