@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -9,6 +10,11 @@ import torch
 from judge.evidence import Evidence, Symptom, rounds
 
 FLOAT16_MAX = 65504.0
+
+EMPTY_SUM = (
+    "each exp is 0 where more than the largest value is subtracted; a running maximum begins at "
+    "-inf, and no number stands for it"
+)
 
 
 def not_a_number(evidence: Evidence) -> Symptom | None:
@@ -18,6 +24,8 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
     look = f"{_count(hit)} NaN"
     if (hit == evidence.wrong).all():
         look = "all wrong elements are NaN"
+    if below := _far_below(evidence, hit):
+        return Symptom(f"{look}, where no input is above {below:.3g}", f"0 / 0: {EMPTY_SUM}")
     large = _large_inputs(evidence, hit)
     if large:
         return Symptom(
@@ -56,6 +64,9 @@ def infinite(evidence: Evidence) -> Symptom | None:
     hit = evidence.wrong & evidence.got.isinf() & evidence.truth.isfinite()
     if not hit.any():
         return None
+    if below := _far_below(evidence, hit):
+        look = f"{_count(hit)} infinite, where no input is above {below:.3g}"
+        return Symptom(look, f"a logarithm of 0, or a division by it: {EMPTY_SUM}")
     large = _large_inputs(evidence, hit)
     if large or evidence.dtype == torch.float16:
         cause = _overflow(evidence, large or 0.0)
@@ -131,6 +142,22 @@ def squares_overflow(evidence: Evidence) -> float | None:
         rows = evidence.rows_of(value) if rounds(value.dtype) else None
         if rows is not None and rows.isfinite().all() and (rows.square() > FLOAT16_MAX).all():
             return float(rows.max())
+    return None
+
+
+def _far_below(evidence: Evidence, hit: torch.Tensor) -> float | None:
+    """The largest input in the rows of `hit`, or among those elements, if its exp is 0."""
+    for value in evidence.inputs.values():
+        if not rounds(value.dtype) or value.is_complex():
+            continue
+        if value.shape == hit.shape:
+            largest = value[hit].max()
+        elif value.dim() > 1 and value.shape[:-1] == hit.shape:
+            largest = value.amax(-1)[hit].max()
+        else:
+            continue
+        if -math.inf < largest < -_exp_limit(evidence):
+            return float(largest)
     return None
 
 

@@ -22,15 +22,26 @@ NARROWER = {
 }
 
 
+# A factor that differs from 1 by less than this is no constant of a formula.
+NEAR_ONE = 1e-3
+NEARLY_RIGHT = (
+    "a factor near 1 that is wrong (N in place of N - 1, a rounded constant, an eps added to a "
+    "divisor), or a cast that cuts bits off"
+)
+
+
+def times(ratio: float) -> str:
+    """A factor in words, so that one near 1 does not read as 1."""
+    if abs(ratio - 1) < NEAR_ONE:
+        return f"1 {'-' if ratio < 1 else '+'} {abs(ratio - 1):.1g} times"
+    return f"{ratio:.5g} times"
+
+
 def drifting(evidence: Evidence) -> Symptom:
     usable = evidence.got.isfinite() & evidence.truth.isfinite()
     got, truth = evidence.got[usable], evidence.truth[usable]
     slope = float((got * truth.conj()).real.sum() / truth.abs().square().sum())
-    return Symptom(
-        f"taken together, the result is {slope:.5g} times the expected one",
-        "a factor near 1 that is wrong (N in place of N - 1, a rounded constant), or a cast that "
-        "cuts bits off",
-    )
+    return Symptom(f"taken together, the result is {times(slope)} the expected one", NEARLY_RIGHT)
 
 
 def narrower(evidence: Evidence) -> Symptom | None:

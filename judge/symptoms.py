@@ -14,7 +14,17 @@ import torch
 from judge.evidence import LEAST, Evidence, Symptom, rounds, wide
 from judge.indices import never_larger, past_the_end, tie
 from judge.nonfinite import infinite, lost_nan, not_a_number, squares_overflow
-from judge.precision import approximated, cancelled, drifting, imprecise, narrower, whole_numbers
+from judge.precision import (
+    NEAR_ONE,
+    NEARLY_RIGHT,
+    approximated,
+    cancelled,
+    drifting,
+    imprecise,
+    narrower,
+    times,
+    whole_numbers,
+)
 from judge.question import IMPOSSIBLE
 from judge.rearrangements import (
     mirrored,
@@ -115,6 +125,8 @@ def factor(evidence: Evidence) -> Symptom | None:
         return Symptom("the sign is the other one", cause, strong=evidence.everywhere)
     name, cause = _named_ratio(evidence, ratio)
     look = f"the wrong elements are {name} times the expected ones"
+    if cause is None and abs(ratio - 1) < NEAR_ONE:
+        look, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
     if cause is None:
         if evidence.wrong.sum() <= LEAST:
             return None
@@ -170,6 +182,8 @@ FUNCTIONS = (
 
 
 def function_of_truth(evidence: Evidence) -> Symptom | None:
+    if evidence.wrong.sum() < LEAST:
+        return None
     for name, function, cause in FUNCTIONS:
         if evidence.truth.is_complex() and function is torch.relu:
             continue

@@ -357,7 +357,19 @@ SYMPTOMS = {
         lambda: describe(
             (1.0006 * (LINE.half().abs() + 1).double()).half(), (LINE.half().abs() + 1).double()
         ),
-        ["the result is 1.000", "N in place of N - 1"],
+        ["the result is 1 + 0.0007 times", "N in place of N - 1"],
+    ),
+    "an eps added to a sum": (
+        lambda: describe(((X.abs() + 1).double() * (1 - 1e-4)).float(), (X.abs() + 1).double()),
+        ["1 - 0.0001 times", "an eps added to a divisor"],
+    ),
+    "nothing left of a softmax": (
+        lambda: describe(X / 0 * 0, X.double() * 0 + 0.1, inputs={"x": -X.abs() - 1e30}),
+        ["no input is above -1e+30", "0 / 0", "begins at -inf"],
+    ),
+    "nothing left of a sum of exponentials": (
+        lambda: describe(X[:, 0].abs() / 0, X[:, 0].double(), inputs={"x": -X.abs() - 1e30}),
+        ["infinite, where no input is above -1e+30", "a logarithm of 0"],
     ),
     "the triangle is missing": (
         lambda: describe(X, X.double().triu(), exact=True, inputs={"x": X}),
@@ -456,6 +468,17 @@ def test_a_variance_that_is_off_is_not_called_cancelled():
     far = X + 1e4
     text = describe(far.double().var(1).float(), far.double().var(1, correction=0))
     assert "what float32 loses" not in text
+
+
+def test_two_elements_are_too_few_for_a_function():
+    truth = torch.tensor([0.25, 0.5], dtype=torch.float64)
+    assert "square" not in describe(truth.square().float(), truth)
+
+
+def test_exponentials_are_not_all_0_where_one_input_is_large():
+    x = -X.abs() - 1e30
+    x[:, 3] = 1.0
+    assert "0 / 0: each" not in describe(X / 0 * 0, X.double() * 0 + 0.1, inputs={"x": x})
 
 
 def test_four_elements_are_too_few_for_a_constant():

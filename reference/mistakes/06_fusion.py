@@ -11,6 +11,10 @@ TANH = "tanh in place of erf in GELU"
 
 def swiglu(gate, up, blocks):
     yield "the sigmoid alone, not multiplied by gate", (torch.sigmoid(gate) * up,)
+    for dtype in (torch.float16, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        sigmoid = torch.sigmoid(gate).to(dtype).double()
+        yield f"a sigmoid rounded to {name}", (gate * sigmoid * up,)
 
 
 def bias_gelu(x, bias, blocks):
@@ -38,6 +42,11 @@ def dropout(x, p, seed, blocks):
     yield "a factor 1 / (1 - p) that is applied twice", kept(above > 0, 1 / (1 - p) ** 2)
     yield "a factor 1 / (1 - p) that is left out", kept(above > 0, 1.0)
     yield "a mask guessed from the zeros of the input", kept(x != 0)
+    yield "a seed that goes through a float", kept(random(int(float(seed))) > 0)
+    for dtype in (torch.bfloat16, torch.float16):
+        name = str(dtype).removeprefix("torch.")
+        factor = float(torch.tensor(1 / (1 - p)).to(dtype))
+        yield f"1 / (1 - p) rounded to {name}", kept(above > 0, factor)
     yield "a seed cut to 32 bits", kept(random(seed & 0xFFFFFFFF) > 0)
     yield "a seed cut to 31 bits", kept(random(seed & 0x7FFFFFFF) > 0)
     for block in blocks:

@@ -70,6 +70,17 @@ def wrong_masks(q, k, causal, window, blocks):
                 yield cause, mask() | (columns < whole)
 
 
+FIRST_TILE = "the rows of the first tile for every tile: an offset that leaves out where it begins"
+
+
+def first_tiles(q, k, blocks):
+    """The rows of q and of k that are read where each tile is taken for the first of its tensor."""
+    S, T = q.shape[2], k.shape[2]
+    for tall, tile in itertools.product((*blocks, S), (*blocks, T)):
+        if tall < S or tile < T:
+            yield torch.arange(S) % tall, torch.arange(T) % tile
+
+
 def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     """(cause, out, lse), each of the two None where it stays right."""
     scale, mask = effective(scale, q), seen(q, k, causal, window)()
@@ -104,6 +115,9 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
             yield cause.format("an accumulator"), kept / total, None
             yield cause.format("a sum"), right @ values / kept_total, None
             yield cause.format("an accumulator and a sum"), kept / kept_total, None
+    for rows, columns in first_tiles(q, k, blocks):
+        x_again = (q[:, :, rows] @ keys[:, :, columns].mT * scale).masked_fill(~mask, -math.inf)
+        yield FIRST_TILE, torch.softmax(x_again, -1) @ values[:, :, columns], x_again.logsumexp(-1)
     largest, lse = x.amax(-1), x.logsumexp(-1)
     yield "the largest score not added to the logarithm of the sum", None, lse - largest
     yield "an lse that is left in base 2", None, lse / math.log(2)
@@ -122,6 +136,10 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     def per_key_head(x):
         return x.unflatten(1, (k.shape[1], group)).sum(2)
 
+    for rows, columns in first_tiles(q, k, blocks):
+        given = q[:, :, rows], k[:, :, columns], v[:, :, columns], dout[:, :, rows]
+        heads = torch.arange(q.shape[1])
+        yield FIRST_TILE, *of_heads(*given, lse, delta, scale, mask, heads)
     p = torch.exp(x - lse[..., None])
     for cause, wrong in (
         (
@@ -156,17 +174,18 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         yield (
             "query heads of another group",
             None,
-            *of_heads(q, k, v, dout, lse, delta, scale, mask, order),
+            *of_heads(q, k, v, dout, lse, delta, scale, mask, order)[1:],
         )
         order = torch.arange(k.shape[1]).repeat_interleave(group) * group
-        first = of_heads(q, k, v, dout, lse, delta, scale, mask, order)
+        first = of_heads(q, k, v, dout, lse, delta, scale, mask, order)[1:]
         yield "the first query head of each group in place of all", None, *first
 
 
 def of_heads(q, k, v, dout, lse, delta, scale, mask, order):
-    """dk and dv where these query heads are taken for heads 0, 1, 2, ..."""
+    """dq, dk and dv where these query heads are taken for heads 0, 1, 2, ..."""
     q, dout, lse, delta = q[:, order], dout[:, order], lse[:, order], delta[:, order]
     p = torch.exp(q @ served(k, q).mT * scale - lse[..., None]).where(mask, 0.0)
     ds = p * (dout @ served(v, q).mT - delta[..., None])
     dk, dv = ds.mT @ q * scale, p.mT @ dout
-    return [x.unflatten(1, (k.shape[1], -1)).sum(2) for x in (dk, dv)]
+    per_key_head = [x.unflatten(1, (k.shape[1], -1)).sum(2) for x in (dk, dv)]
+    return ds @ served(k, q) * scale, *per_key_head
