@@ -80,6 +80,10 @@ def test_masks_one_head_expanded():
     puzzle.check(q.expand(2, 4, 20, 16), k.expand(2, 4, 24, 16))
 
 
+def test_masks_more_heads_than_axis_1_takes():
+    puzzle.check_grid(*two(256, 256, 256, 1, 1, 16))
+
+
 @cases(queries=0, keys=1)
 def test_masks_offsets_beyond_32_bits(which):
     inputs = list(two(3, 3, 3, 3, 3, 16))

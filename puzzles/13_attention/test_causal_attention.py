@@ -88,6 +88,10 @@ def test_masks_one_head_expanded():
     puzzle.check(*(x.expand(2, 4, 20, 16) for x in three(1, 1, 1, 20, 16)))
 
 
+def test_masks_more_heads_than_axis_1_takes():
+    puzzle.check_grid(*three(256, 256, 256, 1, 16))
+
+
 @cases(queries=0, keys=1, values=2)
 def test_masks_offsets_beyond_32_bits(which):
     inputs = list(three(3, 3, 3, 3, 16))

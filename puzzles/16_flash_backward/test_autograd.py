@@ -114,6 +114,11 @@ def test_masks_dout_of_a_sum():
     check(q, k, v, randn(16, dtype="float16").expand(2, 2, 20, 16), causal=True)
 
 
+def test_masks_more_heads_than_axis_1_takes():
+    q, k, v, dout = four(256, 256, 256, 1, 1, 16)
+    puzzle.check_grid(q, k, v, dout=dout)
+
+
 @cases(queries=0, keys=1, values=2, gradients=3)
 def test_masks_offsets_beyond_32_bits(which):
     sizes = (3, 1, 1, 1, 1, 16), (1, 3, 3, 1, 1, 16), (1, 1, 1, 3, 3, 16), (1, 1, 1, 1, 1, 16)

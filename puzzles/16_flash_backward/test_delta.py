@@ -64,6 +64,10 @@ def test_masks_dout_of_a_sum():
     puzzle.check(out, randn(1, dtype="float16").expand(2, 2, 20, 16))
 
 
+def test_masks_more_heads_than_axis_1_takes():
+    puzzle.check_grid(*two(256, 256, 1, 16))
+
+
 @cases(out=0, dout=1)
 def test_masks_offsets_beyond_32_bits(which):
     inputs = list(two(3, 3, 3, 16))

@@ -138,6 +138,10 @@ def test_masks_one_head_expanded():
     check(q, k.expand(2, 2, 24, 16), v.expand(2, 2, 24, 16), dout)
 
 
+def test_masks_more_heads_than_axis_1_takes():
+    puzzle.check_grid(*saved(*four(256, 256, 256, 1, 1, 16)))
+
+
 @cases(queries=0, keys=1, values=2, gradients=3, lse=4, delta=5)
 def test_masks_offsets_beyond_32_bits(which):
     inputs = list(saved(*four(3, 3, 3, 3, 3, 16)))

@@ -21,9 +21,9 @@ def grouped_query_kernel(
     HKV, GROUP, S, T, scale,
     D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    head = tl.program_id(1).to(tl.int64)
+    head = tl.program_id(0).to(tl.int64)
     b, g = head // HKV, head % HKV
-    first = tl.program_id(0).to(tl.int64) * BLOCK_M
+    first = tl.program_id(1).to(tl.int64) * BLOCK_M
     packed = first + tl.arange(0, BLOCK_M)
     rows, h = packed // GROUP, g * GROUP + packed % GROUP
     dims = tl.arange(0, D).to(tl.int64)
@@ -74,7 +74,7 @@ def grouped_query_attention(q, k, v, scale=None, causal=False):
     HKV, T = k.shape[1:3]
     scale = D**-0.5 if scale is None else scale
     out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
-    grouped_query_kernel[triton.cdiv(S * (H // HKV), 64), B * HKV](
+    grouped_query_kernel[B * HKV, triton.cdiv(S * (H // HKV), 64)](
         q, k, v, out, q.stride(), k.stride(), v.stride(), HKV, H // HKV, S, T,
         scale * 1.4426950408889634, D=D, CAUSAL=causal, BLOCK_M=64, BLOCK_N=32,
     )  # fmt: skip

@@ -21,14 +21,14 @@ def forward_kernel(
     H, GROUP, S, T, scale,
     D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    head = tl.program_id(1).to(tl.int64)
+    head = tl.program_id(0).to(tl.int64)
     b, h = head // H, head % H
-    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    rows = tl.program_id(1).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     q = load(q_ptr, q_strides, b, h, rows, rows < S, D)
     highest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
-    end = tl.minimum(T, tl.program_id(0) * BLOCK_M + BLOCK_M) if CAUSAL else T
+    end = tl.minimum(T, tl.program_id(1) * BLOCK_M + BLOCK_M) if CAUSAL else T
     for start in range(0, end, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N).to(tl.int64)
         inside = keys < T
@@ -57,16 +57,16 @@ def backward_kernel(
     HKV, GROUP, S, T, scale, log2_scale,
     D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    head = tl.program_id(1).to(tl.int64)
+    head = tl.program_id(0).to(tl.int64)
     b, g = head // HKV, head % HKV
-    keys = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    keys = tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = keys < T
     k = load(k_ptr, k_strides, b, g, keys, inside, D)
     v = load(v_ptr, v_strides, b, g, keys, inside, D)
     dk = tl.zeros((BLOCK_N, D), tl.float32)
     dv = tl.zeros((BLOCK_N, D), tl.float32)
     dims = tl.arange(0, D)
-    first = tl.program_id(0) * BLOCK_N // BLOCK_M * BLOCK_M if CAUSAL else 0
+    first = tl.program_id(1) * BLOCK_N // BLOCK_M * BLOCK_M if CAUSAL else 0
     for h in range(g * GROUP, g * GROUP + GROUP):
         for start in range(first, S, BLOCK_M):
             rows = start + tl.arange(0, BLOCK_M).to(tl.int64)
@@ -103,7 +103,7 @@ class Attention(torch.autograd.Function):
         B, H, S, D = q.shape
         out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
         lse = torch.empty(B, H, S, dtype=torch.float32, device=q.device)
-        forward_kernel[triton.cdiv(S, 64), B * H](
+        forward_kernel[B * H, triton.cdiv(S, 64)](
             q, k, v, out, lse, q.stride(), k.stride(), v.stride(), H, H // k.shape[1], S,
             k.shape[2], scale * 1.4426950408889634, D=D, CAUSAL=causal, BLOCK_M=64, BLOCK_N=64,
         )  # fmt: skip
@@ -119,7 +119,7 @@ class Attention(torch.autograd.Function):
         sums = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
         dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         dk, dv = (torch.empty(k.shape, dtype=k.dtype, device=k.device) for _ in range(2))
-        backward_kernel[triton.cdiv(T, 64), B * HKV](
+        backward_kernel[B * HKV, triton.cdiv(T, 64)](
             q, k, v, out, dout, lse, sums, dk, dv,
             q.stride(), k.stride(), v.stride(), out.stride(), dout.stride(), HKV, H // HKV, S, T,
             ctx.scale, ctx.scale * 1.4426950408889634,
