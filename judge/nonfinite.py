@@ -12,8 +12,8 @@ from judge.evidence import Evidence, Symptom, rounds
 FLOAT16_MAX = 65504.0
 
 EMPTY_SUM = (
-    "each exp is 0 where more than the largest value is subtracted; a running maximum begins at "
-    "-inf, and no number stands for it"
+    "each exp is 0 where more than the largest value is subtracted: a maximum begins at -inf, and "
+    "masked-off lanes hold -inf"
 )
 
 
@@ -146,7 +146,12 @@ def squares_overflow(evidence: Evidence) -> float | None:
 
 
 def _far_below(evidence: Evidence, hit: torch.Tensor) -> float | None:
-    """The largest input in the rows of `hit`, or among those elements, if its exp is 0."""
+    """The largest input in the rows of `hit`, or among those elements, if its exp is 0.
+
+    Of results that a sum of exponentials may give: none is negative, and these are not all 0.
+    """
+    if evidence.truth.is_complex() or (evidence.truth < 0).any() or not evidence.truth[hit].any():
+        return None
     for value in evidence.inputs.values():
         if not rounds(value.dtype) or value.is_complex():
             continue

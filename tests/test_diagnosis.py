@@ -368,7 +368,7 @@ SYMPTOMS = {
         ["no input is above -1e+30", "0 / 0", "begins at -inf"],
     ),
     "nothing left of a sum of exponentials": (
-        lambda: describe(X[:, 0].abs() / 0, X[:, 0].double(), inputs={"x": -X.abs() - 1e30}),
+        lambda: describe(X[:, 0].abs() / 0, X[:, 0].abs().double(), inputs={"x": -X.abs() - 1e30}),
         ["infinite, where no input is above -1e+30", "a logarithm of 0"],
     ),
     "the triangle is missing": (
@@ -479,6 +479,14 @@ def test_exponentials_are_not_all_0_where_one_input_is_large():
     x = -X.abs() - 1e30
     x[:, 3] = 1.0
     assert "0 / 0: each" not in describe(X / 0 * 0, X.double() * 0 + 0.1, inputs={"x": x})
+
+
+def test_an_overflow_of_gelu_is_no_empty_sum():
+    x = torch.full((2, 3), -300.0).half()
+    truth = torch.nn.functional.gelu(x.double())
+    assert "0 / 0: each" not in describe(x / 0 * 0, -truth.abs() - 1e-9, inputs={"x": x})
+    one = describe(x[:1, :1] / 0 * 0, truth[:1, :1], inputs={"x": x[:1, :1]})
+    assert "looks like an overflow" in one
 
 
 def test_four_elements_are_too_few_for_a_constant():
