@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from judge import compilation, interpreter, loading, machine, speed, tamper
+from judge.buffers import nbytes
+from judge.dtypes import dtype_name, wide
 from judge.guard import one_stream
-from judge.marking import Expected, Marking, wide
+from judge.marking import Expected, Marking
 from judge.traffic import Traffic
 from judge.trial import Arguments, Trial
 from judge.verdict import Unsolved, Wrong
@@ -129,9 +131,9 @@ class Challenge(Marking):
         out = trial.run().results[0]
         known = {x.untyped_storage().data_ptr() for x in (out, *trial.arguments.tensors.values())}
         beside = [x for x in trial.subject.kept if x.untyped_storage().data_ptr() not in known]
-        size = sum(x.numel() * x.element_size() for x in beside)
+        size = nbytes(beside)
         if size > at_most:
-            tensors = ", ".join(f"{str(x.dtype)[6:]} {tuple(x.shape)}" for x in beside)
+            tensors = ", ".join(f"{dtype_name(x.dtype)} {tuple(x.shape)}" for x in beside)
             raise Wrong(
                 f"{loading.shown(self.path)}: {self.function} keeps {size} bytes for the backward "
                 f"pass beside its inputs and its result, the budget is {at_most}: {tensors}\n"
@@ -167,8 +169,7 @@ class Challenge(Marking):
         opponent = self._opponent(baseline or self.function)
         outcome = self._trial(arguments).run()
         if bytes_moved is None and operations is None:
-            tensors = [*arguments.tensors.values(), *outcome.results]
-            bytes_moved = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+            bytes_moved = nbytes((*arguments.tensors.values(), *outcome.results))
         del outcome
         subject = self._callable(self.subject, arguments)
         with machine.alone():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from judge.evidence import LEAST, Evidence, Mistake
+from judge.evidence import LEAST, Evidence, Mistake, axis_names
 from judge.numerics import Mismatch
 from judge.symptoms import find
 
@@ -80,7 +80,7 @@ def where(wrong: torch.Tensor) -> list[Place]:
         others = tuple(d for d in range(wrong.dim()) if d != dim)
         hit = wrong.any(dim=others) if others else wrong
         if length > 1 and not hit.all():
-            places.append(_along(hit, _axis(dim, wrong.dim())))
+            places.append(_along(hit, axis_names(dim, wrong.dim())))
     share = float(wrong.double().mean())
     return places or [Place("nearly every element" if share > 0.9 else f"scattered, {share:.0%}")]
 
@@ -123,14 +123,6 @@ def draw(evidence: Evidence) -> list[str]:
         ". right, x partly wrong, X wrong, ? NaN"
     )
     return [head, *(f"    {line}" for line in marks)]
-
-
-def _axis(dim: int, dims: int) -> tuple[str, str]:
-    """What the indices of a dimension are called, one and many."""
-    if dims == 1:
-        return "element", "elements"
-    names = {dims - 1: ("column", "columns"), dims - 2: ("row", "rows")}
-    return names.get(dim, (f"dimension-{dim} index", f"dimension-{dim} indices"))
 
 
 def _along(hit: torch.Tensor, axis: tuple[str, str]) -> Place:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from judge.dtypes import double, rounds, wide
 from judge.numerics import Mismatch
 
 # So many wrong elements at least, before a pattern in them means anything.
@@ -79,18 +80,15 @@ class Evidence:
         anything: bool = True,
     ) -> Evidence:
         return cls(
-            wide(got),
-            wide(truth),
+            double(got.detach().cpu()),
+            double(truth.detach().cpu()),
             mismatch.mask.cpu(),
             mismatch.allowed.cpu(),
             mismatch.worst,
             mismatch.dtype,
             mismatch.exact,
             mismatch.drift,
-            {
-                name: wide(value) if rounds(value.dtype) else value.detach().cpu()
-                for name, value in (inputs or {}).items()
-            },
+            {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()},
             mistakes,
             anything,
         )
@@ -138,7 +136,7 @@ class Evidence:
         slack = torch.zeros_like(self.allowed)
         if not self.exact:
             # What rounding costs grows with the values.
-            grown = max(1.0, _size(other) / (_size(self.truth) or 1.0))
+            grown = max(1.0, largest_size(other) / (largest_size(self.truth) or 1.0))
             slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
         # NaN and infinity come about in many ways, and small numbers are near one another.
@@ -181,6 +179,10 @@ class Evidence:
             if value.shape == shape or vector:
                 yield name, value.to(self.truth.dtype).expand(shape)
 
+    def wrong_along(self, dim: int) -> torch.Tensor:
+        """Whether anything is wrong at each index of a dimension, bool (length,)."""
+        return self.wrong.movedim(dim, 0).flatten(1).any(1) if self.wrong.dim() > 1 else self.wrong
+
     def index_of_row(self) -> str | None:
         """The input whose rows the result may index: one whole number for each of them."""
         if rounds(self.dtype) or self.truth.dim() != 1:
@@ -198,16 +200,15 @@ class Evidence:
         return value.abs().amax(-1) if value.dim() > 1 and value.shape[:-1] == shape else None
 
 
-def wide(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach().cpu()
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
-
-
-def rounds(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
-
-
-def _size(values: torch.Tensor) -> float:
+def largest_size(values: torch.Tensor) -> float:
     """The largest size among the finite values."""
     values = values[values.isfinite()].abs()
     return float(values.max()) if len(values) else 0.0
+
+
+def axis_names(dim: int, dims: int) -> tuple[str, str]:
+    """What the indices of a dimension are called, one and many."""
+    if dims == 1:
+        return "element", "elements"
+    names = {dims - 1: ("column", "columns"), dims - 2: ("row", "rows")}
+    return names.get(dim, (f"dimension-{dim} index", f"dimension-{dim} indices"))

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from judge.dtypes import dtype_name
+
 # How much faster than the measured limit a time may be before it is impossible. A cheat gains more
 # than this, and a right kernel must never be rejected. Bandwidth: another mix of reads and writes
 # than a copy gains a few per cent, and a few lines outlive the flush of the L2. Matmul: on an H200
@@ -72,8 +74,8 @@ class Limits:
         bounds = []
         if bytes_moved:
             bounds.append(Bound(1e3 * bytes_moved / self.copy, "copy bandwidth"))
-        if operations and (rate := self.matmul.get(name_of(operations[1]))):
-            limit = f"{name_of(operations[1])} matmul rate"
+        if operations and (rate := self.matmul.get(dtype_name(operations[1]))):
+            limit = f"{dtype_name(operations[1])} matmul rate"
             bounds.append(Bound(1e3 * operations[0] / rate, limit))
         return max(bounds, key=lambda bound: bound.ms, default=None)
 
@@ -100,12 +102,12 @@ class Limits:
                     f"{ms:.3g} ms for {of(crossing, 'B')} would be {of(rate, 'B/s')}; "
                     f"this GPU {verb} at {of(fastest, 'B/s')}"
                 )
-        if operations and (fastest := self.matmul.get(name_of(operations[1]))):
+        if operations and (fastest := self.matmul.get(dtype_name(operations[1]))):
             rate = operations[0] / ms * 1e3
             if rate > fastest * (1 + MATMUL_TOLERANCE):
                 return (
                     f"{ms:.3g} ms for {of(operations[0], 'FLOP')} would be {of(rate, 'FLOP/s')}; "
-                    f"this GPU multiplies {name_of(operations[1])} at {of(fastest, 'FLOP/s')}"
+                    f"this GPU multiplies {dtype_name(operations[1])} at {of(fastest, 'FLOP/s')}"
                 )
         return None
 
@@ -135,10 +137,6 @@ def measure(device: torch.device | int | None = None) -> Limits:
         read=read,
         matmul=matmul,
     )
-
-
-def name_of(dtype: str | torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def of(amount: float, unit: str) -> str:

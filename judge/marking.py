@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from judge import diagnosis, loading, mistakes, numerics
+from judge.dtypes import wide
 from judge.evidence import Mistake
 from judge.gradients import Differentiable
 from judge.launches import blocks_of
@@ -235,13 +236,6 @@ class Marking:
                     "the same input\nhint: atomics add in no fixed order; write partial results "
                     "and sum them in a second kernel"
                 )
-
-
-def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers in float64 or complex128; integers stay."""
-    if tensor.is_complex():
-        return tensor.to(torch.complex128)
-    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

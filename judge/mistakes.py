@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from judge import partial_sums, wrong_inputs
-from judge.evidence import Evidence, Mistake, rounds, wide
+from judge.dtypes import wide
+from judge.evidence import Evidence, Mistake
 from judge.numerics import Mismatch
 from judge.question import IMPOSSIBLE, Question
 from judge.trial import Arguments
@@ -84,7 +85,7 @@ def tried(
 
 
 def _own(question: Question, own: Callable[..., Iterator]) -> Iterator[Mistake]:
-    given = question.arguments.map(lambda _, x: wide(x) if rounds(x.dtype) else x)
+    given = question.arguments.map(lambda _, x: wide(x.detach()))
     values = {**question.defaults, **given.values}
     for cause, made in own(**values, blocks=question.blocks):
         if made[question.number] is not None:

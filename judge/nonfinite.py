@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from judge.evidence import Evidence, Symptom, rounds
+from judge.dtypes import rounds
+from judge.evidence import Evidence, Symptom, largest_size
 
 FLOAT16_MAX = 65504.0
 
@@ -41,10 +42,12 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
                 "subtract 0 and not that value"
             )
         return Symptom(f"{look}, where inputs are {kind}", cause)
-    if evidence.dtype == torch.bfloat16 and (largest := _largest(evidence)) > FLOAT16_MAX:
-        return Symptom(
-            f"{look}, and inputs reach {largest:.3g}", "a cast to float16, which ends at 65504"
-        )
+    if evidence.dtype == torch.bfloat16:
+        numbers = (x for x in evidence.inputs.values() if rounds(x.dtype))
+        largest = max(map(largest_size, numbers), default=0.0)
+        if largest > FLOAT16_MAX:
+            cause = "a cast to float16, which ends at 65504"
+            return Symptom(f"{look}, and inputs reach {largest:.3g}", cause)
     if not evidence.anything:
         return Symptom(
             look,
@@ -103,23 +106,17 @@ def _exp_limit(evidence: Evidence) -> float:
 
 
 def _overflow(evidence: Evidence, large: float) -> str:
-    if evidence.dtype != torch.float16 and large > 1.8e19:
+    if evidence.dtype == torch.float16:
+        if large > 88:
+            return "an overflow: float16 ends at 65504, and exp passes float32 above 88"
+        return "an overflow: float16 ends at 65504, which exp passes at 11; compute in float32"
+    if large > 1.8e19:
         return (
             "an overflow: float32 ends at 3.4e38, which a square passes above 1.8e19, exp above 88"
         )
-    if evidence.dtype != torch.float16 and large > FLOAT16_MAX:
+    if large > FLOAT16_MAX:
         return "an overflow: a cast to float16 ends at 65504, and exp passes float32 above 88"
-    if evidence.dtype != torch.float16:
-        return "an overflow: exp passes the range of float32 above 88"
-    if large > 88:
-        return "an overflow: float16 ends at 65504, and exp passes float32 above 88"
-    return "an overflow: float16 ends at 65504, which exp passes at 11; compute in float32"
-
-
-def _largest(evidence: Evidence) -> float:
-    """The largest magnitude of a finite input."""
-    values = (value for value in evidence.inputs.values() if rounds(value.dtype))
-    return max((float(x.where(x.isfinite(), 0).abs().max()) for x in values), default=0.0)
+    return "an overflow: exp passes the range of float32 above 88"
 
 
 def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:

@@ -30,6 +30,8 @@ from dataclasses import dataclass
 
 import torch
 
+from judge.dtypes import dtype_name, rounds
+
 ULPS = 1.0
 FACTOR = 3.0
 NOISE = 64.0
@@ -77,7 +79,7 @@ class Mismatch:
     def message(self, context: str = "") -> str:
         """Two lines for the learner; `context` names the call whose result this is."""
         whose = f"{self.name} of {context}" if context else self.name
-        dtype = str(self.dtype).removeprefix("torch.")
+        dtype = dtype_name(self.dtype)
         total = self.mask.numel()
         if self.drift is not None:
             side = "large" if self.drift > 0 else "small"
@@ -136,7 +138,7 @@ def compare(
     if got.numel() == 0:
         return None
     if exact is None:
-        exact = not _rounds(got.dtype)
+        exact = not rounds(got.dtype)
     if exact:
         return _compare_exact(got, truth, name)
 
@@ -158,7 +160,7 @@ def compare(
 
 def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Distance between neighbouring numbers of `dtype` at `size` >= 0, float64; 1 for integers."""
-    if not _rounds(dtype):
+    if not rounds(dtype):
         return torch.ones_like(size, dtype=torch.float64)
     info = torch.finfo(dtype)
     _, exponent = torch.frexp(size.double())
@@ -205,7 +207,7 @@ def _tolerance(
 
     spread = row_spread
     relative = (excess / size).where(excess > 0, 0.0).max()
-    if relative <= RELATIVE * (torch.finfo(dtype).eps if _rounds(dtype) else 1.0):
+    if relative <= RELATIVE * (torch.finfo(dtype).eps if rounds(dtype) else 1.0):
         spread = torch.minimum(spread, relative * size).where(live, spread)
     if magnitude is None:
         size = row_value
@@ -261,7 +263,7 @@ def _compare_exact(got: torch.Tensor, truth: torch.Tensor, name: str) -> Mismatc
     expected = truth.to(got.dtype)
     ours, theirs = _real_view(got), _real_view(expected)
     same = _bits(ours) == _bits(theirs)
-    if _rounds(got.dtype):
+    if rounds(got.dtype):
         same |= ours.double().isnan() & theirs.double().isnan()
     if same.all():
         return None
@@ -299,10 +301,6 @@ def _losses(
     return [(_parts(yardstick) - truth).nan_to_num(0, 0, 0) for yardstick in yardsticks]
 
 
-def _rounds(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
-
-
 def _parts(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in float64; a complex one with a last dimension of 2, real and imaginary part."""
     return _real_view(tensor).double()
@@ -322,7 +320,7 @@ def _rows(parts: torch.Tensor, dtype: torch.dtype) -> tuple[tuple[int, int], boo
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    if not _rounds(tensor.dtype):
+    if not rounds(tensor.dtype):
         return tensor
     whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return tensor.contiguous().view(whole[tensor.element_size()])
@@ -330,7 +328,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def _top(dtype: torch.dtype) -> float:
     """The least size that rounds to inf."""
-    if not _rounds(dtype):
+    if not rounds(dtype):
         return math.inf
     largest = torch.finfo(dtype).max
     return largest + float(spacing(torch.tensor(largest), dtype)) / 2

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
+from judge.dtypes import dtype_name
 from judge.evidence import Mistake
 from judge.question import Question, Tensors
 
@@ -47,7 +48,7 @@ def in_few_bits(question: Question) -> Iterator[Mistake]:
     """A sum that is rounded to the dtype of the inputs after each step."""
     dtypes = {x.dtype for x in question.arguments.tensors.values()}
     for dtype in dtypes & {torch.float16, torch.bfloat16}:
-        word = str(dtype).removeprefix("torch.")
+        word = dtype_name(dtype)
         for length, places in reduced(question):
             for block in question.blocks:
                 if 1 < block < length <= MOST_STEPS * block:

@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from judge.dtypes import rounds, wide
 from judge.numerics import spacing
 
 # Small enough that a reference is a straight line over it, large enough above 2**-53.
@@ -49,7 +50,7 @@ def term_size(
     Returns a float64 tensor for each result, zeros for integer results. Not for references that
     jump, as rounding to int8 does: the size comes out as that of the jump over STEP.
     """
-    inputs = [_widened(x) for x in inputs]
+    inputs = [wide(x) if isinstance(x, torch.Tensor) else x for x in inputs]
     truth = _as_list(reference(*inputs))
     squares = [torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in truth]
     for run in range(runs):
@@ -58,7 +59,7 @@ def term_size(
         with disturb:
             moved = _as_list(reference(*nudged))
         for total, near, far in zip(squares, truth, moved, strict=True):
-            if _rounds(near):
+            if rounds(near.dtype):
                 total += (((far - near).abs() / STEP) ** 2).nan_to_num(0, 0, 0)
     return [(total / runs).sqrt() for total in squares]
 
@@ -75,7 +76,7 @@ def rounded_runs(
 
     Returns, for each result, a list of float64 tensors, one for each run.
     """
-    inputs = [_widened(x) for x in inputs]
+    inputs = [wide(x) if isinstance(x, torch.Tensor) else x for x in inputs]
     samples = []
     for run in range(runs):
         disturb = _Disturb(
@@ -100,7 +101,7 @@ class _Disturb(TorchDispatchMode):
         return False
 
     def apply(self, value: object) -> object:
-        if not (isinstance(value, torch.Tensor) and _rounds(value)):
+        if not (isinstance(value, torch.Tensor) and rounds(value.dtype)):
             return value
         if value.is_complex():
             return torch.view_as_complex(self.apply(torch.view_as_real(value.resolve_conj())))
@@ -118,16 +119,6 @@ class _Disturb(TorchDispatchMode):
 def _nudged(value: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     # Not all by the same amount: equal nudges to two terms would cancel when the terms do.
     return value * (1 + STEP * (noise + noise.sign() / 2))
-
-
-def _rounds(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()
-
-
-def _widened(value: object) -> object:
-    if not (isinstance(value, torch.Tensor) and _rounds(value)):
-        return value
-    return value.to(torch.complex128 if value.is_complex() else torch.float64)
 
 
 def _as_list(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:

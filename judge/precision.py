@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from judge.evidence import LEAST, Evidence, Symptom, rounds
+from judge.dtypes import dtype_name, rounds
+from judge.evidence import LEAST, Evidence, Symptom
 
 # Elements, at least, in which a dependence on the value can be seen, and how much less neighbours
 # in value differ from one another than they would by chance.
@@ -57,7 +58,7 @@ def narrower(evidence: Evidence) -> Symptom | None:
     for dtype in NARROWER[evidence.dtype]:
         expected = (truth.to(dtype).double() == truth).double().mean()
         if expected < 0.5 and (values.to(dtype).double() == values).all():
-            name = str(dtype).removeprefix("torch.")
+            name = dtype_name(dtype)
             return Symptom(
                 f"every value is exactly a {name} number",
                 f"a cast to {name} before the last step",
@@ -131,7 +132,7 @@ def imprecise(evidence: Evidence) -> Symptom | None:
     if evidence.dtype in (torch.float16, torch.bfloat16):
         if loss > 64 * evidence.eps:
             return None
-        name = str(evidence.dtype).removeprefix("torch.")
+        name = dtype_name(evidence.dtype)
         return Symptom(
             look,
             f"too few bits on the way: a sum accumulated in {name} and not in float32, or a "

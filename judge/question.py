@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from judge.evidence import Mistake, rounds
+from judge.dtypes import rounds
+from judge.evidence import Mistake
 from judge.trial import Arguments
 
 Tensors = Mapping[str, torch.Tensor]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from judge.evidence import LEAST, Evidence, Symptom, rounds
+from judge.dtypes import rounds
+from judge.evidence import LEAST, Evidence, Symptom, axis_names
 
 MOST_REPEATED = 16
 
@@ -29,9 +30,8 @@ def transposed(evidence: Evidence) -> Symptom | None:
 
 
 def mirrored(evidence: Evidence) -> Symptom | None:
-    for dim, length in enumerate(evidence.truth.shape):
-        places = evidence.wrong.movedim(dim, 0).reshape(length, -1).any(1)
-        if places.sum() > 2 and _moved(evidence, evidence.truth.flip(dim)):
+    for dim in range(evidence.truth.dim()):
+        if evidence.wrong_along(dim).sum() > 2 and _moved(evidence, evidence.truth.flip(dim)):
             return Symptom(
                 f"the wrong elements are in reverse order along dimension {dim}",
                 "an offset that runs backwards",
@@ -101,9 +101,9 @@ def restarted(evidence: Evidence) -> Symptom | None:
 
 def repeated(evidence: Evidence) -> Symptom | None:
     """Slices that hold what is expected in others."""
-    truth, wrong = evidence.truth, evidence.wrong
+    truth = evidence.truth
     for dim, length in enumerate(truth.shape):
-        places = wrong.movedim(dim, 0).reshape(length, -1).any(1).nonzero()[:, 0].tolist()
+        places = evidence.wrong_along(dim).nonzero()[:, 0].tolist()
         if truth.dim() < 2 or len(places) > MOST_REPEATED or 2 * len(places) > length:
             continue
         found = [
@@ -113,9 +113,7 @@ def repeated(evidence: Evidence) -> Symptom | None:
             if other != place and _is_slice(evidence, dim, place, other)
         ]
         if len(found) == len(places):
-            axis = {truth.dim() - 1: "column", truth.dim() - 2: "row"}.get(
-                dim, f"dimension-{dim} index"
-            )
+            axis = axis_names(dim, truth.dim())[0]
             return Symptom(
                 f"{axis} {places[0]} holds what is expected in {axis} {found[0]}",
                 "the data or the place of another step or program: an index that is not moved on",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 
+from judge.dtypes import dtype_name
 from judge.launches import Launch
 
 ALIGNMENT = 16
@@ -67,7 +68,7 @@ def constant(value: object, name: str) -> tuple:
         items = tuple(constant(item, name) for item in value)
         return "tuple", items, getattr(value, "_fields", None)
     if isinstance(value, torch.dtype):
-        return "torch", str(value).removeprefix("torch.")
+        return "torch", dtype_name(value)
     kind = type(value).__name__
     if kind == "dtype":
         return "dtype", value.name
@@ -110,7 +111,7 @@ def _tensor(tensor: torch.Tensor, name: str) -> tuple:
         )
     aligned = tensor.data_ptr() % ALIGNMENT == 0
     small = tensor.untyped_storage().nbytes() < SMALL
-    return "tensor", str(tensor.dtype).removeprefix("torch."), aligned, small
+    return "tensor", dtype_name(tensor.dtype), aligned, small
 
 
 def _representative(value: int) -> int:

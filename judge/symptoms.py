@@ -11,7 +11,8 @@ import time
 
 import torch
 
-from judge.evidence import LEAST, Evidence, Symptom, rounds, wide
+from judge.dtypes import double, rounds
+from judge.evidence import LEAST, Evidence, Symptom
 from judge.indices import never_larger, past_the_end, tie
 from judge.nonfinite import infinite, lost_nan, not_a_number, squares_overflow
 from judge.precision import (
@@ -60,7 +61,7 @@ def mistake(evidence: Evidence) -> Symptom | None:
         if time.monotonic() > until:
             return None
         try:
-            alternative = wide(tried.compute())
+            alternative = double(tried.compute().detach().cpu())
         except IMPOSSIBLE:
             continue
         if evidence.is_made_by(alternative):

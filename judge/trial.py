@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from judge import autotuning, faults, loading, tamper
+from judge.dtypes import dtype_name
 from judge.guard import LARGEST, Arena, Guard
 from judge.launches import Launch, Recorder
 from judge.memory import Watch
@@ -334,7 +335,7 @@ def die_if_context_is_dead(error: BaseException) -> None:
 
 def _shown(value: object) -> str:
     if isinstance(value, torch.Tensor):
-        kind = str(value.dtype).removeprefix("torch.")
+        kind = dtype_name(value.dtype)
         layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
         return f"{kind} {tuple(value.shape)}{layout}"
     return (

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from judge.evidence import Mistake, rounds
+from judge.dtypes import dtype_name, rounds
+from judge.evidence import Mistake
 from judge.question import Question
 
 
@@ -161,7 +162,7 @@ def rounded(question: Question) -> Iterator[Mistake]:
             values = {name: tensors[name].to(dtype) for name in chosen}
             if rounds(tensors[chosen[0]].dtype):
                 values = {name: x.to(tensors[name].dtype) for name, x in values.items()}
-            word = str(dtype).removeprefix("torch.")
+            word = dtype_name(dtype)
             changed = question.arguments.replaced(values)
             yield Mistake(
                 f"{whose} cast to {word} on the way",

@@ -2,6 +2,8 @@
 
 import torch
 
+from judge.dtypes import dtype_name
+
 
 def swish(x, blocks):
     yield "the sigmoid alone, not multiplied by x", (torch.sigmoid(x),)
@@ -16,7 +18,7 @@ def fused_multiply_add(x, y, z, blocks):
 
 def polynomial(x, coefficients, blocks):
     for dtype in (torch.float16, torch.bfloat16):
-        name = str(dtype).removeprefix("torch.")
+        name = dtype_name(dtype)
         result = torch.zeros_like(x)
         for coefficient in reversed(coefficients):
             result = (result * x + coefficient).to(dtype).double()

@@ -2,6 +2,8 @@
 
 import torch
 
+from judge.dtypes import dtype_name
+
 
 def parts(x, block):
     """x (M, N) as (M, N / block, block), 0 past its end."""
@@ -15,7 +17,7 @@ def row_sum(x, blocks):
             lanes = 0.0
             for part in parts(x, block).unbind(1):
                 lanes = (lanes + part).to(dtype).double()
-            name = str(dtype).removeprefix("torch.")
+            name = dtype_name(dtype)
             yield f"a sum accumulated in {name} and not in float32", (lanes.sum(1),)
 
 
@@ -54,7 +56,7 @@ def welford(x, blocks):
             mean = mean + delta * counts[:, i] / total
             total_m2 = total_m2 + m2[:, i] + delta**2 * counts[:, i - 1] * counts[:, i] / total
         for dtype in (torch.float16, torch.bfloat16):
-            name = str(dtype).removeprefix("torch.")
+            name = dtype_name(dtype)
             yield f"a mean carried in {name}, not in float32", carried(counts, means, m2, dtype)
         cause = "a count that is that of the last block only"
         yield cause, (mean, total_m2 / (N - 1))
@@ -76,12 +78,10 @@ def cumsum(x, blocks):
     for block in blocks:
         within = parts(x, block).cumsum(2)
         sums = within[:, :, -1:]
-        before = sums.cumsum(1) - sums
+        last = sums.roll(1, 1)
+        last[:, 0] = 0.0
         for cause, carry in (
-            ("a carry of the block before only, not of all before it", sums.roll(1, 1)),
-            ("a carry that has the block's own sum already", before + sums),
+            ("a carry of the block before only, not of all before it", last),
+            ("a carry that has the block's own sum already", sums.cumsum(1)),
         ):
-            carry = carry.clone()
-            if cause.startswith("a carry of the block"):
-                carry[:, 0] = 0.0
             yield cause, ((within + carry).flatten(1)[:, : x.shape[1]],)

@@ -2,6 +2,8 @@
 
 import torch
 
+from judge.dtypes import dtype_name
+
 OUTSIDE = "eps added to the root, not under it"
 
 
@@ -59,7 +61,7 @@ def residual_rms_norm(x, residual, weight, eps, blocks):
         rstd = torch.rsqrt(total.square().mean(1, keepdim=True) + eps)
         yield f"{name} alone scaled, not the sum", (part * rstd * weight, None)
     for dtype in (torch.bfloat16, torch.float16):
-        name = str(dtype).removeprefix("torch.")
+        name = dtype_name(dtype)
         rounded = total.to(dtype).double()
         rstd = torch.rsqrt(rounded.square().mean(1, keepdim=True) + eps)
         yield f"a sum rounded to {name}", (rounded * rstd * weight, rounded)

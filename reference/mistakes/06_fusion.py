@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
+from judge.dtypes import dtype_name
 from judge.loading import load_reference
 
 TANH = "tanh in place of erf in GELU"
@@ -12,7 +13,7 @@ TANH = "tanh in place of erf in GELU"
 def swiglu(gate, up, blocks):
     yield "the sigmoid alone, not multiplied by gate", (torch.sigmoid(gate) * up,)
     for dtype in (torch.float16, torch.bfloat16):
-        name = str(dtype).removeprefix("torch.")
+        name = dtype_name(dtype)
         sigmoid = torch.sigmoid(gate).to(dtype).double()
         yield f"a sigmoid rounded to {name}", (gate * sigmoid * up,)
 
@@ -44,7 +45,7 @@ def dropout(x, p, seed, blocks):
     yield "a mask guessed from the zeros of the input", kept(x != 0)
     yield "a seed that goes through a float", kept(random(int(float(seed))) > 0)
     for dtype in (torch.bfloat16, torch.float16):
-        name = str(dtype).removeprefix("torch.")
+        name = dtype_name(dtype)
         factor = float(torch.tensor(1 / (1 - p)).to(dtype))
         yield f"1 / (1 - p) rounded to {name}", kept(above > 0, factor)
     yield "a seed cut to 32 bits", kept(random(seed & 0xFFFFFFFF) > 0)
@@ -98,15 +99,8 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
         yield cause, moved(first=m.to(dtype).double() / right1)
         yield cause, moved(second=v.to(dtype).double() / right2)
         yield cause, moved(m.to(dtype).double() / right1, v.to(dtype).double() / right2)
-    yield (
-        "beta1 and beta2 exchanged",
-        (
-            None,
-            beta2 * exp_avg + (1 - beta2) * grad,
-            beta1 * exp_avg_sq + (1 - beta1) * grad**2,
-        ),
-    )
     swapped = beta2 * exp_avg + (1 - beta2) * grad, beta1 * exp_avg_sq + (1 - beta1) * grad**2
+    yield "beta1 and beta2 exchanged", (None, *swapped)
     yield (
         "beta1 and beta2 exchanged in the moments",
         (

@@ -5,6 +5,8 @@ import itertools
 import torch
 from torch.nn.functional import gelu
 
+from judge.dtypes import dtype_name
+
 
 def linear(x, weight, bias, activation, blocks):
     for dtype, block in itertools.product((torch.float16, torch.bfloat16), blocks):
@@ -12,7 +14,7 @@ def linear(x, weight, bias, activation, blocks):
         for part, other in zip(x.split(block, 1), weight.split(block, 1), strict=True):
             total = (total + part @ other.T).to(dtype).double()
         if activation is None and x.shape[1] <= 64 * block:
-            name = str(dtype).removeprefix("torch.")
+            name = dtype_name(dtype)
             yield f"a sum accumulated in {name} and not in float32", (total + bias,)
     out = x @ weight.T + bias
     if activation == "gelu":

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from judge.dtypes import dtype_name
 from judge.loading import load
 
 attention = load(Path(__file__).with_name("attention.py"))
@@ -11,7 +12,7 @@ attention = load(Path(__file__).with_name("attention.py"))
 
 def attention_delta(out, dout, blocks):
     for dtype in (torch.float16, torch.bfloat16):
-        name = str(dtype).removeprefix("torch.")
+        name = dtype_name(dtype)
         yield (
             f"products rounded to {name} before they are summed",
             ((out * dout).to(dtype).double().sum(-1),),
