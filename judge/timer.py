@@ -96,9 +96,13 @@ class CudaTimer:
             self._end.record(self._stream)
             for stream, reached in zip(others, self._reached, strict=False):
                 reached.record(stream)
-            beyond = self._finish()
+            beyond = self._finish(poll_seconds=0)
         spans = [self._start.elapsed_time(reached) for reached in self._reached[: len(others)]]
         return [*spans, self._start.elapsed_time(self._end) + beyond]
+
+    def spin(self, ms: float) -> None:
+        """Keep the stream busy for so long, with a kernel that does nothing."""
+        torch.cuda._sleep(int(ms * self.cycles_per_ms))
 
     def wait(self) -> None:
         """Wait for the stream, as a call does that reads a scalar."""
@@ -110,14 +114,16 @@ class CudaTimer:
         return torch.cuda.mem_get_info(self.device)[0] + cached
 
     def _prepare(self, hold_ms: float) -> None:
-        torch.cuda._sleep(int(hold_ms * self.cycles_per_ms))
+        self.spin(hold_ms)
         self._evictor.zero_()
 
-    def _finish(self) -> float:
+    def _finish(self, poll_seconds: float = POLL_SECONDS) -> float:
         """Wait for the end event, then for the device. Returns the milliseconds of the latter."""
-        # In steps, so that a time limit can interrupt the wait for a hung kernel.
+        # In steps, so that a time limit can interrupt the wait for a hung kernel. A sleep of any
+        # length ends some 50 us late, which the milliseconds would be short of.
         while not self._end.query():
-            time.sleep(POLL_SECONDS)
+            if poll_seconds:
+                time.sleep(poll_seconds)
         ended = time.perf_counter()
         torch.cuda.synchronize()
         return 1e3 * (time.perf_counter() - ended)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from judge import speed
-from judge.buffers import Buffers, copy
+from judge import inputs, speed
+from judge.buffers import Buffers, copy, on_cpu
 from judge.interval import interval_of
 from judge.limits import Limits
 from judge.race import Race
@@ -37,6 +37,7 @@ class SimulatedGpu:
     outliers: the part of the calls that takes 10 % longer
     drift: relative slowdown a second
     first_penalty: relative slowdown of every other call, the first of each pair
+    late_ms: how much later one of the streams wakes beside a kernel than without one
     host_ms: what a call costs besides, by the clock
     """
 
@@ -45,6 +46,7 @@ class SimulatedGpu:
     outliers: float = 0.05
     drift: float = 0.0
     first_penalty: float = 0.0
+    late_ms: float = 0.0
     host_ms: float = 0.3
     behind: bool = False
     now: float = 0.0
@@ -62,6 +64,9 @@ class SimulatedGpu:
 
     def free_bytes(self) -> int:
         return 10**9
+
+    def spin(self, ms: float) -> None:
+        self.work(ms)
 
     def wait(self) -> None:
         pass
@@ -83,6 +88,8 @@ class SimulatedGpu:
         self.now += 5e-3
         # Waking a stream costs 50 to 90 us, each its own; the last span is the whole device's.
         own = [ms * self._noise() + 0.05 + 0.01 * n for n, ms in enumerate(self.streams)]
+        if self.streams[0]:
+            own[-1] += self.late_ms
         return [max(own[0], span) for span in own[1:]] + [max(own) + self.random.random() * 0.01]
 
     def _noise(self) -> float:
@@ -122,6 +129,7 @@ NOISE = {
     "usual": {"spread": 0.003, "outliers": 0.05},
     "rough": {"spread": 0.005, "outliers": 0.15},
     "warming_up": {"spread": 0.003, "outliers": 0.05, "drift": 0.02},
+    "a_stream_wakes_late": {"spread": 0.003, "outliers": 0.05, "late_ms": 0.1},
     "first_of_pair_is_slower": {"spread": 0.003, "outliers": 0.05, "first_penalty": 0.08},
 }
 noises = pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
@@ -540,3 +548,23 @@ def test_gradients_do_not_pile_up():
     assert place.requires_grad
     place.sum().backward()
     assert buffers.fill(0, 1)[0].grad is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x,
+        lambda x: x.T,
+        lambda x: x[::2, ::3],
+        lambda x: x[:, :1].expand(6, 30),
+        lambda x: x[0, 0].expand(6, 30),
+        lambda x: x.requires_grad_(),
+    ],
+)
+def test_arguments_keep_their_strides_on_the_cpu(make):
+    given = make(torch.randn(6, 9, device=inputs.DEVICE))
+    moved = on_cpu(given)
+    assert moved.device.type == "cpu"
+    assert moved.stride() == given.stride()
+    assert moved.requires_grad == given.requires_grad
+    assert torch.equal(moved, given.cpu())

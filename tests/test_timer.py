@@ -11,6 +11,7 @@ from judge import timer as timer_module
 from judge.timer import CudaTimer
 
 CALL_MS = 0.002
+QUERY_MS = 0.001
 FLUSH_MS = 0.06
 
 
@@ -35,6 +36,7 @@ class Event:
         self.at = max(stream.ready, self.cuda.host)
 
     def query(self) -> bool:
+        self.cuda.host += QUERY_MS
         return self.at <= self.cuda.host
 
     def synchronize(self) -> None:
@@ -113,7 +115,7 @@ def cuda(monkeypatch):
     )
 
     def sleep(seconds):
-        cuda.host += 1e3 * seconds
+        cuda.host += 1e3 * seconds + 0.05
 
     clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: cuda.host / 1e3)
     monkeypatch.setattr(timer_module, "torch", torch)
@@ -197,6 +199,20 @@ def test_work_on_a_stream_that_torch_does_not_know_counts_as_far_as_it_outlasts(
     idle = timer.spans(lambda: None)
     busy = timer.spans(lambda: cuda.launch(9.0, cuda.raw))
     assert busy[-1] - idle[-1] > 0.5
+
+
+def test_what_outlasts_the_call_is_the_same_whenever_the_host_looks(cuda):
+    timer = CudaTimer()
+    spans = []
+    for host_ms in (0.002, 0.013, 0.024, 0.035, 0.046, 0.057):
+
+        def call(host_ms=host_ms):
+            cuda.launch(0.5, host_ms=host_ms)
+            cuda.raw.ready = cuda.now.ready + 0.06
+
+        spans.append(timer.spans(call)[-1])
+    assert max(spans) - min(spans) < 0.01
+    assert min(spans) == pytest.approx(0.56, abs=0.02)
 
 
 def test_the_stream_is_restored_whatever_the_call_sets(cuda):
