@@ -75,6 +75,21 @@ def copy(arguments: tuple) -> tuple:
     return _map(moved, arguments)
 
 
+def put(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Overwrite a tensor, also one that was expanded: each place of its memory once."""
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in target.stride())
+    target[once].copy_(source[once])
+
+
+def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with its strides, which `Tensor.cpu` does not keep where elements lie apart."""
+    if tensor.device.type == "cpu":
+        return tensor
+    moved = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    put(moved, tensor.detach())
+    return moved.requires_grad_(tensor.requires_grad)
+
+
 def vary(arguments: tuple, number: int, of: int) -> tuple:
     """Change the contents of arguments in place, to those of set `number` of `of`; returns them.
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from judge import partial_sums, wrong_inputs
+from judge.buffers import on_cpu
 from judge.dtypes import wide
 from judge.evidence import Evidence, Mistake
 from judge.numerics import Mismatch
@@ -50,7 +51,7 @@ def asked(
     parameters = inspect.signature(function).parameters.values()
     return Question(
         reference,
-        arguments.map(lambda _, tensor: tensor.cpu()),
+        arguments.map(lambda _, tensor: on_cpu(tensor)),
         {x.name: x.default for x in parameters if x.default is not x.empty},
         blocks,
         number,

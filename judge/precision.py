@@ -22,6 +22,7 @@ NARROWER = {
     torch.complex64: (torch.bfloat16, torch.float16),
 }
 
+HALF = (torch.float16, torch.bfloat16)
 
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
@@ -66,6 +67,27 @@ def narrower(evidence: Evidence) -> Symptom | None:
     return None
 
 
+def row_sums(evidence: Evidence) -> Symptom | None:
+    """Each row is off by a factor near 1 of its own."""
+    got, truth = evidence.got, evidence.truth
+    if evidence.dtype not in HALF or truth.dim() < 2:
+        return None
+    usable = got.isfinite() & truth.isfinite()
+    got, truth = got.where(usable, 0), truth.where(usable, 0)
+    factors = (got * truth).sum(-1, keepdim=True) / truth.square().sum(-1, keepdim=True)
+    factors = factors.where(factors.isfinite(), 1)
+    off = (factors - 1).abs().max()
+    left = (got - factors * truth).square().sum() / (got - truth).square().sum()
+    if off > 64 * evidence.eps or left > 0.25 or factors.max() - factors.min() < 0.1 * off:
+        return None
+    return Symptom(
+        "each row is off by a factor of its own, from "
+        f"{times(float(factors.min()))} to {times(float(factors.max()))} the expected one",
+        "too few bits on the way in what a whole row shares: its sum accumulated in "
+        f"{dtype_name(evidence.dtype)} and not in float32, or a term of it that is wrong",
+    )
+
+
 def approximated(evidence: Evidence) -> Symptom | None:
     """Small errors that depend on the value alone: neighbours in value are off by like amounts."""
     got, truth = evidence.got, evidence.truth
@@ -85,10 +107,16 @@ def approximated(evidence: Evidence) -> Symptom | None:
         along = error[key.argsort()]
         # Of independent errors, neighbours differ by twice the variance on average.
         if along.diff().square().mean() < SMOOTH * 2 * along.var():
+            cause = (
+                "a formula that is off: a term or a constant of it is wrong, or it only comes near"
+            )
+            if evidence.dtype in HALF:
+                cause += (
+                    "; or a sum that is rounded again and again: accumulated in "
+                    f"{dtype_name(evidence.dtype)} and not in float32"
+                )
             return Symptom(
-                f"the errors are small and follow {name}: where it is alike, so are they",
-                "a formula that is off, and not rounding: a term or a constant of it is wrong, or "
-                "it only comes near",
+                f"the errors are small and follow {name}: where it is alike, so are they", cause
             )
     return None
 
@@ -129,7 +157,7 @@ def imprecise(evidence: Evidence) -> Symptom | None:
         left = (got - slope * truth)[usable].square().mean() / error.square().mean()
         return drifting(evidence) if loss < 0.05 and left < 0.25 else None
     look = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
-    if evidence.dtype in (torch.float16, torch.bfloat16):
+    if evidence.dtype in HALF:
         if loss > 64 * evidence.eps:
             return None
         name = dtype_name(evidence.dtype)

@@ -23,6 +23,7 @@ from judge.precision import (
     drifting,
     imprecise,
     narrower,
+    row_sums,
     times,
     whole_numbers,
 )
@@ -295,7 +296,7 @@ ALWAYS = (
     miscounted,
     whole_numbers,
 )
-ELSE = (approximated, imprecise)
+ELSE = (row_sums, approximated, imprecise)
 
 
 def _named_ratio(

@@ -49,6 +49,15 @@ def accumulated(a, b, dtype, step=16):
     return total
 
 
+def softmax_with_sums_in(dtype, scale):
+    """The sums of a tree whose every step is rounded, as a GPU makes them. And the truth."""
+    x = (scale * randn(3, 4096, seed=2)).to(dtype)
+    exponentials = sums = torch.exp(x.float())
+    while sums.shape[1] > 1:
+        sums = sums.unflatten(1, (2, -1)).sum(1).to(dtype).float()
+    return (exponentials / sums).to(dtype), x.double().softmax(1)
+
+
 def per_block(function, x, block):
     return torch.cat([function(part) for part in x.split(block, -1)], -1)
 
@@ -337,9 +346,17 @@ SYMPTOMS = {
         ),
         ["a sum accumulated in bfloat16"],
     ),
+    "sums of rows in bfloat16": (
+        lambda: describe(*softmax_with_sums_in(torch.bfloat16, 0.25)),
+        ["each row is off by a factor of its own, from 0.9", "its sum accumulated in bfloat16"],
+    ),
+    "sums of rows in float16": (
+        lambda: describe(*softmax_with_sums_in(torch.float16, 2.0)),
+        ["each row is off by a factor of its own", "its sum accumulated in float16"],
+    ),
     "tanh in GELU": (
         lambda: describe(gelu(X.half(), approximate="tanh"), gelu(X.half().double())),
-        ["small and follow the expected value", "a formula that is off, and not rounding"],
+        ["small and follow the expected value", "a formula that is off"],
     ),
     "tanh in GELU of an input": (
         lambda: describe(
@@ -347,7 +364,7 @@ SYMPTOMS = {
             gelu(X.bfloat16().double()),
             inputs={"x": X.bfloat16()},
         ),
-        ["small and follow x", "a formula that is off, and not rounding"],
+        ["small and follow x", "a formula that is off"],
     ),
     "a sum in float32": (
         lambda: describe(X.exp().double().sum(1), X.double().exp().sum(1)),
