@@ -6,12 +6,15 @@ import ast
 import linecache
 import os
 import re
+from pathlib import Path
 from types import CodeType
 
 import triton
+from triton.compiler.errors import CompilationError
 
 from judge.compile_advice import advice
-from judge.loading import shown
+from judge.compile_worker import describe
+from judge.loading import learners_frame, shown
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
@@ -46,6 +49,13 @@ def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str)
     if sentence := advice(message):
         body.append(f"hint: {sentence}")
     return place, "\n".join(body)
+
+
+def explained(error: CompilationError, path: Path) -> str:
+    """What a launch on a GPU raised, in the words of the compile check."""
+    launched = f"launched at {learners_frame(error.__traceback__, path)}"
+    place, body = rejection(describe(error, str(path)), "", (str(path), 1), launched)
+    return f"{place}  does not compile\n{body}"
 
 
 def definition(code: CodeType) -> tuple[str, int]:

@@ -18,6 +18,8 @@ from judge.verdict import NotMeasured
 DEVICE = "cpu"
 # Compute capability of the GPU that kernels are compiled for, (9, 0) for an H200; None without one.
 CAPABILITY: tuple[int, int] | None = None
+# Multiprocessors of the GPU that grades; in the interpreter 4, as the stubs of chapter 17 say.
+MULTIPROCESSORS = 4
 _generators: dict[str, torch.Generator] = {}
 _seed = 0
 

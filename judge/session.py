@@ -26,6 +26,7 @@ def start(config, environment: Environment) -> None:
     inputs.DEVICE = environment.device
     if not environment.interpreted:
         inputs.CAPABILITY = torch.cuda.get_device_capability()
+        inputs.MULTIPROCESSORS = torch.cuda.get_device_properties("cuda").multi_processor_count
     autotuning.install()
     workerinput = getattr(config, "workerinput", {})
     worker = workerinput.get("workerid")

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+from triton.compiler.errors import CompilationError
 
-from judge import autotuning, faults, loading, tamper
+from judge import autotuning, compile_errors, faults, loading, tamper
 from judge.dtypes import dtype_name
 from judge.guard import LARGEST, Arena, Guard
 from judge.launches import Launch, Recorder
@@ -177,7 +178,10 @@ class Trial:
             if loading.is_unsolved(error, self.path):
                 raise Unsolved(f"unsolved: edit {loading.shown(self.path)}") from None
             die_if_context_is_dead(error)
-            raise Wrong(loading.explain(error, self.path)) from error
+            explain = loading.explain
+            if isinstance(error, CompilationError):
+                explain = compile_errors.explained
+            raise Wrong(explain(error, self.path)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
         try:
@@ -188,12 +192,13 @@ class Trial:
             self._check_own_memory(results, guard)
             if self.interpreted:
                 self._check_not_stored_to(watch)
-            if self.interpreted and programs and not self.in_place:
+            if (programs or not self.interpreted) and not self.in_place:
+                stored = watch.stored if self.interpreted else guard.stored
                 for number, result in enumerate(results):
                     # A count that no atomic reached is the zero that the launcher put there.
                     given = was_given(watch.launches, result) or self._is_of_nothing()
                     if not (guard.has_filled(result) and given):
-                        check_stored(watch, result, name_of(number, len(results)))
+                        check_stored(stored(result), name_of(number, len(results)))
         except Wrong as wrong:
             raise Wrong(f"{loading.shown(self.path)}: {self.subject.__name__}: {wrong}") from None
         if count:
@@ -293,9 +298,8 @@ def was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
     )
 
 
-def check_stored(watch, result: torch.Tensor, name: str) -> None:
+def check_stored(stored: np.ndarray, name: str) -> None:
     """Every element of a result comes from a kernel's store. Raises Wrong."""
-    stored = watch.stored(result)
     if stored.all():
         return
     missing = np.argwhere(~stored)

@@ -467,6 +467,11 @@ REJECTED = {
     "power": ("y = x ** 2", r"x \* x"),
     "item": ("y = x[0]", "a tile has no items"),
     "static_range": ("for i in tl.static_range(n):\n    x += i", "unrolled by the compiler"),
+    "long_offsets_of_a_descriptor": (
+        "d = tl.make_tensor_descriptor(x_ptr, [n, 16], [16, 1], [16, 16])\n"
+        "y = d.load([tl.program_id(0).to(tl.int64), 0])",
+        r"counted in int32",
+    ),
     "recursion": ("y = recursive(n)", "cannot call itself"),
 }
 
@@ -788,3 +793,61 @@ def _runs(process: int) -> bool:
 
 def _line(message: str) -> int:
     return int(re.match(r".*?:(\d+)", message)[1])
+
+
+NESTED = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def halved(x):
+    return missing(x)
+
+
+@triton.jit
+def kernel(x_ptr):
+    tl.store(x_ptr, halved(tl.load(x_ptr)))
+
+
+def subject():
+    kernel.warmup(torch.empty(4), grid=(1,))
+"""
+
+LAUNCHED = """
+import sys
+from pathlib import Path
+
+from triton.backends.compiler import GPUTarget
+from triton.compiler.errors import CompilationError
+from triton.runtime import driver
+
+from judge import compile_errors, compile_worker, loading
+
+path = Path(sys.argv[1])
+loading.subjects = path.parent
+driver.set_active(compile_worker.Machine(GPUTarget("cuda", 90, 32)))
+try:
+    loading.load(path).subject()
+except CompilationError as error:
+    print(compile_errors.explained(error, path))
+"""
+
+
+def test_a_launch_that_does_not_compile_is_explained_at_the_innermost_line(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    path = tmp_path / "subject.py"
+    path.write_text(NESTED)
+    said = subprocess.run(
+        [sys.executable, "-c", LAUNCHED, path], capture_output=True, text=True, cwd=loading.ROOT
+    )
+    assert said.stdout.splitlines()[:-1] == [
+        f"{path}:9:12  does not compile",
+        "    return missing(x)",
+        "           ^",
+        "missing is not defined",
+        f"called from {path}:14",
+        f"launched at {path}:18",
+    ], said.stderr
+    assert "hint: is it misspelt?" in said.stdout

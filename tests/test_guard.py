@@ -183,3 +183,50 @@ def test_what_the_launcher_filled_is_known(x):
     assert all(guard.has_filled(tensor) for tensor in filled)
     assert not guard.has_filled(part)
     assert not guard.has_filled(x)
+
+
+HALF, SINGLE, WHOLE = torch.float16, torch.float32, torch.int64
+
+
+@pytest.mark.parametrize("dtype", [HALF, torch.bfloat16, SINGLE, torch.complex64, WHOLE])
+def test_elements_that_nobody_stored_are_known(dtype):
+    guard = Guard("subject")
+    with guard.watching():
+        y = torch.empty(6, 4, dtype=dtype, device=inputs.DEVICE)
+    missing = torch.zeros(6, 4, dtype=torch.bool)
+    missing[2, 1:3] = missing[5, 3] = missing[0, 0] = True
+    y[~missing.to(y.device)] = 7
+    assert (guard.stored(y) == ~missing.numpy()).all()
+    assert (guard.stored(y[1:]) == ~missing[1:].numpy()).all()
+    assert (guard.stored(y.T) == ~missing.T.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (HALF, float("nan")),
+        (HALF, -float("nan")),
+        (torch.bfloat16, -float("nan")),
+        (SINGLE, -float("nan")),
+        (WHOLE, -1),
+        (torch.int32, -63),
+        (torch.int16, -1),
+        (torch.bool, True),
+        (torch.complex128, float("nan")),
+    ],
+)
+def test_what_was_stored_is_never_taken_for_fresh(dtype, value):
+    # The first byte of the pattern is another every time: int32 -63 is made of one of them.
+    for _ in range(70):
+        guard = Guard("subject")
+        with guard.watching():
+            y = torch.empty(8, dtype=dtype, device=inputs.DEVICE)
+        y[:] = torch.full((8,), value, dtype=dtype)
+        assert guard.stored(y).all()
+
+
+def test_what_the_launcher_filled_counts_as_stored(x):
+    guard = Guard("subject")
+    with guard.watching():
+        y = torch.zeros_like(x)
+    assert guard.stored(y).all()

@@ -122,7 +122,7 @@ def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
     names = list(inspect.signature(challenge.reference).parameters)
     body, words = LAZY[lazy]
     if challenge.gradients:
-        words += "|without a grad_fn|tensors, not|stored by no program"
+        words += "|without a grad_fn|tensors, not|gives no gradient|stored by no program"
     details = {
         "chapter": challenge.chapter,
         "function": challenge.function,

@@ -333,9 +333,11 @@ def test_the_command_rejects(monkeypatch, capsys, environment, arguments, messag
     monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: "gpu" in environment)
-    with pytest.raises(SystemExit) as stopped:
-        peers.main(arguments)
+    # The rest of the run asks torch too.
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.cuda, "is_available", lambda: "gpu" in environment)
+        with pytest.raises(SystemExit) as stopped:
+            peers.main(arguments)
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
 
