@@ -270,7 +270,7 @@ def test_speedup():
         k,
         v,
         dout=dout,
-        at_least=3,
+        at_least=2,
         operations=(operations, "float16"),
         baseline="eager_attention",
     )

@@ -350,10 +350,12 @@ class Attention(torch.autograd.Function):
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             dk = torch.empty(k.shape, dtype=k.dtype, device=k.device)
             dv = torch.empty(v.shape, dtype=v.dtype, device=v.device)
-            descriptors, meta = in_tiles(q, k, v, dout, BLOCK_M=64, BLOCK_N=64)
+            # Narrow heads leave registers for more queries at a time, where no pointers take them.
+            BLOCK_M = 128 if D == 64 and tma_can(q) else 64
+            descriptors, meta = in_tiles(q, k, v, dout, BLOCK_M=BLOCK_M, BLOCK_N=64)
             attention_dkdv_kernel[(triton.cdiv(T, meta["BLOCK_N"]) * B * Hkv,)](
                 q, k, v, dout, lse, delta, dk, dv, *descriptors, *strides, *rest,
-                CAUSAL=ctx.causal, num_warps=4, num_stages=2 if D == 128 else 3, **meta,
+                CAUSAL=ctx.causal, num_warps=4, num_stages=2 if D >= 64 else 3, **meta,
             )  # fmt: skip
         return dq, dk, dv, None, None
 

@@ -164,8 +164,9 @@ def attention_dkdv(
 
     dk = torch.empty(k.shape, dtype=k.dtype, device=k.device)
     dv = torch.empty(v.shape, dtype=v.dtype, device=v.device)
-    # Tiles that leave room for two programs, or more, on a multiprocessor.
-    BLOCK_M = min(64, max(16, triton.next_power_of_2(S)))
+    # Tiles that leave room for two programs, or more, on a multiprocessor. Narrow heads leave
+    # registers for more queries at a time, where no pointers take them.
+    BLOCK_M = min(128 if D == 64 and tma_can(q) else 64, max(16, triton.next_power_of_2(S)))
     BLOCK_N = min(64, max(16, triton.next_power_of_2(T)))
     descriptors = [
         TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
@@ -177,6 +178,6 @@ def attention_dkdv(
         q.stride(), k.stride(), v.stride(), dout.stride(), lse.stride(), delta.stride(),
         H, H // k.shape[1], S, T, scale, scale * math.log2(math.e),
         D=D, CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=2 if D == 128 else 3,
+        num_warps=4, num_stages=2 if D >= 64 else 3,
     )  # fmt: skip
     return dk, dv

@@ -6,8 +6,9 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 2**14
 LONGEST = 2**16
+# Of the rows that a program has at a time, where several fit.
+TILE_BYTES = 2**15
 
 
 def multiprocessors(device: torch.device) -> int:
@@ -17,11 +18,11 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-@triton.jit
-def load_rows(x_ptrs, start, M, stride_xm, inside, BLOCK_M: tl.constexpr):
-    rows = start + tl.arange(0, BLOCK_M)[:, None]
-    x_ptrs += rows.to(tl.int64) * stride_xm
-    return tl.load(x_ptrs, mask=(rows < M) & inside, other=float("-inf"))
+def shared_memory(device: torch.device) -> int:
+    """Bytes that a program's tiles may take in shared memory, a little less than there is."""
+    if device.type != "cuda":
+        return 96 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin - 2048
 
 
 @triton.jit
@@ -29,7 +30,7 @@ def persistent_softmax_kernel(
     x_ptr, y_ptr,
     M, N,
     stride_xm, stride_xn,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr, AHEAD: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     # Both are multiples of VECTOR, which the compiler is told here: by itself it looks for
     # multiples of 16 only. Neighbouring elements then go in one load.
@@ -39,21 +40,18 @@ def persistent_softmax_kernel(
     x_ptrs = x_ptr + cols.to(tl.int64) * stride_xn
     first = tl.program_id(0) * BLOCK_M
     step = tl.num_programs(0) * BLOCK_M
-    if AHEAD:
-        ahead = load_rows(x_ptrs, first, M, stride_xm, cols < N, BLOCK_M)
-    for start in range(first, M, step):
-        if AHEAD:
-            x = ahead.to(tl.float32)
-            ahead = load_rows(x_ptrs, start + step, M, stride_xm, cols < N, BLOCK_M)
-        else:
-            x = load_rows(x_ptrs, start, M, stride_xm, cols < N, BLOCK_M).to(tl.float32)
+    # The loads of STAGES - 1 rounds are on their way, into shared memory.
+    for start in tl.range(first, M, step, num_stages=STAGES):
+        rows = start + tl.arange(0, BLOCK_M)[:, None]
+        mask = (rows < M) & (cols < N)
+        rows = rows.to(tl.int64)
+        x = tl.load(x_ptrs + rows * stride_xm, mask=mask, other=float("-inf")).to(tl.float32)
         # exp2, and one division a row, take fewer instructions than exp and one an element: a
         # program that is alone on its multiprocessor has none to spare.
         exponents = (x - tl.max(x, axis=1, keep_dims=True)) * 1.4426950408889634  # log2(e)
         exponentials = tl.exp2(exponents)
         y = exponentials * (1.0 / tl.sum(exponentials, axis=1, keep_dims=True))
-        rows = start + tl.arange(0, BLOCK_M)[:, None]
-        tl.store(y_ptr + rows.to(tl.int64) * N + cols, y, mask=(rows < M) & (cols < N))
+        tl.store(y_ptr + rows * N + cols, y, mask=mask)
 
 
 def persistent_softmax(x: torch.Tensor) -> torch.Tensor:
@@ -65,16 +63,16 @@ def persistent_softmax(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK_N = triton.next_power_of_2(N)
-    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
-    size = BLOCK_M * BLOCK_N * x.element_size()
+    row_bytes = BLOCK_N * x.element_size()
+    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE_BYTES // row_bytes))
+    # One tile ahead is slower than none: it must have arrived before the next one may begin.
+    ahead = min(3, shared_memory(x.device) // (BLOCK_M * row_bytes))
     programs = min(triton.cdiv(M, BLOCK_M), multiprocessors(x.device))
     persistent_softmax_kernel[(programs,)](
         x, y, M, N, x.stride(0), x.stride(1),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
         VECTOR=math.gcd(N, x.stride(0), 16 // x.element_size()),
-        # Registers hold 256 KB, this tile in float32 too. A row of 65536 takes all of them, and a
-        # part of it spills: the budget is one load an element.
-        AHEAD=size <= 2**16,
-        num_warps=32 if BLOCK_N > TILE else min(max(size // 4096, 4), 16),
+        STAGES=1 + ahead if ahead > 1 else 1,
+        num_warps=32 if BLOCK_N > 2**14 else 8 if 2**11 <= BLOCK_N <= 2**13 else 16,
     )  # fmt: skip
     return y
