@@ -82,9 +82,10 @@ class CudaTimer:
     def spans(self, call: Callable[[], object], group: int = 0) -> list[float]:
         """Milliseconds from the start of one call until each stream was done with it.
 
-        The streams of the group, of torch's pool, begin after the start, so what the call gave to
-        any of them falls into that stream's span. The last span is the whole device's, by the clock
-        of the host: it contains streams that torch does not know, as far as they outlast the call.
+        The first span is that of the stream that is timed. The streams of the group, of torch's
+        pool, begin after the start, so what the call gave to any of them falls into that stream's
+        span. The last span is the whole device's, by the clock of the host: it contains streams
+        that torch does not know, as far as they outlast the call.
         """
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             self._prepare(2 * LONGEST_HOLD_MS)
@@ -98,7 +99,8 @@ class CudaTimer:
                 reached.record(stream)
             beyond = self._finish(poll_seconds=0)
         spans = [self._start.elapsed_time(reached) for reached in self._reached[: len(others)]]
-        return [*spans, self._start.elapsed_time(self._end) + beyond]
+        own = self._start.elapsed_time(self._end)
+        return [own, *spans, own + beyond]
 
     def spin(self, ms: float) -> None:
         """Keep the stream busy for so long, with a kernel that does nothing."""

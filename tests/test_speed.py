@@ -51,6 +51,7 @@ class SimulatedGpu:
     behind: bool = False
     now: float = 0.0
     calls: int = 0
+    launches: int = 0
     streams: list[float] = field(default_factory=lambda: [0.0] * 4)
 
     def __post_init__(self):
@@ -58,6 +59,7 @@ class SimulatedGpu:
 
     def work(self, ms: float, stream: int = 0) -> None:
         self.streams[stream] += ms
+        self.launches += stream == 0
 
     def clock(self) -> float:
         return self.now
@@ -73,6 +75,7 @@ class SimulatedGpu:
 
     def time(self, call):
         self.streams = [0.0] * 4
+        self.launches = 0
         returned = call()
         ms = (self.streams[0] + 0.002) * self._noise()
         ms *= 1 + self.first_penalty * (self.calls % 2 == 0)
@@ -84,13 +87,20 @@ class SimulatedGpu:
 
     def spans(self, call, group=0):
         self.streams = [0.0] * 4
+        self.launches = 0
         call()
         self.now += 5e-3
-        # Waking a stream costs 50 to 90 us, each its own; the last span is the whole device's.
-        own = [ms * self._noise() + 0.05 + 0.01 * n for n, ms in enumerate(self.streams)]
+        # Waking a stream costs 50 to 90 us, each its own, and a second kernel is launched when all
+        # are awake; the last span is the whole device's.
+        own = [
+            ms * self._noise() + (0.05 + 0.01 * n) * (n > 0) for n, ms in enumerate(self.streams)
+        ]
         if self.streams[0]:
             own[-1] += self.late_ms
-        return [max(own[0], span) for span in own[1:]] + [max(own) + self.random.random() * 0.01]
+        if self.launches > 1:
+            own[0] += 0.08
+        others = [max(own[0], span) for span in own[1:]]
+        return [own[0], *others, max(own) + self.random.random() * 0.01]
 
     def _noise(self) -> float:
         slow = 1.1 if self.random.random() < self.outliers else 1.0
@@ -411,6 +421,20 @@ def test_honest_work_is_not_taken_for_work_elsewhere(noise):
     for seed in range(20):
         gpu = SimulatedGpu(seed, **noise)
         run(gpu, double(gpu, 0.05), double(gpu, 0.08))
+
+
+@pytest.mark.parametrize("parts", [(0.004, 0.2), (0.07, 0.004), (0.01, 0.01, 0.01, 0.01, 0.01)])
+@noises
+def test_several_kernels_are_not_taken_for_work_elsewhere(noise, parts):
+    for seed in range(20):
+        gpu = SimulatedGpu(seed, **noise)
+
+        def subject(x, gpu=gpu):
+            for ms in parts:
+                gpu.work(ms)
+            return 2 * x
+
+        run(gpu, subject, double(gpu, 0.3))
 
 
 def test_what_the_subject_raises_passes_through():

@@ -58,6 +58,14 @@ def whole(x: torch.Tensor) -> torch.Tensor:
     return copy(x)[: x.numel() // 21 * 20]
 
 
+def in_parts(x: torch.Tensor) -> torch.Tensor:
+    """Copies a sixteenth of x, and then the rest."""
+    y, first = torch.empty_like(x), x.numel() // 16
+    copy(x[:first], y[:first])
+    copy(x[first:], y[first:])
+    return y
+
+
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a @ b
 
@@ -195,6 +203,9 @@ def main() -> int:
         same = "the same against itself: "
         proof.repeat(same + "copy, 64 Mi", RUNS, holds_one, copy, copy, (LARGE,), **moved)
         proof.repeat(same + "copy, 4 Mi", RUNS, holds_one, copy, copy, (SHORT,))
+        for size in (LARGE, SHORT):
+            title = f"{same}two kernels, {size // 2**20} Mi"
+            proof.repeat(title, RUNS // 2, holds_one, in_parts, in_parts, (size,))
         square = ((WIDTH, WIDTH), (WIDTH, WIDTH))
         work = {"operations": (2 * WIDTH**3, "bfloat16")}
         proof.repeat(same + "matmul", RUNS, holds_one, matmul, matmul, *square, **work)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -21,25 +22,33 @@ from pathlib import Path
 
 # The table of times that a run ends with: test, yours, reference, speed-up, bar, limit.
 ROW = re.compile(r"^(\d\d_\S+ test_\S+)\s+(\S+) ms\s+\S+ ms\s+(\S+)x \[.*?\]\s+(\S+)", re.MULTILINE)
-FAILED = re.compile(r"^FAILED puzzles/(\d\d_\w+)/test_(\w+)\.py::(\S+)", re.MULTILINE)
+FAILED = re.compile(r"^FAILED puzzles/(\d\d_\w+)/test_(\w+)\.py::(\S+)(?: - (.*))?", re.MULTILINE)
 
 
 def run(workers: int, timeout: float | None) -> list[dict]:
     """One pass over all races. Raises TimeoutExpired."""
     command = [sys.executable, "-m", "pytest", "puzzles", "--solutions", "-k", "speedup", "-q"]
     done = subprocess.run(
-        [*command, "-n", str(workers)], capture_output=True, text=True, timeout=timeout, check=False
+        [*command, "-n", str(workers)],
+        env=os.environ | {"COLUMNS": "300"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
-    failed = {f"{chapter}/{name} {test}" for chapter, name, test in FAILED.findall(done.stdout)}
+    failed = {
+        f"{chapter}/{name} {test}": why for chapter, name, test, why in FAILED.findall(done.stdout)
+    }
     rows = [
         {"race": race, "ms": float(ms), "ratio": float(ratio), "bar": float(bar)}
         for race, ms, ratio, bar in ROW.findall(done.stdout)
     ]
-    unseen = failed - {row["race"] for row in rows}
+    unseen = failed.keys() - {row["race"] for row in rows}
     rows += [{"race": race, "ms": None, "ratio": None, "bar": None} for race in unseen]
     for row in rows:
         row["passed"] = row["race"] not in failed
-    print(done.stdout.strip().splitlines()[-1], flush=True)
+    print(done.stdout.strip().splitlines()[-1])
+    print(*(f"    {race}: {why}" for race, why in failed.items()), sep="\n", flush=True)
     return rows
 
 
