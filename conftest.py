@@ -91,6 +91,15 @@ def pytest_configure_node(node):
         stash[notes] = tempfile.TemporaryDirectory(prefix="triton-kata-")
         node.config.add_cleanup(stash[notes].cleanup)
     node.workerinput["notes"] = stash[notes].name
+    # xdist would end the run if another worker is gone of which it has not heard yet. It hears it
+    # next, and gives the tests to others.
+    send = node.sendcommand
+
+    def send_if_alive(name, **arguments):
+        with contextlib.suppress(OSError):
+            send(name, **arguments)
+
+    node.sendcommand = send_if_alive
 
 
 def pytest_report_header(config):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,3 +75,14 @@ def test_obituary(diary, sentence, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
     (tmp_path / "gw0").write_text(diary)
     assert sentence in faults.obituary(tmp_path, "gw0")
+
+
+def test_what_is_sent_to_a_worker_that_is_gone_ends_no_run(request):
+    def sendcommand(name, **arguments):
+        raise OSError("cannot send (already closed?)")
+
+    config = SimpleNamespace(stash=pytest.Stash(), add_cleanup=request.addfinalizer)
+    node = SimpleNamespace(config=config, workerinput={}, sendcommand=sendcommand)
+    plugin = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
+    plugin.pytest_configure_node(node)
+    node.sendcommand("runtests", indices=[1, 2])
