@@ -220,9 +220,9 @@ class _Turns:
     def _audit(self, group: int, audits: int) -> tuple[float, float]:
         """Milliseconds of a call, and how much longer than that the device worked for it.
 
-        One kernel as long as the call shows what other streams take to wake. Of two the second is
-        launched when they have woken, on an H200 some 75 us after the start, and so is that of a
-        subject: two show how long its own stream may take.
+        One kernel as long as the call shows what other streams take to wake. Of several the second
+        is launched when they have woken, on an H200 some 75 us after the start, and so is that of a
+        subject: several show how long its own stream may take.
         """
         contents = len(self.buffers.contents)
         ms = float(
@@ -240,11 +240,11 @@ class _Turns:
         for number in range(audits):
             arguments = self.buffers.fill(number, number % contents)
             called = functools.partial(self.subject, *arguments)
-            calls = functools.partial(control, ms), functools.partial(control, 0, ms), called
-            spans.append([self.timer.spans(call, group) for call in calls])
-        one, two, busy = np.array(spans).swapaxes(0, 1)  # each [audits, streams]
+            controls = functools.partial(control, ms), functools.partial(control, 0, 0, 0, ms)
+            spans.append([self.timer.spans(call, group) for call in (*controls, called)])
+        one, several, busy = np.array(spans).swapaxes(0, 1)  # each [audits, streams]
         # Quartiles, since streams wake sooner or later: work makes nearly every span longer.
-        own = np.quantile(busy[:, 0], 0.25) - np.quantile(two[:, 0], 0.75)
+        own = np.quantile(busy[:, 0], 0.25) - np.quantile(several[:, 0], 0.75)
         others = np.quantile(busy[:, 1:] - busy[:, :1], 0.25, axis=0)
         others -= np.quantile(one[:, 1:] - one[:, :1], 0.75, axis=0)
         return ms, float(max(own, others.max()))
