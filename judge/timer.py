@@ -40,7 +40,8 @@ class CudaTimer:
     """Times calls on one GPU, on the stream that is current when the timer is made.
 
     behind: whether the GPU was through with the flush before the last call was queued, so that the
-        time may contain time of the host
+        time may contain time of the host; before `spans` it holds so long that only a call that
+        waits is late
     """
 
     def __init__(self, device: torch.device | None = None):
@@ -97,6 +98,7 @@ class CudaTimer:
             self._end.record(self._stream)
             for stream, reached in zip(others, self._reached, strict=False):
                 reached.record(stream)
+            self.behind = self._start.query()
             beyond = self._finish(poll_seconds=0)
         spans = [self._start.elapsed_time(reached) for reached in self._reached[: len(others)]]
         own = self._start.elapsed_time(self._end)

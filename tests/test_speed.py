@@ -38,6 +38,8 @@ class SimulatedGpu:
     drift: relative slowdown a second
     first_penalty: relative slowdown of every other call, the first of each pair
     late_ms: how much later one of the streams wakes beside a kernel than without one
+    waits: whether the call waits for its own stream
+    waits_elsewhere: whether it waits for another one that waits for the start
     host_ms: what a call costs besides, by the clock
     """
 
@@ -48,6 +50,8 @@ class SimulatedGpu:
     first_penalty: float = 0.0
     late_ms: float = 0.0
     host_ms: float = 0.3
+    waits: bool = False
+    waits_elsewhere: bool = False
     behind: bool = False
     now: float = 0.0
     calls: int = 0
@@ -81,6 +85,7 @@ class SimulatedGpu:
         ms *= 1 + self.first_penalty * (self.calls % 2 == 0)
         self.calls += 1
         self.now += (ms + self.host_ms) / 1e3
+        self.behind = self.waits
         return ms, returned
 
     groups = 1
@@ -89,6 +94,7 @@ class SimulatedGpu:
         self.streams = [0.0] * 4
         self.launches = 0
         call()
+        self.behind = self.waits or self.waits_elsewhere
         self.now += 5e-3
         # Waking a stream costs 50 to 90 us, each its own, and a second kernel is launched when all
         # are awake; the last span is the whole device's.
@@ -423,11 +429,41 @@ def test_honest_work_is_not_taken_for_work_elsewhere(noise):
         run(gpu, double(gpu, 0.05), double(gpu, 0.08))
 
 
+def test_a_call_that_waits_for_another_stream_is_found():
+    gpu = SimulatedGpu(waits_elsewhere=True)
+    with pytest.raises(Wrong, match="the call waits for another stream"):
+        run(gpu, double(gpu, 0.01))
+
+
+def test_a_call_that_waits_for_another_stream_and_for_its_own_is_found():
+    class Waiting(SimulatedGpu):
+        """In `time` the other stream works during the hold, in `spans` it begins at the start."""
+
+        hidden_ms = 0.0
+
+        def spans(self, call, group=0):
+            self.hidden_ms = 0.3
+            try:
+                return super().spans(call, group)
+            finally:
+                self.hidden_ms = 0.0
+
+    gpu = Waiting(waits=True)
+
+    def subject(x):
+        gpu.work(0.1 + gpu.hidden_ms)
+        return 2 * x
+
+    with pytest.raises(Wrong, match=r"done after 0\.1\d* ms, the GPU after 0\.\d+ ms"):
+        run(gpu, subject)
+
+
+@pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("parts", [(0.004, 0.2), (0.07, 0.004), (0.01, 0.01, 0.01, 0.01, 0.01)])
 @noises
-def test_several_kernels_are_not_taken_for_work_elsewhere(noise, parts):
+def test_several_kernels_are_not_taken_for_work_elsewhere(noise, parts, waits):
     for seed in range(20):
-        gpu = SimulatedGpu(seed, **noise)
+        gpu = SimulatedGpu(seed, waits=waits, **noise)
 
         def subject(x, gpu=gpu):
             for ms in parts:

@@ -195,6 +195,24 @@ def test_work_on_a_side_stream_is_in_its_span(cuda, pool, wait):
     assert 0.5 <= work < 0.7
 
 
+@pytest.mark.parametrize("wait", [False, True])
+def test_whether_a_call_waits_for_a_side_stream_is_known(cuda, wait):
+    timer = CudaTimer()
+    side = cuda.pools[0][5]
+
+    def call():
+        cuda.launch(0.5, side)
+        if wait:
+            side.synchronize()
+
+    for _ in range(10):
+        timer.time(call)
+    assert not timer.behind
+    assert [
+        group for group in range(timer.groups) if timer.spans(call, group) and timer.behind
+    ] == ([1] if wait else [])
+
+
 def test_work_on_a_stream_that_torch_does_not_know_counts_as_far_as_it_outlasts(cuda):
     timer = CudaTimer()
     idle = timer.spans(lambda: None)
