@@ -153,7 +153,7 @@ ADVICE = (
      "// an int"),
     (r"Block pointers have been removed", "use tl.make_tensor_descriptor, or pointers"),
     (r"Tensor descriptor last dim must be 1", "a descriptor addresses rows that are contiguous"),
-    (r"only support 32 bit `offsets", "where a descriptor loads or stores is counted in int32: "
+    (r"add a `\.to\(tl\.int32\)`", "where a descriptor loads or stores is counted in int32: "
      "cast that number with .to(tl.int32)"),
     (r"num_ctas > 1", "leave num_ctas out"),
     (r"PassManager::run failed", "the compiler could not handle this: try other tiles, num_stages "
