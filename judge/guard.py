@@ -107,11 +107,14 @@ class Arena:
         """Take over the elements of the view, and leave the gaps between them poisoned."""
         put(self.tensor, source)
 
+    @property
+    def fresh(self) -> torch.Tensor:
+        """The bytes that all of the memory held before anybody wrote there."""
+        return _pattern(self.buffer.numel(), self.buffer.device, self.first_byte)
+
     def check(self, before: torch.Tensor | None = None) -> None:
         """Raises Wrong if the canaries changed, or anything at all since `before` was cloned."""
-        intact = before
-        if before is None:
-            intact = _pattern(self.buffer.numel(), self.buffer.device, self.first_byte)
+        intact = self.fresh if before is None else before
         beside = (slice(None, self.begin), slice(self.end, None))
         parts = (slice(None),) if before is not None else beside
         if all(torch.equal(self.buffer[part], intact[part]) for part in parts):
@@ -164,10 +167,8 @@ class Guard(TorchDispatchMode):
         telling = size in WORDS and (rounds(tensor.dtype) or size == 8)
         if arena.filled or not telling or tensor.numel() == 0:
             return np.ones(tuple(tensor.shape), bool)
-        fresh = _pattern(arena.buffer.numel(), tensor.device, arena.first_byte).view(WORDS[size])
-        words = tensor.view(WORDS[size])
-        place = words.storage_offset()
-        same = words == fresh.as_strided(words.shape, words.stride(), place)
+        fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
+        same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
         # Every second word of two bytes is that of -NaN.
         if size == 2 and not (words[same] == fresh[0]).any():
             same.fill_(False)

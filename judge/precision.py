@@ -39,10 +39,16 @@ def times(ratio: float) -> str:
     return f"{ratio:.5g} times"
 
 
+def slopes(got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """The factor from truth to got, by least squares, along the last dimension, which stays."""
+    products, squares = (got * truth.conj()).real, truth.abs().square()
+    return products.sum(-1, keepdim=True) / squares.sum(-1, keepdim=True)
+
+
 def drifting(evidence: Evidence) -> Symptom:
     usable = evidence.got.isfinite() & evidence.truth.isfinite()
     got, truth = evidence.got[usable], evidence.truth[usable]
-    slope = float((got * truth.conj()).real.sum() / truth.abs().square().sum())
+    slope = float(slopes(got, truth))
     return Symptom(f"taken together, the result is {times(slope)} the expected one", NEARLY_RIGHT)
 
 
@@ -74,7 +80,7 @@ def row_sums(evidence: Evidence) -> Symptom | None:
         return None
     usable = got.isfinite() & truth.isfinite()
     got, truth = got.where(usable, 0), truth.where(usable, 0)
-    factors = (got * truth).sum(-1, keepdim=True) / truth.square().sum(-1, keepdim=True)
+    factors = slopes(got, truth)
     factors = factors.where(factors.isfinite(), 1)
     off = (factors - 1).abs().max()
     left = (got - factors * truth).square().sum() / (got - truth).square().sum()
@@ -153,8 +159,8 @@ def imprecise(evidence: Evidence) -> Symptom | None:
     if size == 0 or float(error.abs().max() / size) > 20 * loss:
         return None
     if abs((error * truth[usable].sign()).sign().mean()) > 0.3:
-        slope = float((got * truth)[usable].sum() / truth[usable].square().sum())
-        left = (got - slope * truth)[usable].square().mean() / error.square().mean()
+        slope = slopes(got[usable], truth[usable])
+        left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
         return drifting(evidence) if loss < 0.05 and left < 0.25 else None
     look = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
     if evidence.dtype in HALF:

@@ -184,10 +184,14 @@ class _Turns:
 
     def check_streams(self) -> None:
         """Raises Wrong if the device did work for the subject outside the stream that is timed."""
-        self._time(0, 0, 0)
+        contents = len(self.buffers.contents)
+        ms = float(
+            np.median([self._time(0, number, number % contents) for number in range(AUDITS)])
+        )
+        waits = self.timer.behind
         for group in range(self.timer.groups):
             for audits in (AUDITS, 3 * AUDITS):
-                found = self._work_elsewhere(group, audits)
+                found = self._work_elsewhere(ms, waits, group, audits)
                 if not found:
                     break
             else:
@@ -216,16 +220,15 @@ class _Turns:
             "hint: compute the result in every call, from the arguments alone"
         )
 
-    def _work_elsewhere(self, group: int, audits: int) -> str:
+    def _work_elsewhere(self, ms: float, waits: bool, group: int, audits: int) -> str:
         """How other streams are seen to work for the subject, or nothing.
+
+        ms, waits: what a call takes, and whether it waits for the GPU
 
         One kernel as long as the call shows what other streams take to wake. Of several the second
         is launched when they have woken, on an H200 some 75 us after the start, and so is that of a
         subject. So its own stream is compared only where the call waits: with several kernels.
         """
-        contents = len(self.buffers.contents)
-        timed = [self._time(0, number, number % contents) for number in range(audits)]
-        ms, waits = float(np.median(timed)), self.timer.behind
 
         def control(*kernels: float) -> None:
             for kernel in kernels:
@@ -233,23 +236,25 @@ class _Turns:
             if waits:
                 self.timer.wait()
 
+        controls = [functools.partial(control, ms)]
+        if waits:
+            controls.append(functools.partial(control, 0, 0, 0, ms))
         spans, waited = [], []
         for number in range(audits):
-            arguments = self.buffers.fill(number, number % contents)
-            called = functools.partial(self.subject, *arguments)
-            controls = functools.partial(control, ms), functools.partial(control, 0, 0, 0, ms)
-            spans.append([self.timer.spans(call, group) for call in (*controls, called)])
+            arguments = self.buffers.fill(number, number % len(self.buffers.contents))
+            calls = (*controls, functools.partial(self.subject, *arguments))
+            spans.append([self.timer.spans(call, group) for call in calls])
             waited.append(self.timer.behind)
         if not waits and np.mean(waited) > 0.75:
             return "the call waits for another stream"
-        one, several, busy = np.array(spans).swapaxes(0, 1)  # each [audits, streams]
+        one, *several, busy = np.array(spans).swapaxes(0, 1)  # each [audits, streams]
         # Quartiles, since streams wake sooner or later: work makes nearly every span longer.
         others = np.quantile(busy[:, 1:] - busy[:, :1], 0.25, axis=0)
         others -= np.quantile(one[:, 1:] - one[:, :1], 0.75, axis=0)
-        beyond = float(others.max())
-        if waits:
-            own = np.quantile(busy[:, 0], 0.25) - np.quantile(several[:, 0], 0.75)
-            beyond = max(beyond, float(own))
+        own = [
+            np.quantile(busy[:, 0], 0.25) - np.quantile(kernels[:, 0], 0.75) for kernels in several
+        ]
+        beyond = float(max(*others, *own))
         if beyond <= max(UNNOTICED * ms, UNNOTICED_MS):
             return ""
         return f"the stream was done after {ms:.3g} ms, the GPU after {ms + beyond:.3g} ms"

@@ -47,8 +47,8 @@ def run(workers: int, timeout: float | None) -> list[dict]:
     rows += [{"race": race, "ms": None, "ratio": None, "bar": None} for race in unseen]
     for row in rows:
         row["passed"] = row["race"] not in failed
-    print(done.stdout.strip().splitlines()[-1])
-    print(*(f"    {race}: {why}" for race, why in failed.items()), sep="\n", flush=True)
+    said = [f"    {race}: {why}" for race, why in failed.items()]
+    print(done.stdout.strip().splitlines()[-1], *said, sep="\n", flush=True)
     return rows
 
 
