@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -40,8 +40,8 @@ class CudaTimer:
     """Times calls on one GPU, on the stream that is current when the timer is made.
 
     behind: whether the GPU was through with the flush before the last call was queued, so that the
-        time may contain time of the host; before `spans` it holds so long that only a call that
-        waits is late
+        time may contain time of the host; `spans` asks after its first call, and holds so long that
+        only a call that waits is late
     """
 
     def __init__(self, device: torch.device | None = None):
@@ -80,13 +80,13 @@ class CudaTimer:
         """Of how many groups of streams `spans` can see one at a time."""
         return len(self._groups)
 
-    def spans(self, call: Callable[[], object], group: int = 0) -> list[float]:
-        """Milliseconds from the start of one call until each stream was done with it.
+    def spans(self, calls: Sequence[Callable[[], object]], group: int = 0) -> list[float]:
+        """Milliseconds from the start of the first call until each stream was done with them all.
 
         The first span is that of the stream that is timed. The streams of the group, of torch's
-        pool, begin after the start, so what the call gave to any of them falls into that stream's
+        pool, begin after the start, so what a call gave to any of them falls into that stream's
         span. The last span is the whole device's, by the clock of the host: it contains streams
-        that torch does not know, as far as they outlast the call.
+        that torch does not know, as far as they outlast the calls.
         """
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             self._prepare(2 * LONGEST_HOLD_MS)
@@ -94,11 +94,13 @@ class CudaTimer:
             others = self._groups[group]
             for stream in others:
                 stream.wait_event(self._start)
-            call()
+            calls[0]()
+            self.behind = self._start.query()
+            for call in calls[1:]:
+                call()
             self._end.record(self._stream)
             for stream, reached in zip(others, self._reached, strict=False):
                 reached.record(stream)
-            self.behind = self._start.query()
             beyond = self._finish(poll_seconds=0)
         spans = [self._start.elapsed_time(reached) for reached in self._reached[: len(others)]]
         own = self._start.elapsed_time(self._end)
@@ -107,10 +109,6 @@ class CudaTimer:
     def spin(self, ms: float) -> None:
         """Keep the stream busy for so long, with a kernel that does nothing."""
         torch.cuda._sleep(int(ms * self.cycles_per_ms))
-
-    def wait(self) -> None:
-        """Wait for the stream, as a call does that reads a scalar."""
-        self._stream.synchronize()
 
     def free_bytes(self) -> int:
         """Memory that could be allocated now."""

@@ -71,12 +71,6 @@ class SimulatedGpu:
     def free_bytes(self) -> int:
         return 10**9
 
-    def spin(self, ms: float) -> None:
-        self.work(ms)
-
-    def wait(self) -> None:
-        pass
-
     def time(self, call):
         self.streams = [0.0] * 4
         self.launches = 0
@@ -90,10 +84,11 @@ class SimulatedGpu:
 
     groups = 1
 
-    def spans(self, call, group=0):
+    def spans(self, calls, group=0):
         self.streams = [0.0] * 4
         self.launches = 0
-        call()
+        for call in calls:
+            call()
         self.behind = self.waits or self.waits_elsewhere
         self.now += 5e-3
         # Waking a stream costs 50 to 90 us, each its own, and a second kernel is launched when all
@@ -435,26 +430,29 @@ def test_a_call_that_waits_for_another_stream_is_found():
         run(gpu, double(gpu, 0.01))
 
 
-def test_a_call_that_waits_for_another_stream_and_for_its_own_is_found():
-    class Waiting(SimulatedGpu):
+# A call that waits for another stream and for its own, and one that shares its work with another.
+@pytest.mark.parametrize(("waits", "hidden_ms"), [(True, 0.5), (False, 0.1)])
+def test_work_that_another_stream_did_before_the_call_is_found(waits, hidden_ms):
+    class Hiding(SimulatedGpu):
         """In `time` the other stream works during the hold, in `spans` it begins at the start."""
 
         hidden_ms = 0.0
 
-        def spans(self, call, group=0):
-            self.hidden_ms = 0.3
+        def spans(self, calls, group=0):
+            self.hidden_ms = hidden_ms
             try:
-                return super().spans(call, group)
+                return super().spans(calls, group)
             finally:
                 self.hidden_ms = 0.0
 
-    gpu = Waiting(waits=True)
+    gpu = Hiding(waits=waits)
 
     def subject(x):
         gpu.work(0.1 + gpu.hidden_ms)
         return 2 * x
 
-    with pytest.raises(Wrong, match=r"done after 0\.1\d* ms, the GPU after 0\.\d+ ms"):
+    message = r"a call takes 0\.1\d* ms, and 0\.\d+ ms where other streams begin with it"
+    with pytest.raises(Wrong, match=message):
         run(gpu, subject)
 
 

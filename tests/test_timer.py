@@ -152,7 +152,7 @@ def test_a_call_that_waits_is_timed_with_its_wait(cuda):
 
     def call():
         cuda.launch(0.1)
-        timer.wait()
+        cuda.now.synchronize()
         cuda.launch(0.2, host_ms=0.03)
 
     for _ in range(10):
@@ -164,8 +164,8 @@ def test_a_call_that_waits_is_timed_with_its_wait(cuda):
 
 def test_work_on_the_stream_is_in_no_other_span(cuda):
     timer = CudaTimer()
-    idle = timer.spans(lambda: None)
-    busy = timer.spans(lambda: cuda.launch(0.5))
+    idle = timer.spans([lambda: None])
+    busy = timer.spans([lambda: cuda.launch(0.5)])
     assert timer.groups == 2
     assert len(idle) == len(busy) == 1 + 32 + 1
     assert max(busy[1:-1]) < 0.1
@@ -189,7 +189,7 @@ def test_work_on_a_side_stream_is_in_its_span(cuda, pool, wait):
         busy - idle
         for group in range(timer.groups)
         for idle, busy in zip(
-            timer.spans(lambda: None, group), timer.spans(call, group), strict=True
+            timer.spans([lambda: None], group), timer.spans([call], group), strict=True
         )
     )
     assert 0.5 <= work < 0.7
@@ -209,14 +209,33 @@ def test_whether_a_call_waits_for_a_side_stream_is_known(cuda, wait):
         timer.time(call)
     assert not timer.behind
     assert [
-        group for group in range(timer.groups) if timer.spans(call, group) and timer.behind
+        group for group in range(timer.groups) if timer.spans([call], group) and timer.behind
     ] == ([1] if wait else [])
+
+
+def test_work_of_several_calls_adds_up_in_each_span(cuda):
+    timer = CudaTimer()
+
+    def call():
+        cuda.launch(0.01)
+        cuda.launch(0.03, cuda.pools[0][5])
+
+    spans = timer.spans([call] * 40, group=1)
+    assert spans[0] == pytest.approx(0.4)
+    assert max(spans) == pytest.approx(1.2, abs=0.1)
+    assert not timer.behind
+
+
+def test_a_host_that_is_late_with_a_later_call_does_not_wait_for_a_stream(cuda):
+    timer = CudaTimer()
+    timer.spans([lambda: cuda.launch(0.01), lambda: cuda.launch(0.01, host_ms=20)])
+    assert not timer.behind
 
 
 def test_work_on_a_stream_that_torch_does_not_know_counts_as_far_as_it_outlasts(cuda):
     timer = CudaTimer()
-    idle = timer.spans(lambda: None)
-    busy = timer.spans(lambda: cuda.launch(9.0, cuda.raw))
+    idle = timer.spans([lambda: None])
+    busy = timer.spans([lambda: cuda.launch(9.0, cuda.raw)])
     assert busy[-1] - idle[-1] > 0.5
 
 
@@ -229,7 +248,7 @@ def test_what_outlasts_the_call_is_the_same_whenever_the_host_looks(cuda):
             cuda.launch(0.5, host_ms=host_ms)
             cuda.raw.ready = cuda.now.ready + 0.06
 
-        spans.append(timer.spans(call)[-1])
+        spans.append(timer.spans([call])[-1])
     assert max(spans) - min(spans) < 0.01
     assert min(spans) == pytest.approx(0.56, abs=0.02)
 
