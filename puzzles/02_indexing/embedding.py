@@ -15,7 +15,7 @@ New here  a load whose pointers depend on another load; an answer from the kerne
           strides as arguments, taken apart in tl.static_range(len(sizes) - 1, -1, -1)
 Note      no row outside the table may be loaded, also not when an exception follows
 Traffic   a row is loaded once for each use, each element of out stored once; at most 2 launches
-Speed     at least 0.9x of table[indices] at 131072 rows out of 65536 x 2048 float16 elements
+Speed     at least 0.9x of table[indices] at 524288 rows out of 65536 x 2048 float16 elements
 
 Run       pytest puzzles/02_indexing/test_embedding.py
 """

@@ -164,4 +164,4 @@ def test_compiles_one_index():
 
 
 def test_speedup():
-    puzzle.race(randn(65536, 2048, dtype="float16"), picks(131072, rows=65536), at_least=0.9)
+    puzzle.race(randn(65536, 2048, dtype="float16"), picks(524288, rows=65536), at_least=0.9)
