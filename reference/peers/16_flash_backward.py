@@ -78,7 +78,7 @@ def part(function, wanted, count):
         function,
         make=saved,
         sizes=SIZES,
-        dtypes=("bfloat16",),
+        dtypes=("bfloat16", "float16"),
         peers=(*(whole_backward(name, wanted) for name in BACKENDS), COMPILED),
         operations=products(count),
     )
@@ -89,7 +89,7 @@ def whole(timed, causal, count):
         "differentiable_attention",
         make=heads,
         sizes=SIZES,
-        dtypes=("bfloat16",),
+        dtypes=("bfloat16", "float16"),
         peers=(*(sdpa(name, causal=causal) for name in BACKENDS), flex(causal=causal)),
         operations=products(count, causal),
         timed=functools.partial(timed, causal=causal),
