@@ -11,7 +11,7 @@ element loaded only once.
 
     PyTorch: torch.ops.aten.native_layer_norm_backward
 
-Given     dy and x (M, N): float16, bfloat16 or float32, any strides, M >= 1, N from 1 to 32768;
+Given     dy and x (M, N): float16, bfloat16 or float32, any strides, M >= 1, N from 1 to 16384;
           weight (N,): dtype of x; mean and rstd (M,): float32, as layer_norm gave them for x;
           any strides
 Return    (dx, dweight, dbias): dx (M, N), dweight and dbias (N,), dtype of x, contiguous,

@@ -38,7 +38,7 @@ def test_shapes_of_bad_input():
     dy, x, weight, mean, rstd = layer(4, 5)
     puzzle.rejects(ValueError, dy[0], x[0], weight, mean, rstd, naming="x")
     puzzle.rejects(ValueError, dy[None], x[None], weight, mean, rstd, naming="x")
-    puzzle.rejects(ValueError, *layer(1, 2**15 + 1), naming="x")
+    puzzle.rejects(ValueError, *layer(1, 2**14 + 1), naming="x")
     puzzle.rejects(ValueError, dy[1:], x, weight, mean, rstd, naming="dy")
     puzzle.rejects(ValueError, dy.half(), x, weight, mean, rstd, naming="dy")
     puzzle.rejects(ValueError, dy, x, weight[1:], mean, rstd, naming="weight")
@@ -54,7 +54,7 @@ def test_shapes_of_bad_input():
     one_past_a_block=(5, 1025),
     last_group_of_one_row=(129, 48),
     ragged_everywhere=(83, 700),
-    longest=(2, 2**15),
+    longest=(2, 2**14),
 )
 def test_masks(M, N):
     puzzle.check(*whole_numbers(M, N))
@@ -170,7 +170,7 @@ def test_compiles_one_column():
 
 
 def test_compiles_longest_rows():
-    puzzle.compiles(*layer(2, 2**15))
+    puzzle.compiles(*layer(2, 2**14))
 
 
 def test_compiles_transposed():

@@ -57,6 +57,6 @@ def layer_norm(
         x, weight, bias, y, mean, rstd,
         M, N, eps,
         x.stride(0), x.stride(1), weight.stride(0), bias.stride(0),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 2048, 2), 16),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 1024, 2), 32),
     )  # fmt: skip
     return y, mean, rstd

@@ -45,6 +45,6 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.
         x, weight, y,
         M, N, eps,
         x.stride(0), x.stride(1), weight.stride(0),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 1024, 2), 16),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=min(max(BLOCK_N // 1024, 2), 32),
     )  # fmt: skip
     return y
