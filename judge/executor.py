@@ -22,7 +22,7 @@ import triton.runtime.interpreter as interpreter
 from triton.backends.amd.compiler import HIPOptions
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.errors import InterpreterError
-from triton.runtime.jit import TensorWrapper
+from triton.runtime.jit import KernelParam, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from judge import hooks
@@ -82,8 +82,11 @@ class Executor(StockExecutor):
         placed = _Placer(tracker)
         scope = interpreter._patch_lang(self.fn)
         try:
+            types = _annotated(self.fn)
             arguments = {
-                name: value if name in self.constexprs else placed.convert(name, value)
+                name: value
+                if name in self.constexprs
+                else placed.convert(name, value, types.get(name))
                 for name, value in launch.arguments.items()
             }
             for storage in placed.storages:
@@ -133,8 +136,17 @@ class _Placer:
         self._tracker = tracker
         self.storages: list[Storage] = []
 
-    def convert(self, name: str, value: object) -> object:
-        return interpreter._implicit_cvt(self._placed(name, value))
+    def convert(self, name: str, value: object, dtype: tl.dtype | None) -> object:
+        """dtype: what the parameter is annotated with, which the stock interpreter ignores."""
+        converted = interpreter._implicit_cvt(self._placed(name, value))
+        if dtype is None or not isinstance(value, (int, float)):
+            return converted
+        if isinstance(value, float):
+            if not dtype.is_floating():
+                raise TypeError(f"{name}: {dtype} takes integers, {value} is none")
+            handle = interpreter.TensorHandle(np.array([value], dtype=np.float64), tl.float64)
+            converted = tl.tensor(handle, tl.float64)
+        return interpreter.interpreter_semantic.cast(converted, dtype)
 
     def _placed(self, name: str, value: object) -> object:
         if isinstance(value, TensorDescriptor):
@@ -161,6 +173,19 @@ class _Placer:
         if region.storage not in self.storages:
             self.storages.append(region.storage)
         return _Pointer(value.dtype, region.virtual)
+
+
+def _annotated(fn: Callable) -> dict[str, tl.dtype]:
+    """The scalar types that a kernel's parameters are annotated with, as in `stride: tl.int64`."""
+    kinds = {
+        name: KernelParam(0, parameter, False, False).annotation_type
+        for name, parameter in inspect.signature(fn).parameters.items()
+    }
+    return {
+        name: tl.str_to_ty(kind, None)
+        for name, kind in kinds.items()
+        if kind and not kind.startswith("*")
+    }
 
 
 def _without_suffix(name: str) -> str:

@@ -374,6 +374,23 @@ def test_large_integers(number):
     assert out.item() == number
 
 
+@triton.jit
+def annotated_kernel(x_ptr, y_ptr, wide: tl.int64, half: tl.float16, whole: int):
+    offs = tl.arange(0, 2)
+    tl.store(x_ptr + offs, (2**30 + offs) * wide)
+    tl.store(x_ptr + 2 + offs, (2**30 + offs) * whole)
+    tl.store(y_ptr, half)
+
+
+def test_arguments_are_of_the_types_that_parameters_are_annotated_with():
+    x, y = torch.zeros(4, dtype=torch.int64), torch.zeros(1)
+    annotated_kernel[(1,)](x, y, 4, 0.1, 4)
+    assert x.tolist() == [2**32, 2**32 + 4, 0, 4]
+    assert y.item() == torch.tensor(0.1, dtype=torch.float16).item()
+    with pytest.raises(TypeError, match=r"wide: int64 takes integers, 0\.5 is none"):
+        annotated_kernel[(1,)](x, y, 0.5, 0.1, 4)
+
+
 def test_pre_run_hooks_are_called():
     seen = []
 
