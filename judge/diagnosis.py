@@ -36,6 +36,7 @@ def describe(
     inputs: Mapping[str, torch.Tensor] | None = None,
     mistakes: Iterable[Mistake] = (),
     anything: bool = True,
+    names: frozenset[str] | None = None,
     subject: str = "",
 ) -> str:
     """The whole message about a wrong result: what, where, how it looks, the most likely cause.
@@ -44,9 +45,10 @@ def describe(
     inputs: what the subject was called with, by name; not changed by it
     mistakes: to try, in this order, until one would give this result
     anything: whether masked-off lanes may have held anything; False where each load has an `other`
+    names: that the learner's code uses, where it is known
     subject: put before the message, such as the path of the learner's file
     """
-    evidence = Evidence.of(got, truth, mismatch, inputs, mistakes, anything)
+    evidence = Evidence.of(got, truth, mismatch, inputs, mistakes, anything, names)
     places = [] if evidence.drift is not None else where(evidence.wrong)
     symptoms = find(evidence)
 

@@ -10,11 +10,18 @@ import torch
 from judge.dtypes import rounds
 from judge.evidence import Evidence, Symptom, largest_size
 
-FLOAT16_MAX = 65504.0
+FLOAT16_MAX, FLOAT32_MAX = 65504.0, 3.4028e38
+LOG2_E = 1.442695
 
 EMPTY_SUM = (
     "each exp is 0 where more than the largest value is subtracted: a maximum begins at -inf, and "
     "masked-off lanes hold -inf"
+)
+
+
+SCALED_TOO_SOON = (
+    "a value this large is multiplied by log2(e), and float32 ends at 3.4e38: subtract the row's "
+    "largest value first, and scale after"
 )
 
 
@@ -26,14 +33,14 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
     if (hit == evidence.wrong).all():
         look = "all wrong elements are NaN"
     if below := _far_below(evidence, hit):
-        return Symptom(f"{look}, where no input is above {below:.3g}", f"0 / 0: {EMPTY_SUM}")
-    large = _large_inputs(evidence, hit)
-    if large:
-        return Symptom(
-            f"{look}, where inputs reach {large:.3g}",
-            _overflow(evidence, large)
-            + "; before exp, subtract the row's largest value" * (evidence.truth.dim() > 1),
-        )
+        cause = f"0 / 0: {EMPTY_SUM}"
+        if _scaled_is_infinite(evidence, below):
+            cause += f"; or {SCALED_TOO_SOON}"
+        return Symptom(f"{look}, where no input is above {below:.3g}", cause)
+    if large := _large_inputs(evidence, hit):
+        scaled = evidence.shifted and _scaled_is_infinite(evidence, large)
+        cause = f"an overflow: {SCALED_TOO_SOON}" if scaled else _overflow(evidence, large)
+        return Symptom(f"{look}, where inputs reach {large:.3g}", cause)
     if kind := _infinite_inputs(evidence, hit):
         cause = "inf - inf, inf / inf or 0 * inf: each is NaN"
         if evidence.truth.dim() > 1 and kind == "-inf":
@@ -101,32 +108,47 @@ def _count(hit: torch.Tensor) -> str:
     return f"{count} of the wrong elements {'is' if count == 1 else 'are'}"
 
 
-def _exp_limit(evidence: Evidence) -> float:
-    return 11.0 if evidence.dtype == torch.float16 else 88.0
+def _scaled_is_infinite(evidence: Evidence, value: float) -> bool:
+    """Whether a kernel that takes exp2 may have scaled this value out of float32's range."""
+    return "exp2" in (evidence.names or ()) and abs(value) * LOG2_E > FLOAT32_MAX
+
+
+def _limit(evidence: Evidence) -> float:
+    """From which inputs on exp overflows, or a square where no exponential is taken."""
+    if evidence.exponentials:
+        return 11.0 if evidence.dtype == torch.float16 else 88.0
+    return 255.0 if evidence.dtype == torch.float16 else 1.8e19
 
 
 def _overflow(evidence: Evidence, large: float) -> str:
-    if evidence.dtype == torch.float16:
-        if large > 88:
-            return "an overflow: float16 ends at 65504, and exp passes float32 above 88"
-        return "an overflow: float16 ends at 65504, which exp passes at 11; compute in float32"
-    if large > 1.8e19:
-        return (
-            "an overflow: float32 ends at 3.4e38, which a square passes above 1.8e19, exp above 88"
-        )
-    if large > FLOAT16_MAX:
-        return "an overflow: a cast to float16 ends at 65504, and exp passes float32 above 88"
-    return "an overflow: exp passes the range of float32 above 88"
+    half = evidence.dtype == torch.float16
+    # What is too large for float16 alone.
+    early = half and not (evidence.exponentials and large > 88)
+    ends = []
+    if half:
+        ends.append("float16 ends at 65504")
+    elif large > 1.8e19:
+        ends.append("float32 ends at 3.4e38, which a square passes above 1.8e19")
+    elif large > FLOAT16_MAX:
+        ends.append("a cast to float16 ends at 65504")
+    if evidence.exponentials and not (evidence.shifted and ends):
+        ends.append("exp passes that at 11" if early else "exp passes float32 above 88")
+    cause = "an overflow: " + ", and ".join(ends)
+    if early or (half and evidence.shifted):
+        cause += "; compute in float32"
+    if evidence.exponentials and not evidence.shifted and evidence.truth.dim() > 1:
+        cause += "; before exp, subtract the row's largest value"
+    return cause
 
 
 def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:
-    """The largest finite input in the rows of `hit`, if exp overflows in each of these rows."""
+    """The largest finite input in the rows of `hit`, if exp or a square overflows in each row."""
     for value in evidence.inputs.values():
         rows = evidence.rows_of(value) if rounds(value.dtype) else None
-        if rows is None or not (rows.expand(hit.shape)[hit] > _exp_limit(evidence)).all():
+        if rows is None or not (rows.expand(hit.shape)[hit] > _limit(evidence)).all():
             continue
         finite = evidence.rows_of(value.where(value.isfinite(), 0)).expand(hit.shape)[hit]
-        if finite.max() > _exp_limit(evidence):
+        if finite.max() > _limit(evidence):
             return float(finite.max())
     return None
 
@@ -147,7 +169,9 @@ def _far_below(evidence: Evidence, hit: torch.Tensor) -> float | None:
 
     Of results that a sum of exponentials may give: none is negative, and these are not all 0.
     """
-    if evidence.truth.is_complex() or (evidence.truth < 0).any() or not evidence.truth[hit].any():
+    if not evidence.exponentials or evidence.truth.is_complex():
+        return None
+    if (evidence.truth < 0).any() or not evidence.truth[hit].any():
         return None
     for value in evidence.inputs.values():
         if not rounds(value.dtype) or value.is_complex():
@@ -158,7 +182,7 @@ def _far_below(evidence: Evidence, hit: torch.Tensor) -> float | None:
             largest = value.amax(-1)[hit].max()
         else:
             continue
-        if -math.inf < largest < -_exp_limit(evidence):
+        if -math.inf < largest < -_limit(evidence):
             return float(largest)
     return None
 

@@ -75,7 +75,8 @@ def zero(evidence: Evidence) -> Symptom | None:
         return None
     if evidence.wrong.sum() < LEAST:
         return None
-    if not evidence.got.any() and (large := squares_overflow(evidence)):
+    large = None if evidence.exponentials and evidence.names else squares_overflow(evidence)
+    if not evidence.got.any() and large:
         return Symptom(
             f"the whole result is 0, where inputs reach {large:.4g}",
             f"an overflow: the square of {large:.4g} is infinite in float16; compute in float32",

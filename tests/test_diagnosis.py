@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import gelu
 
 from judge import diagnosis, numerics, symptoms
-from judge.evidence import Mistake
+from judge.evidence import Mistake, names_in
 
 
 def seeded(seed):
@@ -504,6 +504,43 @@ def test_an_overflow_of_gelu_is_no_empty_sum():
     assert "0 / 0: each" not in describe(x / 0 * 0, -truth.abs() - 1e-9, inputs={"x": x})
     one = describe(x[:1, :1] / 0 * 0, truth[:1, :1], inputs={"x": x[:1, :1]})
     assert "looks like an overflow" in one
+
+
+@pytest.mark.parametrize(
+    ("code", "size", "dtype", "told", "not_told"),
+    [
+        (
+            "tl.fma(x, y, z)",
+            1e4,
+            torch.half,
+            "float16 ends at 65504; compute in float32",
+            "exp passes",
+        ),
+        (
+            "tl.sigmoid(x)",
+            1e4,
+            torch.half,
+            "float16 ends at 65504; compute in float32",
+            "exp passes",
+        ),
+        ("tl.sum(tl.exp(x))", 1e4, torch.half, "before exp, subtract the row's largest", "square"),
+        (
+            "tl.exp2(x - lse)",
+            1e4,
+            torch.half,
+            "float16 ends at 65504; compute in float32",
+            "exp passes",
+        ),
+        ("tl.exp2(x * c - tl.max(x))", 3e38, torch.float, "and scale after", "before exp"),
+        ("tl.exp(x - tl.max(x))", 3e38, torch.float, "float32 ends at 3.4e38", "log2"),
+    ],
+)
+def test_what_is_said_of_an_overflow_fits_the_code(code, size, dtype, told, not_told):
+    x, nan = torch.full((5, 9), size).to(dtype), torch.full((5, 9), math.nan).to(dtype)
+    names = names_in(f'"""exp, max, a square"""\n{code}  # exp, max')
+    text = describe(nan, X[:5, :9].double(), inputs={"x": x}, names=names)
+    assert told in text
+    assert not_told not in text
 
 
 def test_four_elements_are_too_few_for_a_constant():
