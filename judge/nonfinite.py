@@ -95,7 +95,7 @@ def lost_nan(evidence: Evidence) -> Symptom | None:
     if kind and not any(rows.any() for _, rows in _rows_with(evidence, hit, torch.isnan)):
         return Symptom(
             f"{look}, and inputs are {kind}, not NaN",
-            "inf - inf, inf / inf or 0 / 0 that was avoided, where it is the NaN that is asked for",
+            "inf - inf, inf / inf, 0 * inf or 0 / 0 that was avoided, where that NaN is asked for",
         )
     return Symptom(
         look,

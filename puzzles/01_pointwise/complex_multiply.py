@@ -4,7 +4,7 @@ Triton has no complex numbers: multiply pairs of floats that lie side by side.
 
     (a + bi) * (c + di) = (ac - bd) + (ad + bc)i          PyTorch: x * y
 
-Given     x, y of one shape, up to 4-D: complex64, any strides
+Given     x, y of one shape, up to 4-D: complex64, any strides, no lazy conjugates (x.conj())
 Return    z: complex64, shape of x, contiguous
 Raise     ValueError that names x if it is not complex64 or has more than 4 dimensions,
           and y if its shape or dtype is not that of x

@@ -81,6 +81,15 @@ def test_numerics_one_rounding():
     puzzle.check_exactly(x, y, z)
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_product_in_float32(dtype):
+    tiny = 2.0**-5
+    x = tensor([1 + tiny, 1 + tiny, 3.0, 300.0], dtype)
+    y = tensor([1 + tiny, 1 - tiny, 1 / 3, 300.0], dtype)
+    z = tensor([-(1 + 2 * tiny), -1.0, -1.0, -6e4], dtype)
+    puzzle.check_exactly(x, y, z)
+
+
 def test_traffic():
     puzzle.traffic(*three(5000)).check(
         reads={"x": 1, "y": 1, "z": 1}, writes=1, launches=1, sectors=1.1

@@ -65,7 +65,8 @@ def test_numerics_large_values_do_not_overflow(dtype):
 
 
 def test_numerics_extremes():
-    puzzle.check(tensor([3e38, -3e38, 88.0, -88.0, -104.0, 0.0, float("inf"), float("nan")]))
+    inf, nan = float("inf"), float("nan")
+    puzzle.check(tensor([3e38, -3e38, 88.0, -88.0, -104.0, 0.0, 1.0, 2.0, inf, -inf, nan]))
 
 
 def test_traffic():

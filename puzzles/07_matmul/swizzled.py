@@ -14,8 +14,8 @@ Tiles     32 x 32 where neither M nor N exceeds 1024, so that the order can be c
           number i of a 1-D grid computes one tile. Of any size where M or N is larger
 Precision float32: products in tf32 are allowed
 Traffic   at 32 x 32 tiles, the distinct bytes that 64 consecutive programs load, mean over all
-          windows of 64: at most 0.6x of what they are in row-major order; each element of c stored
-          once, one launch
+          windows of 64, one from each program on: at most 0.6x of what they are in row-major order;
+          each element of c stored once, one launch
 Speed     at least 0.7x of a @ b at 8192 x 8192 x 8192, float16
 
 Run       pytest puzzles/07_matmul/test_swizzled.py
