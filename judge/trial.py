@@ -127,7 +127,7 @@ class Trial:
         for name, arena in self.arenas.items():
             tensor = self.original.tensors[name]
             decoy = tensor
-            if tensor.is_floating_point() or tensor.is_complex():
+            if (tensor.is_floating_point() or tensor.is_complex()) and tensor.itemsize > 1:
                 decoy = -tensor.flip(tuple(range(tensor.dim())))
             arena.fill(decoy)
 

@@ -4,7 +4,7 @@ Gather rows of a table: addresses that come from memory, and must be checked bef
 
     out[..., d] = table[indices[...], d]          PyTorch: table[indices]
 
-Given     table (V, D): any dtype but complex, any strides, any sizes >= 1;
+Given     table (V, D): any dtype but complex and float8, any strides, any sizes >= 1;
           indices: int32 or int64, any shape, any strides
 Return    out (*indices.shape, D): dtype of table, contiguous
 Raise     ValueError that names table if it is not 2-D or complex,
