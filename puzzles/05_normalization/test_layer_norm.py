@@ -68,6 +68,11 @@ def test_masks_expanded(shape, to):
     puzzle.check(randn(*shape).expand(*to), randn(300), randn(1).expand(300))
 
 
+def test_masks_more_rows_than_axis_1_takes():
+    x, weight, bias = layer(1, 1025, "float16")
+    puzzle.check_grid(x.expand(2**16, 1025), weight, bias)
+
+
 def test_masks_offsets_beyond_32_bits():
     far = far_apart(tensor([1, 5, 3], dtype="float16"))
     near, other = randn(3, dtype="float16"), randn(3, dtype="float16")
@@ -132,6 +137,13 @@ def test_numerics_special_values_stay_in_their_row():
 def test_traffic(M, N):
     puzzle.traffic(*layer(M, N)).check(
         reads={"x": 1, "result": 0}, writes=1, launches=1, sectors={"x": 1.1, "result 0": 1.1}
+    )
+
+
+def test_traffic_transposed():
+    x, weight, bias = layer(48, 40)
+    puzzle.traffic(x.T.contiguous().T, weight, bias).check(
+        reads={"x": 1, "result": 0}, writes=1, launches=1
     )
 
 

@@ -38,6 +38,8 @@ def test_shapes_of_bad_input():
     dy, x, weight, mean, rstd = layer(4, 5)
     puzzle.rejects(ValueError, dy[0], x[0], weight, mean, rstd, naming="x")
     puzzle.rejects(ValueError, dy[None], x[None], weight, mean, rstd, naming="x")
+    whole = integers(4, 5, dtype="int32")
+    puzzle.rejects(ValueError, whole, whole, whole[0], mean, rstd, naming="x")
     puzzle.rejects(ValueError, *layer(1, 2**14 + 1), naming="x")
     puzzle.rejects(ValueError, dy[1:], x, weight, mean, rstd, naming="dy")
     puzzle.rejects(ValueError, dy.half(), x, weight, mean, rstd, naming="dy")
@@ -61,7 +63,7 @@ def test_masks(M, N):
 
 
 def test_masks_columns_much_longer_than_rows():
-    puzzle.check(*whole_numbers(600, 50))
+    puzzle.check(*whole_numbers(1200, 70))
 
 
 def test_masks_transposed():
@@ -157,6 +159,13 @@ def test_traffic():
         total_writes=1.1 * M * N,
         launches=2,
         sectors={"dy": 1.1, "x": 1.1, "result 0": 1.1},
+    )
+
+
+def test_traffic_transposed():
+    dy, x, weight, mean, rstd = layer(48, 40)
+    puzzle.traffic(dy.T.contiguous().T, x.T.contiguous().T, weight, mean, rstd).check(
+        reads={"dy": 1, "x": 1, "result 0": 0}, writes={"result 0": 1}, launches=2
     )
 
 

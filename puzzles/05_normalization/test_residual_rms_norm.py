@@ -77,6 +77,11 @@ def test_masks_the_same_tensor_twice():
     puzzle.check(x, x, weight)
 
 
+def test_masks_more_rows_than_axis_1_takes():
+    x, residual, weight = layer(1, 1025, "float16")
+    puzzle.check_grid(x.expand(2**16, 1025), residual.expand(2**16, 1025), weight)
+
+
 def test_masks_offsets_beyond_32_bits():
     far = far_apart(tensor([1, 5, 3], dtype="float16"))
     near, weight = randn(3, dtype="float16"), randn(3, dtype="float16")
@@ -140,6 +145,13 @@ def test_traffic(M, N):
         writes={"result 0": 1, "result 1": 1},
         launches=1,
         sectors={"x": 1.1, "residual": 1.1, "result 0": 1.1, "result 1": 1.1},
+    )
+
+
+def test_traffic_transposed():
+    x, residual, weight = layer(48, 40)
+    puzzle.traffic(x.T.contiguous().T, residual.T.contiguous().T, weight).check(
+        reads={"x": 1, "residual": 1, "result": 0}, writes=1, launches=1
     )
 
 

@@ -46,6 +46,7 @@ def test_shapes_of_bad_input():
     param, grad, m, v = four(4, 5)
     puzzle.rejects(ValueError, *four(1, 2, 1, 2, 1), *USUAL, naming="param")
     puzzle.rejects(ValueError, *[integers(4, dtype="int32")] * 4, *USUAL, naming="param")
+    puzzle.rejects(ValueError, *four(4, 5, dtype="float64"), *USUAL, naming="param")
     puzzle.rejects(ValueError, param, grad.T, m, v, *USUAL, naming="grad")
     puzzle.rejects(ValueError, param, grad.half(), m, v, *USUAL, naming="grad")
     puzzle.rejects(ValueError, param, grad, m[:1], v, *USUAL, naming="exp_avg")
@@ -56,6 +57,8 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, param, grad, m, v, -1, *USUAL[1:], naming="step")
     half, _, m, v = four(4, 5, dtype="float16")
     puzzle.rejects(ValueError, half, grad, m, v, *USUAL, naming="grad")
+    puzzle.rejects(ValueError, half, half, m.bfloat16(), v, *USUAL, naming="exp_avg")
+    puzzle.rejects(ValueError, half, half, m, v.double(), *USUAL, naming="exp_avg_sq")
 
 
 @cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
@@ -150,6 +153,14 @@ def test_traffic():
     everything = {"param": 1, "exp_avg": 1, "exp_avg_sq": 1}
     puzzle.traffic(*four(5000), *USUAL).check(
         reads=everything | {"grad": 1}, writes=everything, launches=1, sectors=1.1
+    )
+
+
+def test_traffic_transposed():
+    everything = {"param": 1, "exp_avg": 1, "exp_avg_sq": 1}
+    tensors = [tensor.T for tensor in four(40, 48)]
+    puzzle.traffic(*tensors, *USUAL).check(
+        reads=everything | {"grad": 1}, writes=everything, launches=1
     )
 
 

@@ -35,6 +35,7 @@ def test_shapes(shape):
 def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, within(1, 2, 1, 2, 1), naming="x")
     puzzle.rejects(ValueError, integers(4, dtype="int32"), naming="x")
+    puzzle.rejects(ValueError, within(4, dtype="float64"), naming="x")
 
 
 @cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
@@ -87,6 +88,10 @@ def test_numerics_special_values():
 
 def test_traffic():
     puzzle.traffic(within(5000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
+
+
+def test_traffic_transposed():
+    puzzle.traffic(within(40, 48).T).check(reads={"x": 1}, writes=1, launches=1)
 
 
 def test_compiles():

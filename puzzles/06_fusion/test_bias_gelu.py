@@ -22,6 +22,7 @@ def test_shapes_of_bad_input():
     puzzle.rejects(ValueError, x[0], bias, naming="x")
     puzzle.rejects(ValueError, randn(2, 4, 5), bias, naming="x")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), bias, naming="x")
+    puzzle.rejects(ValueError, x.double(), bias.double(), naming="x")
     puzzle.rejects(ValueError, x, randn(8), naming="bias")
     puzzle.rejects(ValueError, x, bias[:1], naming="bias")
     puzzle.rejects(ValueError, x, bias[None], naming="bias")
@@ -81,6 +82,11 @@ def test_numerics_sum_in_float32(dtype):
     puzzle.check(tensor([[-60000.0, 1.0]], dtype), tensor([-60000.0, 1.0], dtype))
 
 
+def test_numerics_sum_between_two_numbers_of_bfloat16():
+    x, bias = tensor([[-2.0, -2.25, -2.75, -3.0]]), tensor([-1.0, 3.0, 3.0, 1.0]) / 128
+    puzzle.check_exactly(x.bfloat16(), bias.bfloat16())
+
+
 def test_numerics_special_values():
     x, bias = randn(5, 70), randn(70)
     x[1, 0], x[2, 69], bias[7] = float("inf"), float("nan"), float("nan")
@@ -91,6 +97,10 @@ def test_traffic():
     puzzle.traffic(randn(64, 256, dtype="float16"), randn(256, dtype="float16")).check(
         reads={"x": 1}, writes=1, launches=1, sectors={"x": 1.1, "result": 1.1}
     )
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(40, 48).T, randn(40)).check(reads={"x": 1}, writes=1, launches=1)
 
 
 def test_compiles():

@@ -22,6 +22,7 @@ def test_shapes_of_bad_input():
     x = randn(4, 5)
     puzzle.rejects(ValueError, randn(1, 2, 1, 2, 1), 0.5, 1, naming="x")
     puzzle.rejects(ValueError, integers(4, dtype="int32"), 0.5, 1, naming="x")
+    puzzle.rejects(ValueError, x.double(), 0.5, 1, naming="x")
     puzzle.rejects(ValueError, x, -0.1, 1, naming="p")
     puzzle.rejects(ValueError, x, 1.1, 1, naming="p")
     puzzle.rejects(ValueError, x, float("nan"), 1, naming="p")
@@ -93,6 +94,10 @@ def test_traffic():
     puzzle.traffic(randn(5000), 0.5, 1).check(
         reads={"x": 1}, writes=1, launches=1, sectors=1.1, total_writes=5000
     )
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(40, 48).T, 0.5, 1).check(reads={"x": 1}, writes=1, launches=1)
 
 
 def test_compiles():

@@ -22,6 +22,7 @@ def test_shapes_of_bad_input():
     dy = randn(4, 5)
     puzzle.rejects(ValueError, randn(1, 2, 1, 2, 1), 0.5, 1, naming="dy")
     puzzle.rejects(ValueError, integers(4, dtype="int32"), 0.5, 1, naming="dy")
+    puzzle.rejects(ValueError, dy.double(), 0.5, 1, naming="dy")
     puzzle.rejects(ValueError, dy, -0.1, 1, naming="p")
     puzzle.rejects(ValueError, dy, 1.1, 1, naming="p")
     puzzle.rejects(ValueError, dy, float("nan"), 1, naming="p")
@@ -95,6 +96,10 @@ def test_traffic():
     puzzle.traffic(randn(5000), 0.5, 1).check(
         reads={"dy": 1}, writes=1, launches=1, sectors=1.1, total_writes=5000
     )
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(40, 48).T, 0.5, 1).check(reads={"dy": 1}, writes=1, launches=1)
 
 
 def test_compiles():

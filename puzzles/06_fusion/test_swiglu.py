@@ -36,6 +36,7 @@ def test_shapes_of_bad_input():
     gate, up = two(4, 5)
     puzzle.rejects(ValueError, *two(1, 2, 1, 2, 1), naming="gate")
     puzzle.rejects(ValueError, *two(4, 5, dtype="int32", make=integers), naming="gate")
+    puzzle.rejects(ValueError, *two(4, 5, dtype="float64"), naming="gate")
     puzzle.rejects(ValueError, gate, up.T, naming="up")
     puzzle.rejects(ValueError, gate, up[:1], naming="up")
     puzzle.rejects(ValueError, gate, up.half(), naming="up")
@@ -101,6 +102,15 @@ def test_numerics_product_in_float32(dtype):
     puzzle.check(tensor([-17.5, -18.0], dtype), tensor([30000.0, 60000.0], dtype))
 
 
+@cases(
+    float16=("float16", [-24, -22, -20, -18], [60000, 50000, 20000, 30000]),
+    bfloat16=("bfloat16", [-4.125, -1.25, 0.75, 1.375], [15, 53, 52, 27]),
+)
+def test_numerics_silu_before_rounding(dtype, gate, up):
+    # The products lie near numbers of the dtype, and far from those if silu is rounded first.
+    puzzle.check_exactly(tensor(gate, dtype), tensor(up, dtype))
+
+
 def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([inf, nan, 1.0, -104.0, 0.0, 3e38]), tensor([1.0, 1.0, nan, 1.0, inf, 1.0]))
@@ -108,6 +118,11 @@ def test_numerics_special_values():
 
 def test_traffic():
     puzzle.traffic(*two(5000)).check(reads={"gate": 1, "up": 1}, writes=1, launches=1, sectors=1.1)
+
+
+def test_traffic_transposed():
+    gate, up = two(40, 48)
+    puzzle.traffic(gate.T, up.T).check(reads={"gate": 1, "up": 1}, writes=1, launches=1)
 
 
 def test_compiles():

@@ -31,8 +31,11 @@ def test_shapes(M, N, K):
 def test_shapes_of_bad_input():
     a, b = two(8, 6, 5)
     puzzle.rejects(ValueError, a[0], b, naming="a")
+    puzzle.rejects(ValueError, a[None], b, naming="a")
+    puzzle.rejects(ValueError, a.double(), b.double(), naming="a")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), b, naming="a")
     puzzle.rejects(ValueError, a, b[:, 0], naming="b")
+    puzzle.rejects(ValueError, a, b[:, :, None], naming="b")
     puzzle.rejects(ValueError, a, b[:4], naming="b")
     puzzle.rejects(ValueError, a, b.T, naming="b")
     puzzle.rejects(ValueError, a, b.half(), naming="b")
@@ -121,6 +124,10 @@ def test_numerics_range_of_float32(dtype):
 
 def test_traffic():
     puzzle.traffic(*two(96, 160, 64, "float16")).check(writes=1, launches=1)
+
+
+def test_traffic_transposed_operands():
+    puzzle.traffic(randn(40, 64).T, randn(96, 40).T).check(writes=1, launches=1)
 
 
 @dtypes("float16", "float32")

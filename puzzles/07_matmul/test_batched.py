@@ -33,8 +33,11 @@ def test_shapes(B, M, N, K):
 def test_shapes_of_bad_input():
     a, b = two(3, 8, 6, 5)
     puzzle.rejects(ValueError, a[0], b, naming="a")
+    puzzle.rejects(ValueError, a[None], b, naming="a")
+    puzzle.rejects(ValueError, a.double(), b.double(), naming="a")
     puzzle.rejects(ValueError, integers(3, 8, 5, dtype="int32"), b, naming="a")
     puzzle.rejects(ValueError, a, b[0], naming="b")
+    puzzle.rejects(ValueError, a, b[..., None], naming="b")
     puzzle.rejects(ValueError, a, b[:, :4], naming="b")
     puzzle.rejects(ValueError, a, b[:2], naming="b")
     puzzle.rejects(ValueError, randn(4, 8, 5), b[:2], naming="b")
@@ -136,6 +139,13 @@ def test_traffic_one_a_for_all():
     M, N, B = 64, 128, 3
     a, b = randn(1, M, 32, dtype="float16"), randn(B, 32, N, dtype="float16")
     puzzle.traffic(a, b).check(reads={"a": B * (N // 32), "b": M // 32}, writes=1, launches=1)
+
+
+def test_traffic_transposed_operands():
+    M, N = 64, 96
+    puzzle.traffic(randn(2, 40, M).mT, randn(2, N, 40).mT).check(
+        reads={"a": N // 32, "b": M // 32}, writes=1, launches=1
+    )
 
 
 @dtypes("float16", "float32")

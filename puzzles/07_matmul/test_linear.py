@@ -31,6 +31,11 @@ def test_shapes(M, N, K, activation):
 def test_shapes_of_bad_input():
     x, weight, bias = three(8, 6, 5)
     puzzle.rejects(ValueError, x[0], weight, bias, None, naming="x")
+    puzzle.rejects(ValueError, x[None], weight, bias, None, naming="x")
+    double = [tensor.double() for tensor in (x, weight, bias)]
+    puzzle.rejects(ValueError, *double, None, naming="x")
+    puzzle.rejects(ValueError, x, weight[0], bias, None, naming="weight")
+    puzzle.rejects(ValueError, x, weight[..., None], bias, None, naming="weight")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), weight, bias, None, naming="x")
     puzzle.rejects(ValueError, x, weight.T, bias, None, naming="weight")
     puzzle.rejects(ValueError, x, weight[:, :4], bias, None, naming="weight")
@@ -116,6 +121,14 @@ def test_numerics_gelu_before_rounding(dtype):
 
 
 @activations
+@cases(float16=("float16", 1024), bfloat16=("bfloat16", 128))
+def test_numerics_bias_before_rounding(dtype, whole_above, activation):
+    # The sums are no numbers of the dtype; with the bias they are.
+    x = tensor([[whole_above, half] for half in (0.5, 1.5, 2.5, 3.5)], dtype)
+    puzzle.check_exactly(x, tensor([[1, 1]], dtype), tensor([-whole_above], dtype), activation)
+
+
+@activations
 def test_numerics_special_values(activation):
     x, weight, bias = three(20, 24, 30)
     x[3, 5], x[4, 29], bias[7] = float("nan"), float("inf"), float("nan")
@@ -126,6 +139,10 @@ def test_traffic():
     puzzle.traffic(*three(160, 288, 64, "float16"), "gelu").check(
         writes=1, launches=1, sectors={"result": 1.1}
     )
+
+
+def test_traffic_transposed_operands():
+    puzzle.traffic(randn(40, 64).T, randn(40, 96).T, randn(96), None).check(writes=1, launches=1)
 
 
 @activations

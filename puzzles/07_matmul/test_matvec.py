@@ -22,6 +22,8 @@ def test_shapes(M, K):
 def test_shapes_of_bad_input():
     a, x = randn(8, 5), randn(5)
     puzzle.rejects(ValueError, x, x, naming="a")
+    puzzle.rejects(ValueError, a[None], x, naming="a")
+    puzzle.rejects(ValueError, a.double(), x.double(), naming="a")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), x, naming="a")
     puzzle.rejects(ValueError, a, randn(5, 1), naming="x")
     puzzle.rejects(ValueError, a, randn(8), naming="x")
@@ -98,6 +100,10 @@ def test_traffic():
     puzzle.traffic(randn(70, 1536), randn(1536)).check(
         reads={"a": 1}, writes=1, launches=1, sectors={"a": 1.1}
     )
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(48, 70).T, randn(48)).check(reads={"a": 1}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

@@ -23,6 +23,15 @@ def bytes_in_row_major_order(rows, columns, K, itemsize):
     return strips / len(starts) * TILE * K * itemsize
 
 
+def check_tiles(traffic, M, N):
+    tiles = (M // TILE) * (N // TILE)
+    if traffic.grid != (tiles, 1, 1):
+        raise Wrong(
+            f"the grid is {traffic.grid} for {M} x {N}; tiles of {TILE} x {TILE} take "
+            f"({tiles}, 1, 1)\nhint: see Tiles in the spec"
+        )
+
+
 def climbing(M, K, dtype):
     """Rows that sum up to 4096 on their way to a small sum: 16 bits lose odd numbers up there."""
     a = integers(M, K, dtype=dtype)
@@ -45,8 +54,11 @@ def test_shapes(M, N, K):
 def test_shapes_of_bad_input():
     a, b = two(8, 6, 5)
     puzzle.rejects(ValueError, a[0], b, naming="a")
+    puzzle.rejects(ValueError, a[None], b, naming="a")
+    puzzle.rejects(ValueError, a.double(), b.double(), naming="a")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), b, naming="a")
     puzzle.rejects(ValueError, a, b[:, 0], naming="b")
+    puzzle.rejects(ValueError, a, b[:, :, None], naming="b")
     puzzle.rejects(ValueError, a, b[:4], naming="b")
     puzzle.rejects(ValueError, a, b.T, naming="b")
     puzzle.rejects(ValueError, a, b.half(), naming="b")
@@ -115,19 +127,25 @@ def test_traffic():
     rows, columns = M // TILE, N // TILE
     traffic = puzzle.traffic(*two(M, N, K, "float16"))
     traffic.check(reads={"a": columns, "b": rows}, writes=1, launches=1)
-    if traffic.grid != (rows * columns, 1, 1):
-        raise Wrong(
-            f"the grid is {traffic.grid} for {M} x {N}; tiles of {TILE} x {TILE} take "
-            f"({rows * columns}, 1, 1)\nhint: see Tiles in the spec"
-        )
+    check_tiles(traffic, M, N)
     distinct = traffic.window_bytes(("a", "b"), WINDOW)
     plain = bytes_in_row_major_order(rows, columns, K, itemsize=2)
     if distinct > 0.6 * plain:
         raise Wrong(
             f"{WINDOW} consecutive programs load {distinct:.0f} distinct bytes of a and b on "
             f"average, {distinct / plain:.2f}x of row-major order, the budget is 0.6x\n"
-            "hint: which shape of 64 tiles has the fewest rows and columns together?"
+            "hint: which shape of 64 tiles has the fewest rows and columns together? and which tiles "
+            "do 64 programs have that begin in the middle of such a shape?"
         )
+
+
+@cases(long_rows_of_a=(64, 96, 1056, "float16"), float32=(64, 96, 32, "float32"))
+def test_traffic_tiles(M, N, K, dtype):
+    check_tiles(puzzle.traffic(*two(M, N, K, dtype)), M, N)
+
+
+def test_traffic_transposed_operands():
+    puzzle.traffic(randn(40, 64).T, randn(96, 40).T).check(writes=1, launches=1)
 
 
 @dtypes("float16", "float32")

@@ -32,8 +32,11 @@ def test_shapes(M, N, K):
 def test_shapes_of_bad_input():
     a, b = two(8, 6, 5)
     puzzle.rejects(ValueError, a[0], b, naming="a")
+    puzzle.rejects(ValueError, a[None], b, naming="a")
+    puzzle.rejects(ValueError, a.double(), b.double(), naming="a")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), b, naming="a")
     puzzle.rejects(ValueError, a, b[:, 0], naming="b")
+    puzzle.rejects(ValueError, a, b[:, :, None], naming="b")
     puzzle.rejects(ValueError, a, b[:4], naming="b")
     puzzle.rejects(ValueError, a, b.T, naming="b")
     puzzle.rejects(ValueError, a, b.half(), naming="b")
@@ -118,6 +121,13 @@ def test_traffic():
     M, N = 128, 256
     puzzle.traffic(*two(M, N, 64, "float16")).check(
         reads={"a": N // 32, "b": M // 32}, writes=1, launches=1, sectors=1.1
+    )
+
+
+def test_traffic_transposed_operands():
+    M, N = 64, 96
+    puzzle.traffic(randn(40, M).T, randn(N, 40).T).check(
+        reads={"a": N // 32, "b": M // 32}, writes=1, launches=1
     )
 
 

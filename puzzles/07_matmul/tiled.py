@@ -4,7 +4,8 @@ Multiply two matrices one tile at a time, on the tensor cores.
 
     c[m, n] = sum_k a[m, k] * b[k, n]          PyTorch: a @ b
 
-Given     a (M, K) and b (K, N): float16, bfloat16 or float32, any strides, any sizes >= 1
+Given     a (M, K) and b (K, N): float16, bfloat16 or float32, any strides, any sizes >= 1,
+          M and N up to 65535 * 32
 Return    c (M, N): dtype of a, contiguous, sums in float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a
