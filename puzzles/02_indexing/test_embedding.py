@@ -119,14 +119,25 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x[None, :], tensor([0, 0], "int32"))
 
 
-@cases(indices=(2**21 + 1, 1), columns=(1, 2**21 + 1))
+@cases(indices=(2**21 + 1, 1), columns=(1, 2**27 + 1))
 def test_masks_more_blocks_than_axis_1_takes(N, D):
-    puzzle.check_grid(integers(1, D, dtype="int8"), picks(N, rows=1, dtype="int32"))
+    puzzle.check_grid(integers(1, 1, dtype="int8").expand(1, D), picks(N, rows=1, dtype="int32"))
 
 
-@dtypes("bool", "int8", "float16", "bfloat16", "float32", "float64", "int64")
+@dtypes(
+    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
 def test_numerics(dtype):
     puzzle.check(integers(50, 40, low=0, high=100, dtype=dtype), picks(30, rows=50))
+
+
+@cases(
+    int64=([[1, 2], [2**53 + 1, 3], [-(2**62) - 1, 5]], "int64"),
+    float64=([[1, 2], [1 + 2**-40, 3], [1e300, 5e-324]], "float64"),
+)
+def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
+    puzzle.check(tensor(values, dtype), tensor([1, 2, 0, 1], "int32"))
 
 
 def test_numerics_indices_in_32_bits():
@@ -141,6 +152,12 @@ def test_numerics_special_values():
 def test_traffic(N, D):
     puzzle.traffic(randn(32, D), picks(N, rows=32)).check(
         reads={"table": N / 32}, writes={"result": 1}, launches=2, sectors={"table": 1.1}
+    )
+
+
+def test_traffic_table_and_indices_transposed():
+    puzzle.traffic(randn(64, 32).T, picks(8, 16, rows=32).T).check(
+        reads={"table": 4}, writes={"result": 1}, launches=2
     )
 
 

@@ -24,6 +24,8 @@ def test_shapes(M, N):
 def test_shapes_of_bad_input():
     x, y = two(4, 5)
     puzzle.rejects(ValueError, x[None], y, naming="x")
+    puzzle.rejects(ValueError, x[0], y, naming="x")
+    puzzle.rejects(ValueError, x, y[0], naming="y")
     puzzle.rejects(ValueError, x, y[:, None], naming="y")
     puzzle.rejects(ValueError, x, y.half(), naming="y")
 
@@ -90,6 +92,13 @@ def test_numerics_special_values():
 def test_traffic(M, N):
     puzzle.traffic(*two(M, N)).check(
         reads={"x": -(-N // 16), "y": -(-M // 16)}, writes=1, launches=1, sectors={"result": 1.1}
+    )
+
+
+def test_traffic_with_gaps():
+    x, y = two(64, 512)
+    puzzle.traffic(strided(x, 3), strided(y, 2)).check(
+        reads={"x": 32, "y": 4}, writes=1, launches=1
     )
 
 

@@ -73,13 +73,20 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="int8"))
 
 
-@dtypes("bool", "int8", "float16", "bfloat16", "float32", "int32", "float64", "int64")
+@dtypes(
+    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
 def test_numerics(dtype):
     puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype).T)
 
 
-def test_numerics_integers_that_floats_cannot_hold():
-    puzzle.check(tensor([[2**53 + 1, -(2**62) - 1, 3]], "int64"))
+@cases(
+    int64=([[2**53 + 1, 2, 3], [4, -(2**62) - 1, 5]], "int64"),
+    float64=([[1 + 2**-40, 1e300, 3], [4, 5e-324, 5]], "float64"),
+)
+def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
+    puzzle.check(tensor(values, dtype))
 
 
 def test_numerics_special_values():

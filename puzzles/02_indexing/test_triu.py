@@ -3,7 +3,7 @@
 import torch
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("triu", exact=True)
 
@@ -86,9 +86,20 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="int8"))
 
 
-@dtypes("bool", "int8", "float16", "bfloat16", "float32", "int32", "float64", "int64")
+@dtypes(
+    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
 def test_numerics(dtype):
     puzzle.check(integers(40, 90, low=1, high=100, dtype=dtype))
+
+
+@cases(
+    int64=([[2**53 + 1, 2, 3], [4, -(2**62) - 1, 5]], "int64"),
+    float64=([[1 + 2**-40, 1e300, 3], [4, 5e-324, 5]], "float64"),
+)
+def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
+    puzzle.check(tensor(values, dtype))
 
 
 def test_numerics_nan_below_the_diagonal():
@@ -116,6 +127,11 @@ def test_traffic_diagonal(diagonal):
     puzzle.traffic(randn(256, 256), diagonal).check(
         reads={"x": kept / 256**2}, writes=1, launches=1
     )
+
+
+def test_traffic_transposed():
+    kept = int(torch.ones(100, 500).triu().sum())
+    puzzle.traffic(randn(500, 100).T).check(reads={"x": kept / 50_000}, writes=1, launches=1)
 
 
 @dtypes("int8", "bfloat16", "float32")

@@ -5,7 +5,7 @@ Keep what lies on or above a diagonal, and do not even load the rest.
     y[m, n] = x[m, n] if n - m >= diagonal else 0          PyTorch: x.triu(diagonal)
 
 Given     x (M, N): any dtype but complex and float8, any strides, any sizes >= 1;
-          diagonal: any integer; 1 is the diagonal above the main one, -1 the one below
+          diagonal: any 64-bit integer; 1 is the diagonal above the main one, -1 the one below
 Return    y (M, N): dtype of x, contiguous
 Raise     ValueError that names x if it is not 2-D or complex
 New here  two masks: what is loaded and what is stored; other=, the value of lanes that load nothing

@@ -56,6 +56,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(x[None, :])
 
 
+def test_masks_more_rows_than_axis_1_takes():
+    puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(9, 5000, dtype=dtype))
@@ -79,6 +83,10 @@ def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(
         reads={"x": 1, "result": 0}, writes=1, launches=1, sectors=1.1, total_reads=1.1 * M * N
     )
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(1000, 48).T).check(reads={"x": 1, "result": 0}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

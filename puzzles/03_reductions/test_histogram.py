@@ -28,6 +28,8 @@ def test_shapes_of_bad_input():
     x = integers(10, low=0, dtype="int32")
     puzzle.rejects(ValueError, randn(10), 4, naming="x")
     puzzle.rejects(ValueError, x.short(), 4, naming="x")
+    puzzle.rejects(ValueError, x.char(), 4, naming="x")
+    puzzle.rejects(ValueError, x.bool(), 4, naming="x")
     puzzle.rejects(ValueError, x, 0, naming="bins")
     puzzle.rejects(ValueError, x, -1, naming="bins")
 
@@ -50,6 +52,11 @@ def test_masks_permuted():
 
 def test_masks_gaps():
     puzzle.check(strided(integers(3, 4, 5, 6, low=0, high=9, dtype="int64"), 2, 1, 3, 2), 9)
+
+
+def test_masks_gaps_in_five_dimensions():
+    x = integers(3, 4, 5, 6, 7, low=0, high=9, dtype="int32")
+    puzzle.check(x.permute(4, 2, 0, 1, 3)[::2, :, :, ::3], 9)
 
 
 def test_masks_unaligned():
@@ -105,12 +112,17 @@ def test_traffic(bins):
     puzzle.traffic(x, bins).check(reads={"x": 1}, sectors={"x": 1.1})
 
 
+def test_traffic_transposed_with_gaps():
+    x = strided(integers(200, 100, low=0, high=10, dtype="int32"), 2, 3)
+    puzzle.traffic(x.T, 10).check(reads={"x": 1})
+
+
 @dtypes("uint8", "int32", "int64")
 def test_compiles(dtype):
     puzzle.compiles(integers(20_000, low=0, high=100, dtype=dtype), 100)
 
 
-@cases(one=1, no_power_of_two=7, thousands=3000)
+@cases(one=1, no_power_of_two=7, thousands=3000, more_than_a_block_takes=2**20 + 1)
 def test_compiles_number_of_bins(bins):
     puzzle.compiles(integers(3000, low=0, high=bins, dtype="int32"), bins)
 

@@ -98,6 +98,10 @@ def test_traffic():
     )
 
 
+def test_traffic_transposed_with_gaps():
+    puzzle.traffic(strided(randn(250, 200), 2, 3).T).check(reads={"x": 1}, launches=2)
+
+
 @dtypes("bfloat16", "float32")
 def test_compiles(dtype):
     puzzle.compiles(randn(50, 1000, dtype=dtype))

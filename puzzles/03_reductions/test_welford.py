@@ -59,6 +59,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(x[None, :])
 
 
+def test_masks_more_rows_than_axis_1_takes():
+    puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(17, 5000, dtype=dtype))
@@ -112,6 +116,10 @@ def test_numerics_one_huge_value():
 @cases(short_rows=(48, 1000), long_rows=(3, 20000))
 def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(1000, 48).T).check(reads={"x": 1}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

@@ -157,6 +157,10 @@ def test_traffic_taller_than_a_program_can_keep(dtype):
     )
 
 
+def test_traffic_transposed():
+    puzzle.traffic(randn(48, 1000).T).check(reads=1, writes=1, launches=1)
+
+
 @dtypes("bfloat16", "float32")
 def test_compiles(dtype):
     puzzle.compiles(randn(500, 131, dtype=dtype))

@@ -82,6 +82,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x[None, :], tensor([2], "int32"))
 
 
+def test_masks_more_rows_than_axis_1_takes():
+    logits = integers(1, 1025, dtype="float16").expand(65537, 1025)
+    puzzle.check_grid(logits, tensor([7], "int64").expand(65537))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*case(40, 3000, dtype))
@@ -124,6 +129,13 @@ def test_numerics_large_values_do_not_overflow(dtype):
 
 def test_numerics_one_class_costs_0():
     puzzle.check_exactly(*case(50, 1))
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_small_loss(dtype):
+    logits, targets = case(40, 300, dtype)
+    logits[range(40), targets] += 12
+    puzzle.check(logits, targets)
 
 
 @cases(far_above=1e4, far_below=-1e4)
@@ -174,6 +186,13 @@ def test_traffic(M, V):
 def test_traffic_in_whole_sectors():
     # The targets' logits are single elements, each a sector of its own.
     puzzle.traffic(*case(4, 8192)).check(sectors={"logits": 1.1})
+
+
+def test_traffic_transposed():
+    logits, targets = case(1000, 48)
+    puzzle.traffic(logits.T, targets[:48]).check(
+        reads={"logits": 1.001, "targets": 1}, writes=1, launches=1
+    )
 
 
 @dtypes("bfloat16", "float32")

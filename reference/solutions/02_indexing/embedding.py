@@ -46,8 +46,10 @@ def embedding(table: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     flag = torch.zeros((), dtype=torch.int32, device=table.device)
     if indices.is_contiguous():
         indices = indices.view(-1)
-    BLOCK_D = min(triton.next_power_of_2(D), TILE)
-    BLOCK_M = min(triton.next_power_of_2(max(N, 1)), TILE // BLOCK_D)
+    # Axis 1 of the grid ends at 65535 programs: beyond 128 Mi columns tiles become wider.
+    widest = max(TILE, triton.next_power_of_2(triton.cdiv(D, 65535)))
+    BLOCK_D = min(triton.next_power_of_2(D), widest)
+    BLOCK_M = min(triton.next_power_of_2(max(N, 1)), max(1, TILE // BLOCK_D))
     embedding_kernel[(triton.cdiv(N, BLOCK_M), triton.cdiv(D, BLOCK_D))](
         table, indices, out, flag, V, D, N, tuple(indices.shape),
         table.stride(0), table.stride(1), indices.stride(), BLOCK_M=BLOCK_M, BLOCK_D=BLOCK_D,
