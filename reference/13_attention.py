@@ -45,5 +45,5 @@ def grouped_query_attention(q, k, v, scale=None, causal=False):
 
 def sliding_window_attention(q, k, v, window, scale=None):
     x = scores(q, k, scale)
-    outside = (distance(x) < 0) | (distance(x) >= window)
+    outside = (distance(x) < 0) | (distance(x) >= min(window, x.shape[-1]))
     return weigh(x.masked_fill(outside, float("-inf")), v)

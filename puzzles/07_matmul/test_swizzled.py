@@ -134,8 +134,8 @@ def test_traffic():
         raise Wrong(
             f"{WINDOW} consecutive programs load {distinct:.0f} distinct bytes of a and b on "
             f"average, {distinct / plain:.2f}x of row-major order, the budget is 0.6x\n"
-            "hint: which shape of 64 tiles has the fewest rows and columns together? and what do 64 "
-            "programs load that begin in the middle of such a shape?"
+            "hint: which shape of 64 tiles has the fewest rows and columns together? And what do "
+            "64 programs load that begin in the middle of such a shape?"
         )
 
 

@@ -1,7 +1,9 @@
 """What 13.1, attention scores, is held to."""
 
+import math
+
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("attention_scores")
 
@@ -27,7 +29,8 @@ def test_shapes(B, H, Hkv, S, T, D):
 def test_shapes_of_bad_input():
     q, k = two(2, 4, 2, 8, 6, 16)
     puzzle.rejects(ValueError, q[0], k, naming="q")
-    puzzle.rejects(ValueError, *two(2, 4, 2, 8, 6, 24), naming="q")
+    for D in (8, 24, 256):
+        puzzle.rejects(ValueError, *two(2, 4, 2, 8, 6, D), naming="q")
     puzzle.rejects(ValueError, q.float(), k.float(), naming="q")
     puzzle.rejects(ValueError, q, k[0], naming="k")
     puzzle.rejects(ValueError, q, k[:1], naming="k")
@@ -51,8 +54,12 @@ def test_masks_keys_past_the_end_count_for_nothing():
     # Every score is far below 0, the score of a key of zeros.
     q, k = two(1, 1, 1, 20, 70, 16)
     puzzle.check(q.abs() + 2, -k.abs() - 2)
-    # Below -1e4 too, which some take for -inf.
-    puzzle.check(q * 0 - 32, k * 0 + 32, scale=1.0)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Every score is -2**34, a power of 2 and so exact, and below what some take for -inf.
+    q, k = two(1, 1, 1, 20, 66, 16)
+    puzzle.check_exactly(q * 0 - 2**15, k * 0 + 2**15, scale=1.0)
 
 
 def test_masks_heads_inside_rows():
@@ -132,6 +139,32 @@ def test_numerics_all_scores_far_below_0():
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2)
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_scores_cancel(dtype):
+    # To 0, unless q is rounded once more.
+    q, k = two(1, 1, 1, 40, 100, 16, dtype)
+    q[..., 0::2], q[..., 1::2] = 3, 5
+    factor = integers(1, 1, 100, 8, low=-50, high=51, dtype=dtype)
+    k[..., 0::2], k[..., 1::2] = 5 * factor, -3 * factor
+    puzzle.check(q, k, scale=0.7)
+
+
+@cases(float16=("float16", 2048), bfloat16=("bfloat16", 256))
+def test_numerics_scores_not_rounded(dtype, large):
+    # large + 1 takes a bit more than dtype has. p is 17/32 and 15/32.
+    q, k = two(1, 1, 1, 3, 2, 16, dtype)
+    k[..., 0], k[..., 1], k[..., 2:] = large, tensor([1, 0], dtype), 0
+    puzzle.check_exactly(q * 0 + 1, k, scale=math.log(17 / 15))
+
+
+@cases(few_keys=9, more_keys=17)
+def test_numerics_rounded_once(T):
+    # No p lies near the middle between two numbers of float16.
+    q, k = two(1, 1, 1, 1, T, 16)
+    k[..., 0], k[..., 1:] = tensor(range(T)) / -8, 0
+    puzzle.check_exactly(q * 0 + 1, k, scale=math.log(2))
+
+
 def test_numerics_range_of_bfloat16():
     # Cast to float16 on the way, q is inf and k is 0.
     q, k = two(1, 2, 2, 20, 70, 16, "bfloat16")
@@ -148,14 +181,15 @@ def test_numerics_default_scale():
         puzzle.check(*two(1, 1, 1, 17, 33, D))
 
 
-def test_traffic():
-    S, T, D = 256, 192, 16
-    puzzle.traffic(*two(1, 2, 2, S, T, D)).check(
+@cases(batches_and_heads=(2, 2, 16), d_128=(1, 1, 128))
+def test_traffic(B, H, D):
+    S, T = 256, 192
+    puzzle.traffic(*two(B, H, H, S, T, D)).check(
         reads={"q": 1, "k": 2 * S // 64, "result": 0},
         writes=1,
         launches=1,
         sectors=1.1,
-        total_writes=2 * S * T,
+        total_writes=B * H * S * T,
     )
 
 

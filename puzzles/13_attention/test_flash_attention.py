@@ -1,7 +1,7 @@
 """What 13.2, FlashAttention, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("flash_attention", results=("out", "lse"), rounded=True)
 
@@ -29,14 +29,16 @@ def test_shapes(B, H, Hkv, S, T, D):
 def test_shapes_of_bad_input():
     q, k, v = three(2, 4, 2, 8, 6, 16)
     puzzle.rejects(ValueError, q[0], k, v, naming="q")
-    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, 24), naming="q")
+    for D in (8, 24, 256):
+        puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, D), naming="q")
     puzzle.rejects(ValueError, q.float(), k.float(), v.float(), naming="q")
     puzzle.rejects(ValueError, q, k[0], v, naming="k")
     puzzle.rejects(ValueError, q, k[:1], v[:1], naming="k")
     puzzle.rejects(ValueError, q[:, :3], k, v, naming="k")
     puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, 32)[:1], k, v, naming="k")
     puzzle.rejects(ValueError, q, k.bfloat16(), v, naming="k")
-    puzzle.rejects(ValueError, q, k, v[:, :, :5], naming="v")
+    for bad in (v[:, :1], v[:, :, :5], v[..., :8], v.transpose(1, 2)):
+        puzzle.rejects(ValueError, q, k, bad, naming="v")
     puzzle.rejects(ValueError, q, k, v.bfloat16(), naming="v")
 
 
@@ -55,8 +57,12 @@ def test_masks_keys_past_the_end_count_for_nothing():
     # Every score is far below 0, the score of a key of zeros.
     q, k, v = three(1, 1, 1, 20, 70, 16)
     puzzle.check(q.abs() + 2, -k.abs() - 2, v)
-    # Below -1e4 too, which some take for -inf.
-    puzzle.check(q * 0 - 32, k * 0 + 32, v, scale=1.0)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Every score is -2**34, a power of 2 and so exact, and below what some take for -inf.
+    q, k, v = three(1, 1, 1, 20, 70, 16)
+    puzzle.check(q * 0 - 2**15, k * 0 + 2**15, v / 8 + 100, scale=1.0)
 
 
 def test_masks_heads_inside_rows():
@@ -139,6 +145,16 @@ def test_numerics_all_scores_far_below_0():
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_scores_cancel(dtype):
+    # To 0, unless q is rounded once more.
+    q, k, v = three(1, 1, 1, 40, 100, 16, dtype)
+    q[..., 0::2], q[..., 1::2] = 3, 5
+    factor = integers(1, 1, 100, 8, low=-50, high=51, dtype=dtype)
+    k[..., 0::2], k[..., 1::2] = 5 * factor, -3 * factor
+    puzzle.check(q, k, v, scale=0.7)
+
+
 def test_numerics_range_of_bfloat16():
     # Cast to float16 on the way, q and v are inf and k is 0.
     q, k, v = three(1, 2, 2, 20, 70, 16, "bfloat16")
@@ -155,16 +171,17 @@ def test_numerics_default_scale():
         puzzle.check(*three(1, 1, 1, 17, 33, D))
 
 
-def test_traffic():
-    S, T, D = 256, 192, 16
-    puzzle.traffic(*three(1, 2, 2, S, T, D)).check(
+@cases(batches_and_heads=(2, 2, 16), d_128=(1, 1, 128))
+def test_traffic(B, H, D):
+    S, T = 256, 192
+    puzzle.traffic(*three(B, H, H, S, T, D)).check(
         reads={"q": 1, "k": S // 64, "v": S // 64},
         writes=1,
         launches=1,
         sectors=1.1,
-        largest_write=2 * S * D,
-        total_writes=2 * S * (D + 1),
-        dot_macs=2 * 2 * S * T * D,
+        largest_write=B * H * S * D,
+        total_writes=B * H * S * (D + 1),
+        dot_macs=2 * B * H * S * T * D,
     )
 
 

@@ -34,14 +34,16 @@ def test_shapes(B, H, Hkv, S, T, D):
 def test_shapes_of_bad_input():
     q, k, v = three(2, 4, 2, 8, 6, 16)
     puzzle.rejects(ValueError, q[0], k, v, naming="q")
-    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, 24), naming="q")
+    for D in (8, 24, 256):
+        puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, D), naming="q")
     puzzle.rejects(ValueError, q.float(), k.float(), v.float(), naming="q")
     puzzle.rejects(ValueError, q, k[0], v, naming="k")
     puzzle.rejects(ValueError, q, k[:1], v[:1], naming="k")
     puzzle.rejects(ValueError, q[:, :3], k, v, naming="k")
     puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, 32)[:1], k, v, naming="k")
     puzzle.rejects(ValueError, q, k.bfloat16(), v, naming="k")
-    puzzle.rejects(ValueError, q, k, v[:, :, :5], naming="v")
+    for bad in (v[:, :1], v[:, :, :5], v[..., :8], v.transpose(1, 2)):
+        puzzle.rejects(ValueError, q, k, bad, naming="v")
     puzzle.rejects(ValueError, q, k, v.bfloat16(), naming="v")
 
 
@@ -59,6 +61,11 @@ def test_masks(S, T):
     puzzle.check(*inputs, causal=True)
 
 
+@cases(d_32=32, d_64=64, d_128=128)
+def test_masks_diagonal(D):
+    puzzle.check(*three(1, 1, 1, 200, 200, D), causal=True)
+
+
 @cases(square=(150, 150), more_queries=(200, 100), more_keys=(100, 200))
 def test_masks_later_keys_count_for_nothing(S, T):
     # A key that is too late by one would win against all others.
@@ -72,9 +79,15 @@ def test_masks_keys_past_the_end_count_for_nothing():
     q, k, v = three(1, 1, 1, 20, 70, 16)
     puzzle.check(q.abs() + 2, -k.abs() - 2, v)
     puzzle.check(q.abs() + 2, -k.abs() - 2, v, causal=True)
-    # Below -1e4 too, which some take for -inf.
-    puzzle.check(q * 0 - 32, k * 0 + 32, v, scale=1.0)
-    puzzle.check(q * 0 - 32, k * 0 + 32, v, scale=1.0, causal=True)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Scores are -2**34, a power of 2 and so exact, and below what some take for -inf.
+    q, k, v = three(1, 1, 1, 70, 70, 16)
+    q, k = q * 0 - 2**15, k * 0 + 2**15
+    puzzle.check(q, k, v / 8 + 100, scale=1.0)
+    early = (tensor(range(70)) < 60)[:, None]
+    puzzle.check(q, k * early, v / 64 + 100 * early, scale=1.0, causal=True)
 
 
 def test_masks_heads_inside_rows():
@@ -170,7 +183,9 @@ def test_numerics_range_of_bfloat16():
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
 def test_numerics_scale(scale):
-    puzzle.check(*three(1, 2, 2, 20, 70, 16), scale=scale)
+    inputs = three(1, 2, 2, 20, 70, 16)
+    puzzle.check(*inputs, scale=scale)
+    puzzle.check(*inputs, scale=scale, causal=True)
 
 
 def test_numerics_default_scale():
@@ -178,33 +193,34 @@ def test_numerics_default_scale():
         puzzle.check(*three(1, 1, 1, 17, 33, D))
 
 
-def test_traffic():
-    S, T, D, H = 256, 192, 16, 6
-    traffic = puzzle.traffic(*three(1, H, 2, S, T, D))
-    programs = math.prod(traffic.grid)
+@cases(batches_and_heads=(2, 4, 2, 16), d_128=(1, 2, 1, 128))
+def test_traffic(B, H, Hkv, D):
+    S, T = 256, 192
+    traffic = puzzle.traffic(*three(B, H, Hkv, S, T, D))
+    programs = sum(map(math.prod, traffic.grids)) / (B * Hkv)
     traffic.check(
-        reads={"q": 1, "k": programs / 2, "v": programs / 2},
+        reads={"q": 1, "k": programs, "v": programs},
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=H * S // 64,
-        total_writes=H * S * D,
-        dot_macs=2 * H * S * T * D,
+        grid_at_most=B * H * S // 64,
+        total_writes=B * H * S * D,
+        dot_macs=2 * B * H * S * T * D,
     )
 
 
-def test_traffic_causal():
-    S, D = 1024, 16
-    traffic = puzzle.traffic(*three(1, 2, 1, S, S, D), causal=True)
-    programs = math.prod(traffic.grid)
+@cases(batches_of_d_128=(2, 128, 128, 1), many_tiles=(1, 1024, 16, 0.6))
+def test_traffic_causal(B, S, D, part):
+    traffic = puzzle.traffic(*three(B, 2, 1, S, S, D), causal=True)
+    programs = sum(map(math.prod, traffic.grids)) / B
     traffic.check(
-        reads={"q": 1, "k": 0.6 * programs, "v": 0.6 * programs},
+        reads={"q": 1, "k": part * programs, "v": part * programs},
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=2 * S // 64,
-        total_writes=2 * S * D,
-        dot_macs=0.6 * 2 * 2 * S * S * D,
+        grid_at_most=B * 2 * S // 64,
+        total_writes=B * 2 * S * D,
+        dot_macs=part * 2 * B * 2 * S * S * D,
     )
 
 

@@ -29,14 +29,17 @@ def test_shapes(B, H, Hkv, S, D, window):
 def test_shapes_of_bad_input():
     q, k, v = three(2, 4, 2, 8, 16)
     puzzle.rejects(ValueError, q[0], k, v, 3, naming="q")
-    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 24), 3, naming="q")
+    for D in (8, 24, 256):
+        puzzle.rejects(ValueError, *three(2, 4, 2, 8, D), 3, naming="q")
     puzzle.rejects(ValueError, q.float(), k.float(), v.float(), 3, naming="q")
     puzzle.rejects(ValueError, q, k[0], v, 3, naming="k")
     puzzle.rejects(ValueError, q, k[:1], v[:1], 3, naming="k")
     puzzle.rejects(ValueError, q[:, :3], k, v, 3, naming="k")
     puzzle.rejects(ValueError, q, k[:, :, :7], v[:, :, :7], 3, naming="k")
+    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 32)[:1], k, v, 3, naming="k")
     puzzle.rejects(ValueError, q, k.bfloat16(), v, 3, naming="k")
-    puzzle.rejects(ValueError, q, k, v[:, :, :5], 3, naming="v")
+    for bad in (v[:, :1], v[:, :, :5], v[..., :8], v.transpose(1, 2)):
+        puzzle.rejects(ValueError, q, k, bad, 3, naming="v")
     puzzle.rejects(ValueError, q, k, v.bfloat16(), 3, naming="v")
     puzzle.rejects(ValueError, q, k, v, 0, naming="window")
     puzzle.rejects(ValueError, q, k, v, -3, naming="window")
@@ -56,9 +59,16 @@ def test_shapes_of_bad_input():
     window_one_short_of_all=(150, 149),
     window_of_all=(150, 150),
     window_larger_than_all=(150, 10**10),
+    window_of_the_last_int32=(150, 2**31 - 1),
+    window_beyond_64_bits=(150, 2**70),
 )
 def test_masks(S, window):
     puzzle.check(*three(1, 2, 1, S, 16), window)
+
+
+@cases(d_32=32, d_64=64, d_128=128)
+def test_masks_both_edges(D):
+    puzzle.check(*three(1, 1, 1, 200, D), 90)
 
 
 @cases(later=1.0, earlier=-1.0)
@@ -74,8 +84,13 @@ def test_masks_tiles_in_which_a_row_sees_nothing(window):
     # The maximum of such a row is -inf, and -inf less -inf is NaN.
     q, k, v = three(1, 1, 1, 400, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v, window)
-    # Below -1e4 too, which some take for -inf.
-    puzzle.check(q * 0 - 32, k * 0 + 32, v, window, 1.0)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Early scores are -2**34, a power of 2 and so exact, and below what some take for -inf.
+    q, k, v = three(1, 1, 1, 70, 16)
+    early = (tensor(range(70)) < 60)[:, None]
+    puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 30, 1.0)
 
 
 def test_masks_heads_inside_rows():
@@ -160,25 +175,25 @@ def test_numerics_default_scale():
         puzzle.check(*three(1, 1, 1, 33, D), 10)
 
 
-def test_traffic():
-    S, D, window = 1024, 16, 128
-    traffic = puzzle.traffic(*three(1, 1, 1, S, D), window)
-    programs = math.prod(traffic.grid)
+@cases(batches_of_d_128=(2, 2, 128, 128, 1), many_tiles=(1, 1, 1024, 16, 0.25))
+def test_traffic(B, H, S, D, part):
+    traffic = puzzle.traffic(*three(B, H, H, S, D), 128)
+    programs = sum(map(math.prod, traffic.grids)) / (B * H)
     traffic.check(
-        reads={"q": 1, "k": programs / 4, "v": programs / 4},
+        reads={"q": 1, "k": part * programs, "v": part * programs},
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=S // 64,
-        total_writes=S * D,
-        dot_macs=2 * S * S * D / 4,
+        grid_at_most=B * H * S // 64,
+        total_writes=B * H * S * D,
+        dot_macs=part * 2 * B * H * S * S * D,
     )
 
 
 def test_traffic_window_of_all():
     S, D = 1024, 16
     traffic = puzzle.traffic(*three(1, 1, 1, S, D), S)
-    programs = math.prod(traffic.grid)
+    programs = sum(map(math.prod, traffic.grids))
     traffic.check(
         reads={"q": 1, "k": 0.6 * programs, "v": 0.6 * programs},
         writes=1,
