@@ -114,10 +114,8 @@ def _scaled_is_infinite(evidence: Evidence, value: float) -> bool:
 
 
 def _limit(evidence: Evidence) -> float:
-    """From which inputs on exp overflows, or a square where no exponential is taken."""
-    if evidence.exponentials:
-        return 11.0 if evidence.dtype == torch.float16 else 88.0
-    return 255.0 if evidence.dtype == torch.float16 else 1.8e19
+    """From which inputs on exp overflows, or a sum of products in float16."""
+    return 11.0 if evidence.dtype == torch.float16 else 88.0
 
 
 def _overflow(evidence: Evidence, large: float) -> str:
@@ -131,6 +129,8 @@ def _overflow(evidence: Evidence, large: float) -> str:
         ends.append("float32 ends at 3.4e38, which a square passes above 1.8e19")
     elif large > FLOAT16_MAX:
         ends.append("a cast to float16 ends at 65504")
+    elif not evidence.exponentials:
+        ends.append("a product in float16 ends at 65504")
     if evidence.exponentials and not (evidence.shifted and ends):
         ends.append("exp passes that at 11" if early else "exp passes float32 above 88")
     cause = "an overflow: " + ", and ".join(ends)
@@ -142,7 +142,7 @@ def _overflow(evidence: Evidence, large: float) -> str:
 
 
 def _large_inputs(evidence: Evidence, hit: torch.Tensor) -> float | None:
-    """The largest finite input in the rows of `hit`, if exp or a square overflows in each row."""
+    """The largest finite input in the rows of `hit`, if each of them has one past the limit."""
     for value in evidence.inputs.values():
         rows = evidence.rows_of(value) if rounds(value.dtype) else None
         if rows is None or not (rows.expand(hit.shape)[hit] > _limit(evidence)).all():

@@ -48,14 +48,16 @@ def test_shapes_without_a_backward_pass():
 def test_shapes_of_bad_input():
     q, k, v, _ = four(2, 4, 2, 8, 6, 16)
     puzzle.rejects(ValueError, q[0], k, v, naming="q")
-    puzzle.rejects(ValueError, *four(2, 4, 2, 8, 6, 24)[:3], naming="q")
+    for D in (8, 24, 256):
+        puzzle.rejects(ValueError, *four(2, 4, 2, 8, 6, D)[:3], naming="q")
     puzzle.rejects(ValueError, q.float(), k.float(), v.float(), naming="q")
     puzzle.rejects(ValueError, q, k[0], v, naming="k")
     puzzle.rejects(ValueError, q, k[:1], v[:1], naming="k")
     puzzle.rejects(ValueError, q[:, :3], k, v, naming="k")
+    puzzle.rejects(ValueError, q, *four(2, 4, 2, 8, 6, 32)[1:3], naming="k")
     puzzle.rejects(ValueError, q, k.bfloat16(), v, naming="k")
-    puzzle.rejects(ValueError, q, k, v[:, :, :5], naming="v")
-    puzzle.rejects(ValueError, q, k, v.bfloat16(), naming="v")
+    for wrong in (v[:, :, :5], v[..., :8], v[:, :1], v.transpose(1, 2), v.bfloat16()):
+        puzzle.rejects(ValueError, q, k, wrong, naming="v")
 
 
 @cases(
@@ -78,10 +80,25 @@ def test_masks_later_keys_count_for_nothing():
     check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v, dout, causal=True)
 
 
+@cases(d_64=64, d_128=128)
+def test_masks_diagonal(D):
+    check(*four(1, 1, 1, 150, 150, D), causal=True)
+
+
 def test_masks_past_the_end_counts_for_nothing():
     # Every score is far below 0: exp(0 - lse), of a key of zeros, is inf.
     q, k, v, dout = four(1, 1, 1, 20, 70, 16)
     check(q.abs() + 4, -k.abs() - 4, v, dout, scale=1.0)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Below -1e9, which some take for -inf. Forward only: no lse has the digits to go back.
+    q, k, v, _ = four(1, 1, 1, 70, 70, 16)
+    puzzle.check(q * 0 - 2**14, k * 0 + 2**14, v / 8 + 100, scale=1.0)
+    early = (tensor(range(70), "float16") < 60)[:, None]
+    puzzle.check(
+        q * 0 - 2**14, k * 0 + 2**14 * early, v * 0 + 300 - 200 * early, scale=1.0, causal=True
+    )
 
 
 def test_masks_heads_inside_rows():
@@ -227,9 +244,15 @@ def test_numerics_range_of_bfloat16():
     check(q * 1e6, k * 1e-6, v, dout * 1e6)
 
 
-@cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
-def test_numerics_scale(scale):
-    check(*four(1, 2, 2, 40, 70, 16), scale=scale)
+@cases(
+    zero=(0.0, False),
+    zero_causal=(0.0, True),
+    large=(3.0, False),
+    tiny=(1e-4, False),
+    negative=(-0.3, False),
+)
+def test_numerics_scale(scale, causal):
+    check(*four(1, 2, 2, 40, 70, 16), scale=scale, causal=causal)
 
 
 def test_traffic():

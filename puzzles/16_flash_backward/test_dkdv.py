@@ -54,18 +54,20 @@ def test_shapes_of_bad_input():
         puzzle.rejects(ValueError, *inputs, naming=naming)
 
     rejects(q[0], k, v, dout, *rest, naming="q")
-    rejects(*four(2, 4, 2, 8, 6, 24), *rest, naming="q")
+    for D in (8, 24, 256):
+        rejects(*four(2, 4, 2, 8, 6, D), *rest, naming="q")
     rejects(*(x.float() for x in (q, k, v, dout)), *rest, naming="q")
     rejects(q, k[0], v, dout, *rest, naming="k")
     rejects(q, k[:1], v[:1], dout, *rest, naming="k")
     rejects(q[:, :3], k, v, dout[:, :3], lse[:, :3], delta[:, :3], naming="k")
+    rejects(q, *four(2, 4, 2, 8, 6, 32)[1:3], dout, *rest, naming="k")
     rejects(q, k.bfloat16(), v, dout, *rest, naming="k")
-    rejects(q, k, v[:, :, :5], dout, *rest, naming="v")
-    rejects(q, k, v.bfloat16(), dout, *rest, naming="v")
-    rejects(q, k, v, dout[:, :, :7], *rest, naming="dout")
-    rejects(q, k, v, dout.bfloat16(), *rest, naming="dout")
-    rejects(q, k, v, dout, lse[:, :, :7], delta, naming="lse")
-    rejects(q, k, v, dout, lse.half(), delta, naming="lse")
+    for wrong in (v[:, :, :5], v[..., :8], v[:, :1], v.transpose(1, 2), v.bfloat16()):
+        rejects(q, k, wrong, dout, *rest, naming="v")
+    for wrong in (dout[:, :, :7], dout.transpose(1, 2), dout.bfloat16()):
+        rejects(q, k, v, wrong, *rest, naming="dout")
+    for wrong in (lse[:, :, :7], lse.mT, lse.half()):
+        rejects(q, k, v, dout, wrong, delta, naming="lse")
     rejects(q, k, v, dout, lse, delta[..., None], naming="delta")
     rejects(q, k, v, dout, lse, delta.half(), naming="delta")
 
@@ -90,6 +92,11 @@ def test_masks_later_keys_count_for_nothing(S, T):
     q, k, v, dout = four(1, 2, 1, S, T, 16)
     ramp = tensor(range(T))[:, None] / 10
     check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v, dout, causal=True)
+
+
+@cases(d_64=64, d_128=128)
+def test_masks_diagonal(D):
+    check(*four(1, 1, 1, 150, 150, D), causal=True)
 
 
 def test_masks_past_the_end_counts_for_nothing():
@@ -184,6 +191,11 @@ def test_numerics_group_summed_in_float32():
     puzzle.check(q, k, v, dout, lse, delta - 20)
 
 
+def test_numerics_products_beyond_the_range_of_float16():
+    q, k, v, dout = four(1, 2, 2, 40, 70, 16)
+    check(q, k, v + 100, dout.abs() * 10 + 100)
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics_whole_numbers(dtype):
     # With scores and lse of 0 every probability is 1, and the gradients are whole numbers.
@@ -207,9 +219,15 @@ def test_numerics_range_of_bfloat16():
     check(q * 1e6, k * 1e-6, v, dout * 1e6)
 
 
-@cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
-def test_numerics_scale(scale):
-    check(*four(1, 2, 2, 40, 70, 16), scale=scale)
+@cases(
+    zero=(0.0, False),
+    zero_causal=(0.0, True),
+    large=(3.0, False),
+    tiny=(1e-4, False),
+    negative=(-0.3, False),
+)
+def test_numerics_scale(scale, causal):
+    check(*four(1, 2, 2, 40, 70, 16), scale=scale, causal=causal)
 
 
 def test_numerics_default_scale():
@@ -217,18 +235,19 @@ def test_numerics_default_scale():
         check(*four(1, 1, 1, 17, 33, D))
 
 
-def test_traffic():
-    S, T, D, Hkv = 128, 256, 16, 2
-    traffic = puzzle.traffic(*saved(*four(1, 6, Hkv, S, T, D)))
-    queries = math.prod(traffic.grid) / Hkv
+@cases(d_16=(2, 6, 2, 16), d_128=(1, 2, 1, 128))
+def test_traffic(B, H, Hkv, D):
+    S, T = 128, 128
+    traffic = puzzle.traffic(*saved(*four(B, H, Hkv, S, T, D)))
+    queries = math.prod(traffic.grid) / (B * Hkv)
     traffic.check(
         reads={"k": 1, "v": 1, "q": queries, "dout": queries, "lse": queries, "delta": queries},
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=Hkv * T // 64,
-        total_writes=2 * Hkv * T * D,
-        dot_macs=4 * 6 * S * T * D,
+        grid_at_most=B * Hkv * T // 64,
+        total_writes=2 * B * Hkv * T * D,
+        dot_macs=4 * B * H * S * T * D,
     )
 
 

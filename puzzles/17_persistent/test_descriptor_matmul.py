@@ -44,6 +44,7 @@ def test_shapes_of_bad_input():
     a, b = two(8, 8, 4)
     puzzle.rejects(ValueError, a[0], b, naming="a")
     puzzle.rejects(ValueError, integers(8, 4, dtype="int32"), b, naming="a")
+    puzzle.rejects(ValueError, a.double(), b.double(), naming="a")
     puzzle.rejects(ValueError, a, b[:, 0], naming="b")
     puzzle.rejects(ValueError, a, b[:3], naming="b")
     puzzle.rejects(ValueError, a, b.T, naming="b")
@@ -90,6 +91,17 @@ def test_masks_what_tma_cannot_address(change, naming):
     right_or_rejected(*change(*two(40, 48, 72, make=integers)), naming=naming)
 
 
+@cases(
+    a_not_aligned=(lambda a, b: (offset(a, 4), b), "a"),
+    b_not_aligned=(lambda a, b: (a, offset(b, 4)), "b"),
+    rows_of_a=(lambda a, b: (a[:, :68].contiguous(), b[:68]), "a"),
+    rows_of_b=(lambda a, b: (a, b[:, :44].contiguous()), "b"),
+    rows_of_c=(lambda a, b: (a, b.T.contiguous()[:44].T), "b"),
+)
+def test_masks_what_tma_cannot_address_in_16_bits(change, naming):
+    right_or_rejected(*change(*two(40, 48, 72, "float16", make=integers)), naming=naming)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(45, 56, 304, dtype))
@@ -116,8 +128,8 @@ def test_numerics_special_values(k):
     puzzle.check(a, b)
 
 
-def test_traffic():
-    M, N = 320, 576
+@cases(large=(320, 576), small=(128, 128))
+def test_traffic(M, N):
     traffic = puzzle.traffic(*two(M, N, 64, "float16"))
     traffic.check(
         reads={"a": N // 32, "b": M // 32},

@@ -35,15 +35,16 @@ def test_shapes(B, H, Hkv, S, T, D):
 def test_shapes_of_bad_input():
     q, k, v = three(2, 4, 2, 8, 6, 16)
     puzzle.rejects(ValueError, q[0], k, v, naming="q")
-    puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, 24), naming="q")
+    for D in (8, 24, 256):
+        puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, D), naming="q")
     puzzle.rejects(ValueError, q.float(), k.float(), v.float(), naming="q")
     puzzle.rejects(ValueError, q, k[0], v, naming="k")
     puzzle.rejects(ValueError, q, k[:1], v[:1], naming="k")
     puzzle.rejects(ValueError, q[:, :3], k, v, naming="k")
     puzzle.rejects(ValueError, *three(2, 4, 2, 8, 6, 32)[:1], k, v, naming="k")
     puzzle.rejects(ValueError, q, k.bfloat16(), v, naming="k")
-    puzzle.rejects(ValueError, q, k, v[:, :, :5], naming="v")
-    puzzle.rejects(ValueError, q, k, v.bfloat16(), naming="v")
+    for wrong in (v[:, :, :5], v[..., :8], v[:, :1], v.transpose(1, 2), v.bfloat16()):
+        puzzle.rejects(ValueError, q, k, wrong, naming="v")
 
 
 @cases(
@@ -68,14 +69,26 @@ def test_masks_later_keys_count_for_nothing(S, T):
     puzzle.check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v, causal=True)
 
 
+@cases(d_64=64, d_128=128)
+def test_masks_diagonal(D):
+    puzzle.check(*three(1, 1, 1, 150, 150, D), causal=True)
+
+
 def test_masks_keys_past_the_end_count_for_nothing():
     # Every score is far below 0, the score of a key of zeros.
     q, k, v = three(1, 1, 1, 20, 70, 16)
     puzzle.check(q.abs() + 2, -k.abs() - 2, v)
     puzzle.check(q.abs() + 2, -k.abs() - 2, v, causal=True)
-    # Below -1e4 too, which some take for -inf.
-    puzzle.check(q * 0 - 32, k * 0 + 32, v, scale=1.0)
-    puzzle.check(q * 0 - 32, k * 0 + 32, v, scale=1.0, causal=True)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Below -1e9, which some take for -inf.
+    q, k, v = three(1, 1, 1, 70, 70, 16)
+    puzzle.check(q * 0 - 2**14, k * 0 + 2**14, v / 8 + 100, scale=1.0)
+    early = (tensor(range(70), "float16") < 60)[:, None]
+    puzzle.check(
+        q * 0 - 2**14, k * 0 + 2**14 * early, v * 0 + 300 - 200 * early, scale=1.0, causal=True
+    )
 
 
 def test_masks_heads_inside_rows():
@@ -167,9 +180,15 @@ def test_numerics_range_of_bfloat16():
     puzzle.check(q * 1e6, k * 1e-6, v * 1e6)
 
 
-@cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
-def test_numerics_scale(scale):
-    puzzle.check(*three(1, 2, 2, 20, 70, 16), scale=scale)
+@cases(
+    zero=(0.0, False),
+    zero_causal=(0.0, True),
+    large=(3.0, False),
+    tiny=(1e-4, False),
+    negative=(-0.3, False),
+)
+def test_numerics_scale(scale, causal):
+    puzzle.check(*three(1, 2, 2, 20, 70, 16), scale=scale, causal=causal)
 
 
 def test_numerics_default_scale():
@@ -184,17 +203,18 @@ def test_numerics_nothing_stays_from_the_tile_before():
     puzzle.check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v, causal=True)
 
 
-def test_traffic():
-    S, T, D, H = 256, 192, 16, 6
-    tiles = H * S // 64
-    puzzle.traffic(*three(1, H, 2, S, T, D)).check(
-        reads={"q": 1, "k": tiles / 2, "v": tiles / 2},
+@cases(d_16=(2, 6, 2, 16), d_128=(1, 2, 1, 128))
+def test_traffic(B, H, Hkv, D):
+    S, T = 128, 192
+    tiles = B * H * S // 64
+    puzzle.traffic(*three(B, H, Hkv, S, T, D)).check(
+        reads={"q": 1, "k": tiles / (B * Hkv), "v": tiles / (B * Hkv)},
         writes=1,
         launches=1,
         sectors=1.1,
         grid_at_most=MULTIPROCESSORS,
-        total_writes=H * S * D + tiles + MULTIPROCESSORS,  # the last of them to a counter of tiles
-        dot_macs=2 * H * S * T * D,
+        total_writes=B * H * S * D + tiles + MULTIPROCESSORS,  # the last two: a counter of tiles
+        dot_macs=2 * B * H * S * T * D,
     )
 
 

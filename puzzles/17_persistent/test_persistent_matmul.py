@@ -33,6 +33,7 @@ def test_shapes_of_bad_input():
     a, b = two(8, 6, 5)
     puzzle.rejects(ValueError, a[0], b, naming="a")
     puzzle.rejects(ValueError, integers(8, 5, dtype="int32"), b, naming="a")
+    puzzle.rejects(ValueError, a.double(), b.double(), naming="a")
     puzzle.rejects(ValueError, a, b[:, 0], naming="b")
     puzzle.rejects(ValueError, a, b[:4], naming="b")
     puzzle.rejects(ValueError, a, b.T, naming="b")
@@ -109,8 +110,8 @@ def test_numerics_special_values(k):
     puzzle.check(a, b)
 
 
-def test_traffic():
-    M, N = 320, 576
+@cases(large=(320, 576), small=(128, 128))
+def test_traffic(M, N):
     puzzle.traffic(*two(M, N, 64, "float16")).check(
         reads={"a": N // 32, "b": M // 32},
         writes=1,

@@ -106,6 +106,15 @@ def test_numerics_special_values_stay_where_they_are():
     puzzle.check(x)
 
 
+def test_numerics_special_values_in_short_rows():
+    inf, nan = float("inf"), float("nan")
+    x = randn(37, 50)
+    x[0, 3], x[1, 49], x[2, 7] = inf, -inf, nan
+    x[3, 0], x[3, 1] = inf, -inf
+    x[4] = -inf
+    puzzle.check(x)
+
+
 @cases(short_rows=(3000, 48), long_rows=(11, 5000))
 def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(
