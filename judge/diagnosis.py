@@ -13,6 +13,7 @@ import torch
 
 from judge.evidence import LEAST, Evidence, Mistake, axis_names
 from judge.numerics import Mismatch
+from judge.source import UNKNOWN, Source
 from judge.symptoms import find
 
 MAP_HEIGHT = 16
@@ -36,7 +37,7 @@ def describe(
     inputs: Mapping[str, torch.Tensor] | None = None,
     mistakes: Iterable[Mistake] = (),
     anything: bool = True,
-    names: frozenset[str] | None = None,
+    source: Source = UNKNOWN,
     subject: str = "",
 ) -> str:
     """The whole message about a wrong result: what, where, how it looks, the most likely cause.
@@ -45,10 +46,10 @@ def describe(
     inputs: what the subject was called with, by name; not changed by it
     mistakes: to try, in this order, until one would give this result
     anything: whether masked-off lanes may have held anything; False where each load has an `other`
-    names: that the learner's code uses, where it is known
+    source: what is known of the learner's code
     subject: put before the message, such as the path of the learner's file
     """
-    evidence = Evidence.of(got, truth, mismatch, inputs, mistakes, anything, names)
+    evidence = Evidence.of(got, truth, mismatch, inputs, mistakes, anything, source)
     places = [] if evidence.drift is not None else where(evidence.wrong)
     symptoms = find(evidence)
 

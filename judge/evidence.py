@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,10 +9,8 @@ import torch
 
 from judge.dtypes import double, rounds, wide
 from judge.numerics import Mismatch
+from judge.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 
-EXPONENTIALS = {"exp", "exp2", "softmax"}
-# What is subtracted before an exponential is taken: a maximum, or a log-sum-exp.
-SHIFTS = {"max", "maximum", "lse", "lse_ptr"}
 # So many wrong elements at least, before a pattern in them means anything.
 LEAST = 4
 
@@ -59,7 +56,7 @@ class Evidence:
     anything: masked-off lanes may have held anything, as some load was given no `other`
     dtype: of the result; exact: it was compared bit for bit; drift: as in Mismatch
     inputs: by name, in float64 too; integers stay integers
-    names: that the learner's code uses; None where it is not known
+    source: what is known of the learner's code
     """
 
     got: torch.Tensor
@@ -73,7 +70,7 @@ class Evidence:
     inputs: Mapping[str, torch.Tensor]
     mistakes: Iterable[Mistake]
     anything: bool = True
-    names: frozenset[str] | None = None
+    source: Source = UNKNOWN
 
     @classmethod
     def of(
@@ -84,7 +81,7 @@ class Evidence:
         inputs: Mapping[str, torch.Tensor] | None = None,
         mistakes: Iterable[Mistake] = (),
         anything: bool = True,
-        names: frozenset[str] | None = None,
+        source: Source = UNKNOWN,
     ) -> Evidence:
         return cls(
             double(got.detach().cpu()),
@@ -98,18 +95,28 @@ class Evidence:
             {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()},
             mistakes,
             anything,
-            names,
+            source,
         )
 
     @property
     def exponentials(self) -> bool:
         """Whether the kernels may take exponentials."""
-        return self.names is None or not EXPONENTIALS.isdisjoint(self.names)
+        return self.source.uses(EXPONENTIALS, otherwise=True)
 
     @property
     def shifted(self) -> bool:
         """Whether something seems to be subtracted before exponentials are taken."""
-        return self.names is not None and not SHIFTS.isdisjoint(self.names)
+        return self.source.uses(SHIFTS, otherwise=False)
+
+    @property
+    def stand_in(self) -> str:
+        """What may be said of scores that are masked by a number, for the end of a cause."""
+        number = self.source.stand_in
+        if number is None or not self.exponentials:
+            return ""
+        return (
+            f"; or scores masked by {number:g}, which win against scores below it: -inf never does"
+        )
 
     @property
     def eps(self) -> float:
@@ -230,10 +237,3 @@ def axis_names(dim: int, dims: int) -> tuple[str, str]:
         return "element", "elements"
     names = {dims - 1: ("column", "columns"), dims - 2: ("row", "rows")}
     return names.get(dim, (f"dimension-{dim} index", f"dimension-{dim} indices"))
-
-
-def names_in(code: str) -> frozenset[str]:
-    """The names and attributes that a program uses; comments and docstrings do not count."""
-    nodes = list(ast.walk(ast.parse(code)))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    return frozenset(names | {node.attr for node in nodes if isinstance(node, ast.Attribute)})

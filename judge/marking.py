@@ -11,10 +11,11 @@ import torch
 
 from judge import diagnosis, loading, mistakes, numerics
 from judge.dtypes import wide
-from judge.evidence import Mistake, names_in
+from judge.evidence import Mistake
 from judge.gradients import Differentiable
 from judge.launches import blocks_of
 from judge.perturbation import rounded_runs, term_size
+from judge.source import Source
 from judge.trial import Arguments, Outcome, Trial, name_of
 from judge.verdict import Wrong
 
@@ -143,7 +144,7 @@ class Marking:
                     inputs=trial.original.tensors,
                     mistakes=self._mistakes(trial.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
-                    names=names_in(self.path.read_text()),
+                    source=Source.of(self.path.read_text()),
                 )
                 call = f"{loading.shown(self.path)}: {self.function}({trial.original})"
                 causes = self._causes(trial, outcome, number, expected)

@@ -110,7 +110,8 @@ def _count(hit: torch.Tensor) -> str:
 
 def _scaled_is_infinite(evidence: Evidence, value: float) -> bool:
     """Whether a kernel that takes exp2 may have scaled this value out of float32's range."""
-    return "exp2" in (evidence.names or ()) and abs(value) * LOG2_E > FLOAT32_MAX
+    scales = evidence.source.uses({"exp2"}, otherwise=False)
+    return scales and abs(value) * LOG2_E > FLOAT32_MAX
 
 
 def _limit(evidence: Evidence) -> float:

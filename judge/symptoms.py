@@ -36,6 +36,7 @@ from judge.rearrangements import (
     shifted,
     transposed,
 )
+from judge.source import EXPONENTIALS
 
 SHOWN = 2
 # For trying mistakes: a test that is too slow would be ended without a message.
@@ -75,7 +76,8 @@ def zero(evidence: Evidence) -> Symptom | None:
         return None
     if evidence.wrong.sum() < LEAST:
         return None
-    large = None if evidence.exponentials and evidence.names else squares_overflow(evidence)
+    exponentials = evidence.source.uses(EXPONENTIALS, otherwise=False)
+    large = None if exponentials else squares_overflow(evidence)
     if not evidence.got.any() and large:
         return Symptom(
             f"the whole result is 0, where inputs reach {large:.4g}",
@@ -85,7 +87,7 @@ def zero(evidence: Evidence) -> Symptom | None:
         return Symptom(
             "the whole result is 0",
             "a result that is stored before anything was added to it, or a mask or a factor that "
-            "is 0 throughout",
+            f"is 0 throughout{evidence.stand_in}",
         )
     return Symptom(
         "all wrong elements are 0",
@@ -238,7 +240,8 @@ def by_row(evidence: Evidence) -> Symptom | None:
         if 2 * (evidence.wrong & many).sum() > evidence.wrong.sum() and evidence.fits(guess, many):
             return Symptom(
                 f"each row is off by one {word} of its own",
-                "a wrong value for the whole row: its sum, maximum, mean or variance",
+                "a wrong value for the whole row: its sum, maximum, mean or variance"
+                + evidence.stand_in,
                 strong=evidence.everywhere,
             )
     return None

@@ -9,7 +9,8 @@ import torch
 from torch.nn.functional import gelu
 
 from judge import diagnosis, numerics, symptoms
-from judge.evidence import Mistake, names_in
+from judge.evidence import Mistake
+from judge.source import Source
 
 
 def seeded(seed):
@@ -537,10 +538,26 @@ def test_an_overflow_of_gelu_is_no_empty_sum():
 )
 def test_what_is_said_of_an_overflow_fits_the_code(code, size, dtype, told, not_told):
     x, nan = torch.full((5, 9), size).to(dtype), torch.full((5, 9), math.nan).to(dtype)
-    names = names_in(f'"""exp, max, a square"""\n{code}  # exp, max')
-    text = describe(nan, X[:5, :9].double(), inputs={"x": x}, names=names)
+    source = Source.of(f'"""exp, max, a square"""\n{code}  # exp, max')
+    text = describe(nan, X[:5, :9].double(), inputs={"x": x}, source=source)
     assert told in text
     assert not_told not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("tl.exp2(tl.where(seen, x, -1e6))", True),
+        ("tl.exp2(x + tl.where(seen, 0, -1000000))", True),
+        ("tl.exp2(tl.where(seen, x, float('-inf')))", False),
+        ("tl.where(seen, x, -1e6)", False),
+        ("tl.exp2(x - 1)", False),
+    ],
+)
+def test_numbers_that_stand_for_minus_infinity_are_named(code, told):
+    for got, truth in ((0 * X, X.double()), (X * (1 + LINE[:67, None]), X.double())):
+        text = describe(got, truth, source=Source.of(code))
+        assert ("or scores masked by -1e+06, which win" in text) is told
 
 
 def test_four_elements_are_too_few_for_a_constant():
