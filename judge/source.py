@@ -9,13 +9,13 @@ from dataclasses import dataclass
 EXPONENTIALS = {"exp", "exp2", "softmax"}
 # What is subtracted before an exponential is taken: a maximum, or a log-sum-exp.
 SHIFTS = {"max", "maximum", "lse", "lse_ptr"}
-# From here on down a number is likely to stand for -inf.
-STAND_IN = -1e3
+# Of numbers that may stand for -inf: scores pass them.
+STAND_INS = (-1e30, -1e3)
 
 
 @dataclass(frozen=True)
 class Source:
-    """names: and attributes, None where the code is not known; stand_in: its lowest number"""
+    """names: and attributes, None where the code is not known; stand_in: its number in STAND_INS"""
 
     names: frozenset[str] | None = None
     stand_in: float | None = None
@@ -34,8 +34,9 @@ class Source:
             and isinstance(node.operand, ast.Constant)
             and isinstance(node.operand.value, (int, float))
         )
-        lowest = min(numbers, default=0.0)
-        return cls(frozenset(names), lowest if lowest <= STAND_IN else None)
+        low, high = STAND_INS
+        stand_ins = (number for number in numbers if low < number <= high)
+        return cls(frozenset(names), max(stand_ins, default=None))
 
     def uses(self, names: AbstractSet[str], *, otherwise: bool) -> bool:
         """Whether it uses one of these names; otherwise: what to say where it is not known."""
