@@ -257,9 +257,9 @@ class Traffic:
         dot_macs: multiply-adds through tl.dot
         """
         found = [
+            *budgets.over_launches(self, launches),
             *budgets.over_times(self, reads, self._inputs, "read"),
             *budgets.over_times(self, writes, self._result_names(), "written"),
-            *budgets.over_launches(self, launches),
             *budgets.over_sectors(self, sectors, reads),
             *budgets.over_grid(self, grid_at_most),
             *budgets.over_total(self, total_reads, "loaded"),
