@@ -72,7 +72,7 @@ def test_several_launches_add_up():
     assert traffic.tensor("x").loads == 3
     with pytest.raises(Wrong) as caught:
         traffic.check(reads={"x": 1}, writes=1, launches=1)
-    reads, writes, launches = str(caught.value).splitlines()
+    launches, reads, writes = str(caught.value).splitlines()
     assert reads.startswith("x is read 3.0 times, the budget is 1 (test_traffic.py:")
     assert "tl.load(in_ptr + offs * stride, mask=offs < N, other=0.0) reads it 3.0 times" in reads
     assert writes.startswith("the result is written 3.0 times, the budget is 1 (test_traffic.py:")
