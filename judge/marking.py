@@ -144,7 +144,7 @@ class Marking:
                     inputs=trial.original.tensors,
                     mistakes=self._mistakes(trial.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
-                    source=Source.of(self.path.read_text()),
+                    source=Source.of(self.path.read_text(encoding="utf-8")),
                 )
                 call = f"{loading.shown(self.path)}: {self.function}({trial.original})"
                 causes = self._causes(trial, outcome, number, expected)

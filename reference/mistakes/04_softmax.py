@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from judge.dtypes import dtype_name
+
 RESCALE = "a sum not rescaled where a later block brings a larger maximum"
 
 
@@ -49,6 +51,13 @@ def cross_entropy(logits, targets, blocks):
         ("the largest logit not added back to the logarithm", total - largest - at_target),
         ("the logit of the target not subtracted", total),
         ("the logit of the target added, not subtracted", total + at_target),
+        *(
+            (
+                f"a log-sum-exp rounded to {dtype_name(dtype)} before a logit is subtracted",
+                total.to(dtype).double() - at_target,
+            )
+            for dtype in (torch.float16, torch.bfloat16)
+        ),
         *(
             (cause, largest + wrong[:, 0].log() - at_target)
             for cause, wrong in _sums(logits, blocks)

@@ -16,6 +16,8 @@ def swiglu(gate, up, blocks):
         name = dtype_name(dtype)
         sigmoid = torch.sigmoid(gate).to(dtype).double()
         yield f"a sigmoid rounded to {name}", (gate * sigmoid * up,)
+        silu = (gate * torch.sigmoid(gate)).to(dtype).double()
+        yield f"silu(gate) rounded to {name} before it is multiplied by up", (silu * up,)
 
 
 def bias_gelu(x, bias, blocks):
