@@ -40,8 +40,8 @@ MAX_BLOCKS = 400
 
 AUDITS = 7
 # Streams wake up to 0.18 ms after what they wait for, and so may the second kernel of a call: on an
-# H200. So calls are repeated until they last some 20 times as long.
-AUDITED_MS, MOST_CALLS = 3.0, 60
+# H200. So calls are repeated until they last some 20 times as long, the shortest 60 times.
+AUDITED_MS, SHORTEST_MS = 3.0, 0.05
 # What of the calls' time may lie outside the stream unnoticed, or be more than by themselves.
 UNNOTICED, UNNOTICED_LONGER, UNNOTICED_MS = 0.1, 0.25, 0.3
 # How much quicker a call may be on numbers that it knows: of two short calls one after the other
@@ -229,15 +229,14 @@ class _Turns:
         ms, waits: what a call takes by itself, and whether it waits for the GPU: the streams would
             not begin with a second call then
         """
-        number = MOST_CALLS if MOST_CALLS * ms < AUDITED_MS else math.ceil(AUDITED_MS / ms)
-        number = 1 if waits else number
+        number = 1 if waits else math.ceil(AUDITED_MS / max(ms, SHORTEST_MS))
+        places = min(number, len(self.buffers.places))
         spans, waited = [], []
         for audit in range(audits):
             content = audit % len(self.buffers.contents)
-            places = range(len(self.buffers.places))
             calls = [
                 functools.partial(self.subject, *self.buffers.fill(place, content))
-                for place in places
+                for place in range(places)
             ]
             spans.append(self.timer.spans((calls * number)[:number], group))
             waited.append(self.timer.behind)

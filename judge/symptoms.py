@@ -76,9 +76,8 @@ def zero(evidence: Evidence) -> Symptom | None:
         return None
     if evidence.wrong.sum() < LEAST:
         return None
-    exponentials = evidence.source.uses(EXPONENTIALS, otherwise=False)
-    large = None if exponentials else squares_overflow(evidence)
-    if not evidence.got.any() and large:
+    squares = not evidence.source.uses(EXPONENTIALS, otherwise=False)
+    if squares and not evidence.got.any() and (large := squares_overflow(evidence)):
         return Symptom(
             f"the whole result is 0, where inputs reach {large:.4g}",
             f"an overflow: the square of {large:.4g} is infinite in float16; compute in float32",

@@ -106,17 +106,13 @@ class CudaTimer:
         own = self._start.elapsed_time(self._end)
         return [own, *spans, own + beyond]
 
-    def spin(self, ms: float) -> None:
-        """Keep the stream busy for so long, with a kernel that does nothing."""
-        torch.cuda._sleep(int(ms * self.cycles_per_ms))
-
     def free_bytes(self) -> int:
         """Memory that could be allocated now."""
         cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return torch.cuda.mem_get_info(self.device)[0] + cached
 
     def _prepare(self, hold_ms: float) -> None:
-        self.spin(hold_ms)
+        torch.cuda._sleep(int(hold_ms * self.cycles_per_ms))
         self._evictor.zero_()
 
     def _finish(self, poll_seconds: float = POLL_SECONDS) -> float:

@@ -507,31 +507,16 @@ def test_an_overflow_of_gelu_is_no_empty_sum():
     assert "looks like an overflow" in one
 
 
+IN_HALF = "float16 ends at 65504; compute in float32"
+
+
 @pytest.mark.parametrize(
     ("code", "size", "dtype", "told", "not_told"),
     [
-        (
-            "tl.fma(x, y, z)",
-            1e4,
-            torch.half,
-            "float16 ends at 65504; compute in float32",
-            "exp passes",
-        ),
-        (
-            "tl.sigmoid(x)",
-            1e4,
-            torch.half,
-            "float16 ends at 65504; compute in float32",
-            "exp passes",
-        ),
+        ("tl.fma(x, y, z)", 1e4, torch.half, IN_HALF, "exp passes"),
+        ("tl.sigmoid(x)", 1e4, torch.half, IN_HALF, "exp passes"),
         ("tl.sum(tl.exp(x))", 1e4, torch.half, "before exp, subtract the row's largest", "square"),
-        (
-            "tl.exp2(x - lse)",
-            1e4,
-            torch.half,
-            "float16 ends at 65504; compute in float32",
-            "exp passes",
-        ),
+        ("tl.exp2(x - lse)", 1e4, torch.half, IN_HALF, "exp passes"),
         ("tl.exp2(x * c - tl.max(x))", 3e38, torch.float, "and scale after", "before exp"),
         ("tl.exp(x - tl.max(x))", 3e38, torch.float, "float32 ends at 3.4e38", "log2"),
     ],

@@ -11,12 +11,12 @@ TANH = "tanh in place of erf in GELU"
 
 
 def swiglu(gate, up, blocks):
-    yield "the sigmoid alone, not multiplied by gate", (torch.sigmoid(gate) * up,)
+    sigmoid = torch.sigmoid(gate)
+    yield "the sigmoid alone, not multiplied by gate", (sigmoid * up,)
     for dtype in (torch.float16, torch.bfloat16):
         name = dtype_name(dtype)
-        sigmoid = torch.sigmoid(gate).to(dtype).double()
-        yield f"a sigmoid rounded to {name}", (gate * sigmoid * up,)
-        silu = (gate * torch.sigmoid(gate)).to(dtype).double()
+        yield f"a sigmoid rounded to {name}", (gate * sigmoid.to(dtype).double() * up,)
+        silu = (gate * sigmoid).to(dtype).double()
         yield f"silu(gate) rounded to {name} before it is multiplied by up", (silu * up,)
 
 

@@ -16,14 +16,12 @@ def linear(x, weight, bias, activation, blocks):
         if activation is None and x.shape[1] <= 64 * block:
             name = dtype_name(dtype)
             yield f"a sum accumulated in {name} and not in float32", (total + bias,)
+    product = x @ weight.T
+    activate = {"relu": torch.relu, "gelu": gelu}.get(activation, torch.clone)
     for dtype in (torch.float16, torch.bfloat16):
-        product = (x @ weight.T).to(dtype).double()
         cause = f"a product rounded to {dtype_name(dtype)} before the bias is added"
-        yield (
-            cause,
-            ({"relu": torch.relu, "gelu": gelu}.get(activation, torch.clone)(product + bias),),
-        )
-    out = x @ weight.T + bias
+        yield cause, (activate(product.to(dtype).double() + bias),)
+    out = product + bias
     if activation == "gelu":
         yield "tanh in place of erf in GELU", (gelu(out, approximate="tanh"),)
         yield "a bias added after GELU, not before", (gelu(out - bias) + bias,)
