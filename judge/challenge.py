@@ -29,6 +29,9 @@ raced: dict[str, str] = {}
 
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
 DISGUISED = 2**14
+# In calls of more elements the terms behind a result are not measured, and a wrong result is not
+# diagnosed: both run the reference many times, on numbers that the host draws.
+DIAGNOSED = 2**24
 
 
 def challenge(function: str, **spec) -> Challenge:
@@ -83,10 +86,16 @@ class Challenge(Marking):
             self._poison = True
 
     def check_grid(self, *inputs, **options) -> None:
-        """The same check on a GPU; in the interpreter, where so many programs take minutes, only
-        that a GPU would take the grids of the launches."""
+        """The same check on a GPU, of large calls without what takes minutes; in the interpreter,
+        where so many programs take minutes, only that a GPU would take the grids of the launches.
+        """
+        arguments = self._arguments(inputs, options)
+        outcome = self._trial(arguments).run(programs=False)
         if interpreted:
-            self._trial(self._arguments(inputs, options)).run(programs=False)
+            return
+        size = sum(tensor.numel() for tensor in (*arguments.tensors.values(), *outcome.results))
+        if size > DIAGNOSED:
+            self._check_large(arguments, tuple(arguments.tensors.values()), outcome.results)
         else:
             self.check(*inputs, **options)
 
@@ -182,7 +191,7 @@ class Challenge(Marking):
                     at_least=at_least,
                     bytes_moved=bytes_moved,
                     operations=operations,
-                    check=lambda tensors, result: self._check_timed(arguments, tensors, result),
+                    check=lambda tensors, result: self._check_large(arguments, tensors, result),
                     limits=limits,
                     scale=machine.scale,
                 )
@@ -193,15 +202,17 @@ class Challenge(Marking):
         if race.verdict != "passed":
             raise Wrong(f"{loading.shown(self.path)}: {race.message()}")
 
-    def _check_timed(self, arguments: Arguments, tensors: tuple, results: tuple) -> None:
+    def _check_large(self, arguments: Arguments, tensors: tuple, results: tuple) -> None:
+        """Raises Wrong, without a diagnosis. tensors: the numbers that the arguments held"""
         reference = self._reference(arguments)
         truth = reference(*map(wide, tensors))
         # One yardstick does at such a size, and takes the memory of one.
         yardsticks = tuple([result] for result in reference(*tensors))
         expected = Expected(truth, yardsticks, (None,) * len(truth))
+        self._check_forms(results, expected)
         for number, got in enumerate(results):
             if mismatch := self._mismatch(number, got, expected):
-                raise Wrong(mismatch.message())
+                raise Wrong(mismatch.message(f"{self.function}({arguments})"))
 
     def _arguments(self, inputs: tuple, options: dict) -> Arguments:
         parameters = inspect.signature(self.reference).parameters

@@ -127,13 +127,7 @@ class Marking:
         return tuple([result, *runs] for result, runs in zip(own, more, strict=True))
 
     def _compare(self, trial: Trial, outcome: Outcome, expected: Expected) -> None:
-        if len(outcome.results) != len(expected.yardsticks):
-            raise Wrong(
-                f"{loading.shown(self.path)}: {self.function} returned {len(outcome.results)} "
-                f"tensors, not {len(expected.yardsticks)}"
-            )
-        for number, got in enumerate(outcome.results):
-            self._check_form(got, expected.yardsticks[number][0], number)
+        self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             mismatch = self._mismatch(number, got, expected)
             if mismatch:
@@ -210,6 +204,15 @@ class Marking:
                 "cause: right when the programs run one after the other in order, wrong in another "
                 "order: a GPU runs them in any order and at once"
             )
+
+    def _check_forms(self, results: tuple[torch.Tensor, ...], expected: Expected) -> None:
+        if len(results) != len(expected.yardsticks):
+            raise Wrong(
+                f"{loading.shown(self.path)}: {self.function} returned {len(results)} "
+                f"tensors, not {len(expected.yardsticks)}"
+            )
+        for number, got in enumerate(results):
+            self._check_form(got, expected.yardsticks[number][0], number)
 
     def _check_form(self, got: torch.Tensor, right: torch.Tensor, number: int) -> None:
         name = self._name(number)

@@ -36,6 +36,7 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
         cause = f"0 / 0: {EMPTY_SUM}"
         if _scaled_is_infinite(evidence, below):
             cause += f"; or {SCALED_TOO_SOON}"
+        cause += evidence.stand_in
         return Symptom(f"{look}, where no input is above {below:.3g}", cause)
     if large := _large_inputs(evidence, hit):
         scaled = evidence.shifted and _scaled_is_infinite(evidence, large)
@@ -65,7 +66,7 @@ def not_a_number(evidence: Evidence) -> Symptom | None:
     return Symptom(
         look,
         "a masked-off lane that was loaded without `other=` and reached the result, memory that "
-        "nothing was stored to, or inf - inf",
+        "nothing was stored to, or inf - inf, inf / inf or 0 * inf",
         strong=False,
     )
 

@@ -268,6 +268,33 @@ def test_grid_is_checked_without_running_its_programs(copying):
         copying(GRID.format("(1, x.numel())")).check_grid(x)
 
 
+NEGATED = """
+@triton.jit
+def negate(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N)
+    tl.store(y_ptr + offs, -x, mask=offs < N)
+
+def copy(x):
+    y = torch.empty_like(x)
+    negate[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+    return y
+"""
+
+
+@pytest.mark.parametrize("diagnosed", [1, 1000])
+def test_results_of_large_grids_are_compared_on_a_gpu(copying, monkeypatch, diagnosed):
+    if challenge.interpreted:
+        pytest.skip("the interpreter runs no program of a large grid")
+    monkeypatch.setattr(challenge, "DIAGNOSED", diagnosed)
+    x = inputs.randn(300)
+    copying(RIGHT["plain"]).check_grid(x)
+    with pytest.raises(
+        Wrong, match=r"(?s)copy\(x: float32 \(300\).* is wrong in 300 of 300 elements"
+    ):
+        copying(NEGATED).check_grid(x)
+
+
 ONE_WRONG_CONFIG = """
 @triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["N"])
 @triton.jit
