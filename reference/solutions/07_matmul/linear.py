@@ -74,10 +74,9 @@ def linear(
     if activation not in (None, "relu", "gelu"):
         raise ValueError(f'activation must be None, "relu" or "gelu", not {activation!r}')
     out = torch.empty(M, N, dtype=x.dtype, device=x.device)
-    # Where 16 divides K and strides, loads of 16 bytes go straight to shared memory. Else values
-    # of 2 bytes go through registers one by one, and a tile of 256 columns leaves too few.
-    sizes = (K, *x.stride(), *weight.stride())
-    BLOCK_M, BLOCK_N = 128, 256 if all(size == 1 or size % 16 == 0 for size in sizes) else 128
+    # Loads of 16 bytes go straight to shared memory. Where 16 does not divide K, numbers of 2 bytes
+    # go through registers one by one, and beside a tile of 256 columns there are too few of them.
+    BLOCK_M, BLOCK_N = 128, 128 if K % 16 and x.element_size() == 2 else 256
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     linear_kernel[grid](

@@ -54,12 +54,12 @@ def swizzled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"b must be {a.dtype} ({K}, N), not {b.dtype} {tuple(b.shape)}")
     N = b.shape[1]
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
-    # Where 16 divides K, N and strides, loads of 16 bytes go straight to shared memory. Else values
-    # of 2 bytes go through registers one by one, and a tile of 256 columns leaves too few.
-    sizes = (K, N, *a.stride(), *b.stride())
-    columns = 256 if all(size == 1 or size % 16 == 0 for size in sizes) else 128
     # Small products need small tiles: otherwise there are too few programs to fill the GPU.
-    BLOCK_M, BLOCK_N, num_warps = (32, 32, 4) if max(M, N) <= 1024 else (128, columns, 8)
+    BLOCK_M, BLOCK_N, num_warps = (32, 32, 4) if max(M, N) <= 1024 else (128, 256, 8)
+    # Loads of 16 bytes go straight to shared memory. Where 16 does not divide K, numbers of 2 bytes
+    # go through registers one by one, and beside a tile of 256 columns there are too few of them.
+    if K % 16 and a.element_size() == 2:
+        BLOCK_N = min(BLOCK_N, 128)
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     swizzled_matmul_kernel[grid](
