@@ -12,11 +12,12 @@ from pathlib import Path
 from judge import compilation, interpreter, loading, machine, speed, tamper
 from judge.buffers import nbytes
 from judge.dtypes import dtype_name, wide
-from judge.guard import one_stream
+from judge.guard import LARGEST, one_stream
+from judge.inputs import room
 from judge.marking import Expected, Marking
 from judge.traffic import Traffic
 from judge.trial import Arguments, Trial
-from judge.verdict import Unsolved, Wrong
+from judge.verdict import NotMeasured, Unsolved, Wrong
 
 # Set by judge.session.
 interpreted = True
@@ -90,7 +91,7 @@ class Challenge(Marking):
         where so many programs take minutes, only that a GPU would take the grids of the launches.
         """
         arguments = self._arguments(inputs, options)
-        outcome = self._trial(arguments).run(programs=False)
+        outcome = self._trial(arguments).run(programs="none")
         if interpreted:
             return
         size = sum(tensor.numel() for tensor in (*arguments.tensors.values(), *outcome.results))
@@ -98,6 +99,22 @@ class Challenge(Marking):
             self._check_large(arguments, tuple(arguments.tensors.values()), outcome.results)
         else:
             self.check(*inputs, **options)
+
+    def check_ends(self, *inputs, **options) -> None:
+        """That offsets in a result of more than 2**31 elements are not of 32 bits.
+
+        Only the first and the last program of each launch run, and their accesses are checked, not
+        what they compute. The result is memory that is asked for and hardly touched. Raises
+        NotMeasured where the system does not promise it, and on a GPU.
+        """
+        if not interpreted:
+            raise NotMeasured("the interpreter looks at the ends: set TRITON_INTERPRET=1")
+        room(LARGEST // 2, "float16")
+        trial = self._trial(self._arguments(inputs, options))
+        with interpreter.overflow_errors():
+            configs = trial.run(programs="ends", poison=False).configs
+            for config in range(1, configs):
+                trial.run(programs="ends", poison=False, config=config)
 
     def check_exactly(self, *inputs, **options) -> None:
         """The same check, and the result must be the truth itself, rounded once."""

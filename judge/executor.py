@@ -28,7 +28,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from judge import hooks
 from judge.addresses import Storage
 from judge.launches import Launch
-from judge.memory import Tracker, Watch, current_watch
+from judge.memory import Enough, Tracker, Watch, current_watch
 from judge.places import raised_at
 from judge.turns import Turns
 from judge.verdict import Verdict, Wrong
@@ -74,7 +74,7 @@ class Executor(StockExecutor):
         watch.check_contents()
         launch = Launch(_undecorated(self.fn), grid, arguments, frozenset(self.constexprs), options)
         watch.launches.append(launch)
-        if watch.programs:
+        if watch.programs != "none":
             self._run(watch, launch)
 
     def _run(self, watch: Watch, launch: Launch) -> None:
@@ -105,7 +105,8 @@ class Executor(StockExecutor):
 
         def run(number: int) -> None:
             tracker.start_program(number)
-            self.fn(**arguments)
+            with contextlib.suppress(Enough):
+                self.fn(**arguments)
 
         tracker.turns = Turns(_order(tracker.watch, launch), run)
         try:
@@ -232,6 +233,8 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
     """The programs' numbers, x fastest as on a GPU, in the order in which they are to run."""
     width, height, depth = launch.grid
     count = width * height * depth
+    if watch.programs == "ends":
+        return sorted({0, count - 1}) if count else []
     if watch.order == "ascending":
         return range(count)
     return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()

@@ -37,7 +37,8 @@ FIRST_BYTES = itertools.cycle(range(0xC1, 0xFF))
 
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# Storages above this are not copied between canaries: huge ones of which a view shows little.
+# Storages above this are neither copied nor put between canaries: huge ones of which a view shows
+# little, or of which few programs touch anything.
 LARGEST = 2**32
 
 # What a launcher may read back: a flag that its kernel set, a maximum.
@@ -142,6 +143,7 @@ class Guard(TorchDispatchMode):
         self.violations: list[str] = []
         self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
         self.arenas: list[Arena] = []
+        self.untouched: list[torch.Tensor] = []
         self.scalars = 0
 
     @classmethod
@@ -151,7 +153,9 @@ class Guard(TorchDispatchMode):
 
     def owns(self, tensor: torch.Tensor) -> bool:
         """Whether the subject allocated this memory itself, through torch, in this run."""
-        return self._arena_of(tensor) is not None
+        storage = tensor.untyped_storage().data_ptr()
+        untouched = (made.untyped_storage().data_ptr() for made in self.untouched)
+        return self._arena_of(tensor) is not None or storage in untouched
 
     def has_filled(self, tensor: torch.Tensor) -> bool:
         """Whether the launcher itself gave every element of this memory a value."""
@@ -187,6 +191,9 @@ class Guard(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in EMPTY or func in FILLED:
+            if (made := _untouched(func, args, kwargs)) is not None:
+                self.untouched.append(made)
+                return made
             made = func(*args, **kwargs)
             arena = Arena.like(made, "a tensor that the launcher allocated")
             if func in FILLED:
@@ -280,6 +287,16 @@ def _pattern(size: int, device: torch.device, first_byte: int) -> torch.Tensor:
     """At least so many bytes that read as NaN."""
     word = torch.tensor((first_byte, *PATTERN), dtype=torch.uint8, device=device)
     return word.repeat(-(-size // len(word)))
+
+
+def _untouched(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> torch.Tensor | None:
+    """What this would allocate on the host, if it is too large to be filled: of any contents."""
+    planned = func(*args, **(kwargs | {"device": "meta"}))
+    like = args[0] if isinstance(args[0], torch.Tensor) else torch.empty(0)
+    device = torch.device(kwargs.get("device") or like.device)
+    if device.type != "cpu" or planned.untyped_storage().nbytes() <= LARGEST:
+        return None
+    return torch.empty_strided(planned.shape, planned.stride(), dtype=planned.dtype, device=device)
 
 
 def _advice(func: torch._ops.OpOverload) -> tuple[str, str]:

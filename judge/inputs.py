@@ -104,16 +104,22 @@ def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:
 def far_apart(x: torch.Tensor, last: int = 2**31) -> torch.Tensor:
     """x (N,) with its elements so far apart that the last offset is at least `last`.
 
-    By default it needs more than 31 bits. The memory between the elements is asked for but never
-    touched, so that it costs nothing; x of 3 float16 elements asks for 4 GiB. Raises NotMeasured
-    where the system will not promise that.
+    By default it needs more than 31 bits. The memory between the elements is never touched: see
+    `room`. x of 3 float16 elements asks for 4 GiB.
     """
     step = last // (x.numel() - 1) + 1
+    return room(step * (x.numel() - 1) + 1, x.dtype)[::step].copy_(x)
+
+
+def room(size: int, dtype: str | torch.dtype) -> torch.Tensor:
+    """So many elements, of memory that is asked for. It costs nothing where nobody touches it.
+
+    Raises NotMeasured where the system will not promise it.
+    """
     try:
-        room = torch.empty(step * (x.numel() - 1) + 1, dtype=x.dtype, device=x.device)
+        return torch.empty(size, dtype=_dtype(dtype), device=DEVICE)
     except (RuntimeError, torch.OutOfMemoryError) as error:
         raise NotMeasured(f"this machine has too little memory: {error}") from None
-    return room[::step].copy_(x)
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:

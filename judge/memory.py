@@ -32,10 +32,17 @@ REMEMBERED = 2**26
 PATIENCE = 64
 DEADLOCK = 2048
 
+# A program that loops over a huge result is ended after so many accesses, if only "ends" run.
+ENOUGH = 1000
+
 DOES = {"reads": "loads", "writes": "stores", "updates": "updates"}
 DID = {"loaded": "loads", "stored": "stores", "updated": "updates"}
 
 _watches: list[Watch] = []
+
+
+class Enough(BaseException):
+    """Ends a program that was seen long enough."""
 
 
 class Watch:
@@ -45,7 +52,7 @@ class Watch:
     seed: of the shuffled order
     poison: masked-off lanes of loads without `other` get values that spoil a result; 0 otherwise
     count: record the traffic of each access
-    programs: run them; else the launches are only recorded
+    programs: which run: "all" of a launch, the first and the last ("ends"), or "none"
     inputs: the subject's tensors, by the names of its parameters
     launches: what was launched, in order
     loads_without_other: how many masked-off lanes were loaded so, by (file, line)
@@ -58,7 +65,7 @@ class Watch:
         seed: int = 0,
         poison: bool = True,
         count: bool = False,
-        programs: bool = True,
+        programs: str = "all",
         inputs: dict[str, torch.Tensor] | None = None,
     ):
         if order not in ("ascending", "shuffled"):
@@ -181,10 +188,12 @@ class Tracker:
         self._answer: tuple = (0, 0, None, None)
         self._waited = 0
         self._idle = 0
+        self._begun = 0
 
     def start_program(self, number: int) -> None:
         """From here on this program runs, numbered in the order in which a GPU starts them."""
         self._idle = 0
+        self._begun = len(self.history.site)
         self._go_on(number)
 
     def _go_on(self, number: int) -> None:
@@ -205,6 +214,8 @@ class Tracker:
         size: bytes a lane
         order: memory semantics of an atomic, None if other programs do not see it as one
         """
+        if self.watch.programs == "ends" and len(self.history.site) - self._begun >= ENOUGH:
+            raise Enough
         site = self.sites.here(self.code)
         real, parts = self._resolve(verb, site, pointers, mask, size)
         if not parts:

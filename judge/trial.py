@@ -142,7 +142,7 @@ class Trial:
         order: str = "ascending",
         poison: bool = True,
         count: bool = False,
-        programs: bool = True,
+        programs: str = "all",
         config: int | None = None,
         seed: int = 0,
     ) -> Outcome:
@@ -151,7 +151,8 @@ class Trial:
         order: of the programs of each launch in the interpreter, "ascending" or "shuffled"
         poison: masked lanes that are loaded without `other` are NaN in the interpreter
         count: record the traffic of each access
-        programs: run them in the interpreter; else only the grids are checked
+        programs: of each launch in the interpreter, "all", the first and the last ("ends"), or
+            "none", where only the grids are checked
         config: which of an autotuner's configs to use; not given, that of the run before
         """
         guard = Guard(self.path.stem)
@@ -192,7 +193,7 @@ class Trial:
             self._check_own_memory(results, guard)
             if self.interpreted:
                 self._check_not_stored_to(watch)
-            if (programs or not self.interpreted) and not self.in_place:
+            if (programs == "all" or not self.interpreted) and not self.in_place:
                 stored = watch.stored if self.interpreted else guard.stored
                 for number, result in enumerate(results):
                     # A count that no atomic reached is the zero that the launcher put there.

@@ -293,6 +293,58 @@ def test_results_of_large_grids_are_compared_on_a_gpu(copying, monkeypatch, diag
         copying(NEGATED).check_grid(x)
 
 
+IN_A_LOOP = """
+@triton.jit
+def loop(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    for start in range(tl.program_id(0) * BLOCK, N, tl.num_programs(0) * BLOCK):
+        offs = start + tl.arange(0, BLOCK).to(tl.int64)
+        tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < N), mask=offs < N)
+
+def copy(x):
+    y = torch.{}
+    loop[(4,)](x, y, x.numel(), BLOCK=64)
+    return y
+"""
+
+CHUNKS = """
+@triton.jit
+def copy_chunk(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = {} * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < N), mask=offs < N)
+
+def copy(x):
+    y = torch.empty_like(x)
+    copy_chunk[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+"""
+
+
+@pytest.fixture
+def large():
+    if not challenge.interpreted:
+        pytest.skip("the interpreter looks at the ends")
+    return inputs.room(2**31 + 77, "float16")
+
+
+def test_offsets_of_a_large_result_are_checked_at_both_ends(copying, large):
+    copying(CHUNKS.format("tl.program_id(0).to(tl.int64)")).check_ends(large)
+    with pytest.raises(Wrong, match=r"2097152 \* 1024 = 2147483648 does not fit int32"):
+        copying(CHUNKS.format("tl.program_id(0)")).check_ends(large)
+
+
+@pytest.mark.parametrize(
+    "allocation", ["empty_like(x)", "zeros_like(x)", "zeros(x.shape, dtype=x.dtype)"]
+)
+def test_programs_that_loop_over_a_large_result_are_ended(copying, large, allocation):
+    copying(IN_A_LOOP.format(allocation)).check_ends(large)
+
+
+def test_a_large_result_is_the_subjects_own(copying, large):
+    source = CHUNKS.format("tl.program_id(0).to(tl.int64)")
+    with pytest.raises(Wrong, match="in the memory of its input x"):
+        copying(source.replace("torch.empty_like(x)", "x")).check_ends(large)
+
+
 ONE_WRONG_CONFIG = """
 @triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["N"])
 @triton.jit

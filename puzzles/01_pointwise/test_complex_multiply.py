@@ -1,7 +1,7 @@
 """What 01.6, complex multiplication, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided
+from judge.inputs import cases, far_apart, integers, offset, randn, room, strided
 
 puzzle = challenge("complex_multiply")
 
@@ -67,6 +67,12 @@ def test_masks_offsets_beyond_32_bits():
     x, y = two(3, make=gaussian_integers)
     puzzle.check_offsets(far_apart(x, 2**30), y)
     puzzle.check_offsets(x, far_apart(y, 2**30))
+
+
+def test_masks_result_beyond_32_bits():
+    # Half as many complex numbers are as many floats.
+    x = room(2**30 + 77, "complex64")
+    puzzle.check_ends(x, x)
 
 
 def test_numerics():

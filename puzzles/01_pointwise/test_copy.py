@@ -1,7 +1,7 @@
 """What 01.1, copy, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, integers, offset, randn, room, strided, tensor
 
 puzzle = challenge("copy", exact=True)
 
@@ -32,6 +32,10 @@ def test_masks(N):
 
 def test_masks_unaligned_view():
     puzzle.check(offset(randn(1000), 3))
+
+
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(room(2**31 + 77, "float16"))
 
 
 @dtypes("float16", "bfloat16", "float32", "float64", "int8", "int32", "int64")

@@ -68,6 +68,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x, y, far_apart(z))
 
 
+def test_masks_result_beyond_32_bits():
+    x = randn(1, dtype="float16").expand(2**31 + 77)
+    puzzle.check_ends(x, x, x)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*three(3000, dtype=dtype))

@@ -58,6 +58,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(far_apart(integers(3, dtype="float16")), EIGHT[:4])
 
 
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(randn(1, dtype="float16").expand(2**31 + 77), EIGHT[:4])
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(uniform(3000, low=-1.5, high=1.5, dtype=dtype), EIGHT)

@@ -54,6 +54,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(far_apart(integers(3, dtype="float16")))
 
 
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(randn(1, dtype="float16").expand(2**31 + 77))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(3000, dtype=dtype))

@@ -48,6 +48,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x, far_apart(y))
 
 
+def test_masks_result_beyond_32_bits():
+    x = randn(1, dtype="float16").expand(2**31 + 77)
+    puzzle.check_ends(x, x)
+
+
 @dtypes("float16", "bfloat16", "float32", "int32")
 def test_numerics(dtype):
     x, y = randn(3000) * 100, randn(3000) * 100

@@ -119,6 +119,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x[None, :], tensor([0, 0], "int32"))
 
 
+def test_masks_result_beyond_32_bits():
+    indices = picks(1, rows=3, dtype="int32").expand(2**21 + 1)
+    puzzle.check_ends(randn(3, 1025, dtype="float16"), indices)
+
+
 @cases(indices=(2**21 + 1, 1), columns=(1, 2**27 + 1))
 def test_masks_more_blocks_than_axis_1_takes(N, D):
     puzzle.check_grid(integers(1, 1, dtype="int8").expand(1, D), picks(N, rows=1, dtype="int32"))

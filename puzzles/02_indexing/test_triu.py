@@ -81,6 +81,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x[None, :])
 
 
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(randn(1, 1, dtype="float16").expand(2**16, 2**15 + 1))
+
+
 @cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
 def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="int8"))

@@ -71,6 +71,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(far_apart(integers(5000, dtype="float16"))[:, None])
 
 
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(randn(1025, 1, dtype="float16").expand(1025, 2**21 + 1))
+
+
 @cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
 def test_masks_more_blocks_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="float16"))

@@ -82,6 +82,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[None, :], other, far)
 
 
+def test_masks_result_beyond_32_bits():
+    x, weight, bias = layer(1, 1025, "float16")
+    puzzle.check_ends(x.expand(2**21 + 1, 1025), weight, bias)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*layer(17, 3000, dtype))

@@ -92,6 +92,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[None, :], near[None, :], far)
 
 
+def test_masks_result_beyond_32_bits():
+    x, residual, weight = layer(1, 1025, "float16")
+    puzzle.check_ends(x.expand(2**21 + 1, 1025), residual.expand(2**21 + 1, 1025), weight)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*layer(17, 3000, dtype))

@@ -1,17 +1,7 @@
 """What 06.5, arc sine, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import (
-    cases,
-    dtypes,
-    far_apart,
-    integers,
-    offset,
-    randn,
-    strided,
-    tensor,
-    uniform,
-)
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("asin")
 
@@ -62,6 +52,10 @@ def test_masks_expanded():
 
 def test_masks_offsets_beyond_32_bits():
     puzzle.check(far_apart(within(3, dtype="float16")))
+
+
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(randn(1, dtype="float16").expand(2**31 + 77))
 
 
 @dtypes("float16", "bfloat16", "float32")

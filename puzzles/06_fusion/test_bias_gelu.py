@@ -65,6 +65,11 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(near[None, :], far)
 
 
+def test_masks_result_beyond_32_bits():
+    x, bias = randn(1, 1025, dtype="float16"), randn(1025, dtype="float16")
+    puzzle.check_ends(x.expand(2**21 + 1, 1025), bias)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(20, 150, dtype=dtype), randn(150, dtype=dtype))

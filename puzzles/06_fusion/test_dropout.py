@@ -55,6 +55,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(far_apart(integers(3, low=1, dtype="float16")), 0.1, 9)
 
 
+def test_masks_result_beyond_32_bits():
+    puzzle.check_ends(randn(1, dtype="float16").expand(2**31 + 77), 0.5, 1)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(3000, dtype=dtype), 0.1, 42)

@@ -1,17 +1,7 @@
 """What 06.1, SwiGLU, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import (
-    cases,
-    dtypes,
-    far_apart,
-    integers,
-    offset,
-    randn,
-    strided,
-    tensor,
-    uniform,
-)
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("swiglu")
 
@@ -82,6 +72,11 @@ def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far, near)
     puzzle.check(near, far)
+
+
+def test_masks_result_beyond_32_bits():
+    x = randn(1, dtype="float16").expand(2**31 + 77)
+    puzzle.check_ends(x, x)
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -104,6 +104,12 @@ def test_masks_steps_beyond_32_bits():
     puzzle.check(near[None, None, :], far[None, :, None])
 
 
+def test_masks_result_beyond_32_bits():
+    a, b = two(1, 1, 1, 16, "float16")
+    puzzle.check_ends(a.expand(2**15 + 1, 256, 16), b.expand(2**15 + 1, 16, 256))
+    puzzle.check_ends(a.expand(1, 2**16, 16), b.expand(1, 16, 2**15 + 1))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(3, 33, 40, 200, dtype))

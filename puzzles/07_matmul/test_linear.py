@@ -88,6 +88,12 @@ def test_masks_steps_beyond_32_bits():
     puzzle.check(near[None, :], far[None, :], near[:1], None)
 
 
+def test_masks_result_beyond_32_bits():
+    x, weight, bias = three(1, 1, 16, "float16")
+    inputs = x.expand(2**16, 16), weight.expand(2**15 + 1, 16), bias.expand(2**15 + 1)
+    puzzle.check_ends(*inputs, None)
+
+
 @activations
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype, activation):

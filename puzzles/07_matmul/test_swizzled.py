@@ -103,6 +103,11 @@ def test_masks_steps_beyond_32_bits():
     puzzle.check(near[None, :], far[:, None])
 
 
+def test_masks_result_beyond_32_bits():
+    a, b = randn(1, 16, dtype="float16"), randn(16, 1, dtype="float16")
+    puzzle.check_ends(a.expand(2**16, 16), b.expand(16, 2**15 + 1))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(45, 50, 300, dtype))

@@ -115,6 +115,11 @@ def test_masks_second_tile_beyond_32_bits(which):
         puzzle.check(*inputs)
 
 
+def test_masks_result_beyond_32_bits():
+    inputs = [x.expand(2**18 + 1, 1, 64, 128) for x in three(1, 1, 1, 1, 1, 128)]
+    puzzle.check_ends(*inputs)
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     puzzle.check(*three(1, 2, 1, 70, 150, 64, dtype))

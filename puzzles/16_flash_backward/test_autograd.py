@@ -157,6 +157,11 @@ def test_masks_second_tile_beyond_32_bits(which):
         check(*inputs)
 
 
+def test_masks_result_beyond_32_bits():
+    q, k, v, dout = (x.expand(2**18 + 1, 1, 64, 128) for x in four(1, 1, 1, 1, 1, 128))
+    puzzle.check_ends(q, k, v, dout=dout)
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     inputs = four(1, 2, 1, 70, 150, 64, dtype)

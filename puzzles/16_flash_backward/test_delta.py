@@ -78,6 +78,11 @@ def test_masks_offsets_beyond_32_bits(which):
         puzzle.check(*inputs)
 
 
+def test_masks_result_beyond_32_bits():
+    out, dout = two(1, 1, 1, 16)
+    puzzle.check_ends(out.expand(2**25 + 1, 1, 64, 16), dout.expand(2**25 + 1, 1, 64, 16))
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     puzzle.check(*two(1, 2, 100, 128, dtype))

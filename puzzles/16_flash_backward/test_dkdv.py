@@ -168,6 +168,12 @@ def test_masks_second_tile_beyond_32_bits(which):
         puzzle.check(*inputs)
 
 
+def test_masks_result_beyond_32_bits():
+    inputs = saved(*four(1, 1, 1, 1, 1, 128))
+    size = (2**18 + 1, 1, 64)
+    puzzle.check_ends(*(x.expand(*size, 128) if x.dim() == 4 else x.expand(size) for x in inputs))
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     inputs = four(1, 2, 1, 70, 150, 64, dtype)
