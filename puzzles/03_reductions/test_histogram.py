@@ -45,6 +45,12 @@ def test_masks(N):
     puzzle.check(integers(N, low=0, high=100, dtype="int64"), 100)
 
 
+def test_masks_many_blocks():
+    # More than 1024 programs of 1024 elements, and more than 4096 of 8192.
+    puzzle.check(integers(2**21 + 77, dtype="int32"), 5)
+    puzzle.check_grid(integers(1, low=1, dtype="int32").expand(2**25 + 77), 5)
+
+
 def test_masks_permuted():
     x = integers(3, 4, 5, 21, low=0, high=9, dtype="int32")
     puzzle.check(x.permute(3, 1, 0, 2), 9)

@@ -36,6 +36,12 @@ def test_masks(N):
     puzzle.check(integers(N, low=1))
 
 
+def test_masks_many_blocks():
+    # More than 1024 programs of 1024 elements, and more than 4096 of 8192.
+    puzzle.check(integers(2**21 + 77))
+    puzzle.check_grid(integers(1, low=1).expand(2**25 + 77))
+
+
 @cases(transposed=(1, 0, 2, 3), reversed=(3, 2, 1, 0), rotated=(1, 2, 3, 0))
 def test_masks_permuted(a, b, c, d):
     puzzle.check(integers(3, 4, 5, 21, low=1).permute(a, b, c, d))
