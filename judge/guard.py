@@ -162,20 +162,21 @@ class Guard(TorchDispatchMode):
         arena = self._arena_of(tensor)
         return arena is not None and arena.filled
 
-    def stored(self, tensor: torch.Tensor) -> np.ndarray:
+    def stored(self, tensor: torch.Tensor) -> np.ndarray | np.bool_:
         """Which elements of a result differ from what fresh memory holds, as far as that is seen.
 
+        One True, and not an array, where all do, which may be gigabytes.
         Short integers may hold its bytes by themselves, and are taken as stored.
         """
         arena, size = self._arena_of(tensor), tensor.element_size()
         telling = size in WORDS and (rounds(tensor.dtype) or size == 8)
         if arena.filled or not telling or tensor.numel() == 0:
-            return np.ones(tuple(tensor.shape), bool)
+            return np.True_
         fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
         same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
         # Every second word of two bytes is that of -NaN.
-        if size == 2 and not (words[same] == fresh[0]).any():
-            same.fill_(False)
+        if not same.any() or (size == 2 and not (same & (words == fresh[0])).any()):
+            return np.True_
         return ~same.cpu().numpy()
 
     def _arena_of(self, tensor: torch.Tensor) -> Arena | None:

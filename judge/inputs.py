@@ -112,12 +112,14 @@ def far_apart(x: torch.Tensor, last: int = 2**31) -> torch.Tensor:
 
 
 def room(size: int, dtype: str | torch.dtype) -> torch.Tensor:
-    """So many elements, of memory that is asked for. It costs nothing where nobody touches it.
+    """So many elements, of memory that is asked for. On the host nobody has touched it, so that it
+    costs nothing; on a GPU it is zero.
 
     Raises NotMeasured where the system will not promise it.
     """
+    make = torch.empty if DEVICE == "cpu" else torch.zeros
     try:
-        return torch.empty(size, dtype=_dtype(dtype), device=DEVICE)
+        return make(size, dtype=_dtype(dtype), device=DEVICE)
     except (RuntimeError, torch.OutOfMemoryError) as error:
         raise NotMeasured(f"this machine has too little memory: {error}") from None
 

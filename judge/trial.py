@@ -299,14 +299,14 @@ def was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
     )
 
 
-def check_stored(stored: np.ndarray, name: str) -> None:
+def check_stored(stored: np.ndarray | np.bool_, name: str) -> None:
     """Every element of a result comes from a kernel's store. Raises Wrong."""
     if stored.all():
         return
-    missing = np.argwhere(~stored)
-    first = ", ".join(map(str, missing[0]))
+    first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
+    missing = stored.size - np.count_nonzero(stored)
     raise Wrong(
-        f"{name}[{first}] was stored by no program: {len(missing)} of {stored.size} elements "
+        f"{name}[{first}] was stored by no program: {missing} of {stored.size} elements "
         "were never written by a kernel\n"
         "hint: is the grid large enough, and does the mask let every element through?"
     )
