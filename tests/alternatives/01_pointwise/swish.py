@@ -1,4 +1,4 @@
-"""A grid of two axes, rows of the last dimension on one; the sigmoid by exp."""
+"""A grid of two axes, rows of the last dimension on one, in as many blocks as the other takes."""
 
 import torch
 import triton
@@ -30,6 +30,7 @@ def swish(x):
         return y
     missing = 4 - x.dim()
     sizes, strides = (1,) * missing + tuple(x.shape), (0,) * missing + x.stride()
-    grid = (sizes[0] * sizes[1] * sizes[2], triton.cdiv(sizes[3], 256))
-    swish_kernel[grid](x, y, *sizes[1:], *strides, BLOCK=256)
+    BLOCK = max(256, triton.next_power_of_2(triton.cdiv(sizes[3], 65535)))
+    grid = (sizes[0] * sizes[1] * sizes[2], triton.cdiv(sizes[3], BLOCK))
+    swish_kernel[grid](x, y, *sizes[1:], *strides, BLOCK=BLOCK)
     return y
