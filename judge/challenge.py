@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -70,7 +70,7 @@ class Challenge(Marking):
             trial.run(poison=self._poison)
             trial.restore()
         outcome = trial.run(order="shuffled", poison=self._poison)
-        expected = self._expected(arguments)
+        expected = self._expected(trial.original)
         self._compare(trial, outcome, expected)
         if self.deterministic:
             self._check_repeatable(trial, outcome)
@@ -119,6 +119,17 @@ class Challenge(Marking):
             configs = trial.run(programs="ends", poison=False).configs
             for config in range(1, configs):
                 trial.run(programs="ends", poison=False, config=config)
+
+    @contextlib.contextmanager
+    def multiprocessors(self, count: int) -> Iterator[None]:
+        """In the body the subject's own `multiprocessors`, which the stub gives, counts so many."""
+        names = inspect.unwrap(self.subject).__globals__
+        given = names.get("multiprocessors")
+        names["multiprocessors"] = lambda device: count
+        try:
+            yield
+        finally:
+            names["multiprocessors"] = given
 
     def check_exactly(self, *inputs, **options) -> None:
         """The same check, and the result must be the truth itself, rounded once."""

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from judge.buffers import put
 from judge.dtypes import rounds
-from judge.loading import current_line
+from judge.loading import current_line, is_learners
 from judge.verdict import Wrong
 
 # Bytes before and after each tensor. On a GPU a last tile that overruns by one row of 16 Ki floats
@@ -40,6 +42,9 @@ WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 # Storages above this are neither copied nor put between canaries: huge ones of which a view shows
 # little, or of which few programs touch anything.
 LARGEST = 2**32
+
+# Of these the default device is the host, also where the inputs are on a GPU.
+MAKERS = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
 
 # What a launcher may read back: a flag that its kernel set, a maximum.
 SCALARS = 4
@@ -196,6 +201,8 @@ class Guard(TorchDispatchMode):
                 self.untouched.append(made)
                 return made
             made = func(*args, **kwargs)
+            if made.device.type == "meta":
+                return made
             arena = Arena.like(made, "a tensor that the launcher allocated")
             if func in FILLED:
                 arena.fill(made)
@@ -253,12 +260,30 @@ class Guard(TorchDispatchMode):
             setattr(torch.Tensor, name, closed(name))
         threading.Thread.start = no_thread
         try:
-            with self, one_stream():
+            with self, _DeviceIsAsked(self._forbid), one_stream():
                 yield
         finally:
             threading.Thread.start = start
             for name, method in saved.items():
                 setattr(torch.Tensor, name, method)
+
+
+class _DeviceIsAsked(TorchFunctionMode):
+    """In the body a launcher says on which device it allocates."""
+
+    def __init__(self, forbid: Callable[[str, str], None]):
+        super().__init__()
+        self._forbid = forbid
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        caller = sys._getframe(1).f_code.co_filename
+        if func in MAKERS and kwargs.get("device") is None and is_learners(caller):
+            self._forbid(
+                f"torch.{func.__name__} without device=",
+                "say device=x.device: the memory is the host's otherwise, out of a GPU's reach",
+            )
+        return func(*args, **kwargs)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import triton.runtime.interpreter as interpreter
+from triton.language.semantic import TritonSemantic
 
 from judge.memory import Tracker
 
@@ -21,7 +22,8 @@ ATOMICS = ("rmw", "cas", "load", "store", "poll")
 class Memory:
     """Stands in place of `_interpreter` and does as it does, at the real addresses.
 
-    without_other: the element type of a load that was given no `other`
+    given_other: whether the load that is under way was given an `other`
+    without_other: the element type of a load that was not
     order: memory semantics of the atomic that is under way, for those that are loads and stores
     local: the atomic that is under way is one for the threads of one program only
     """
@@ -29,6 +31,7 @@ class Memory:
     def __init__(self, stock, tracker: Tracker):
         self._stock = stock
         self._tracker = tracker
+        self.given_other = False
         self.without_other = None
         self.order: str | None = None
         self.local = False
@@ -88,21 +91,38 @@ def taken(tracker: Tracker) -> Iterator[None]:
         if hasattr(Builder, "create_dot_scaled"):
             wrapped["create_dot_scaled"] = tracker.traffic.seeing_scaled_dots
     originals = {name: getattr(Builder, name) for name in wrapped}
+    load = TritonSemantic._load_legacy
     interpreter._interpreter = memory
     for name, wrap in wrapped.items():
         setattr(Builder, name, wrap(originals[name]))
+    TritonSemantic._load_legacy = _telling_of_other(memory, load)
     try:
         yield
     finally:
         interpreter._interpreter = stock
         for name, original in originals.items():
             setattr(Builder, name, original)
+        TritonSemantic._load_legacy = load
+
+
+def _telling_of_other(memory: Memory, original: Callable) -> Callable:
+    """Triton hands an `other` of one lane on only where it is not 0, as `if other` asks for it."""
+
+    def load(semantic, pointers, mask, other, *rest, **options):
+        memory.given_other = other is not None
+        try:
+            return original(semantic, pointers, mask, other, *rest, **options)
+        finally:
+            memory.given_other = False
+
+    return load
 
 
 def _seeing_other(memory: Memory) -> Callable:
     def wrap(original):
         def create_masked_load(builder, pointers, mask, other, *rest, **options):
-            memory.without_other = pointers.get_element_ty() if other is None else None
+            given = memory.given_other or other is not None
+            memory.without_other = None if given else pointers.get_element_ty()
             try:
                 return original(builder, pointers, mask, other, *rest, **options)
             finally:

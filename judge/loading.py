@@ -25,6 +25,9 @@ subjects = PUZZLES
 # What a subject may raise to the judge. The rest (KeyboardInterrupt, a time limit) is not its own.
 RAISED = (Exception, SystemExit, pytest.skip.Exception, pytest.fail.Exception)
 
+# In an error, or in the line that raised it: the launcher takes a GPU for granted.
+ASKS_FOR_CUDA = ("active drivers", "not compiled with CUDA", "is_cuda", "No CUDA GPUs")
+
 _modules: dict[Path, ModuleType] = {}
 
 
@@ -101,7 +104,14 @@ def explain(error: BaseException, path: Path) -> str:
         line = f"\n    {error.text.strip()}" if error.text else ""
         return f"{shown(error.filename)}:{error.lineno}  {type(error).__name__}: {error.msg}{line}"
     place = learners_frame(error.__traceback__, path) or shown(path)
-    return f"{place}  {type(error).__name__}: {error}" + _source(error.__traceback__, path)
+    line = _source(error.__traceback__, path)
+    told = f"{place}  {type(error).__name__}: {error}" + line
+    if any(word in f"{error}{line}" for word in ASKS_FOR_CUDA):
+        told += (
+            "\nhint: the same file runs without a GPU, in the interpreter: allocate with "
+            "device=x.device, and ask for no device of your own"
+        )
+    return told
 
 
 def learners_frame(trace: TracebackType | None, path: Path | None = None) -> str | None:

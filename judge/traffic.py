@@ -22,6 +22,9 @@ from judge.verdict import Wrong
 
 SECTOR = 32
 
+# What passes through memory beside inputs and results, where a puzzle does not say otherwise.
+SCRATCH = 0.25
+
 
 @dataclass
 class Flow:
@@ -242,6 +245,7 @@ class Traffic:
         total_writes: float | None = None,
         largest_write: int | None = None,
         dot_macs: float | None = None,
+        scratch: float = SCRATCH,
     ) -> None:
         """Hold the traffic to a budget. Raises Wrong, with everything that is over it.
 
@@ -255,6 +259,8 @@ class Traffic:
         total_reads, total_writes: elements that may be loaded or stored in all
         largest_write: no tensor of more elements may be stored to
         dot_macs: multiply-adds through tl.dot
+        scratch: elements loaded from and stored to memory that is neither an input nor a result, as
+            a part of those of inputs and results
         """
         found = [
             *budgets.over_launches(self, launches),
@@ -266,6 +272,7 @@ class Traffic:
             *budgets.over_total(self, total_writes, "stored"),
             *budgets.too_large(self, largest_write),
             *budgets.over_dots(self, dot_macs),
+            *budgets.over_scratch(self, scratch),
         ]
         if found:
             raise Wrong("\n".join(found))

@@ -14,11 +14,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.compiler.errors import CompilationError
 
 from judge import autotuning, compile_errors, faults, loading, tamper
+from judge.buffers import put
 from judge.dtypes import dtype_name
 from judge.guard import LARGEST, Arena, Guard
 from judge.launches import Launch, Recorder
 from judge.memory import Watch
-from judge.verdict import Unsolved, Wrong
+from judge.verdict import NotMeasured, Unsolved, Verdict, Wrong
 
 
 @dataclass
@@ -106,7 +107,10 @@ class Trial:
     ):
         self.subject, self.path, self.in_place = subject, path, in_place
         self.interpreted = interpreted
-        self.original = arguments
+        # What lies too far apart to be copied with its gaps is itself changed in place.
+        self.original = arguments.map(
+            lambda name, x: x.clone() if name in in_place and is_huge(x) else x
+        )
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
         self._sweep = (None, None)
@@ -114,9 +118,7 @@ class Trial:
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.untyped_storage().nbytes() > LARGEST:
-            if name in self.in_place:
-                raise ValueError(f"{name} is changed in place and too large to be restored")
+        if is_huge(tensor):
             return tensor
         arena = Arena.like(tensor, name)
         self.arenas[name] = arena
@@ -133,8 +135,11 @@ class Trial:
 
     def restore(self) -> None:
         """The real contents."""
-        for name, arena in self.arenas.items():
-            arena.fill(self.original.tensors[name])
+        for name, tensor in self.original.tensors.items():
+            if name in self.arenas:
+                self.arenas[name].fill(tensor)
+            elif name in self.in_place:
+                put(self.arguments.tensors[name], tensor)
 
     def run(
         self,
@@ -178,6 +183,11 @@ class Trial:
                 raise Wrong(guard.violations[0]) from error
             if loading.is_unsolved(error, self.path):
                 raise Unsolved(f"unsolved: edit {loading.shown(self.path)}") from None
+            some = self.interpreted and programs != "all"
+            if some and guard.scalars and not isinstance(error, Verdict):
+                raise NotMeasured(
+                    "the launcher read what programs store, and not all ran"
+                ) from None
             die_if_context_is_dead(error)
             explain = loading.explain
             if isinstance(error, CompilationError):
@@ -283,6 +293,11 @@ class Trial:
                 raise Wrong(f"returned {name} in memory that this call did not allocate")
             taken[pointer] = f"the same allocation as {name}"
         self._earlier.extend(results)
+
+
+def is_huge(tensor: torch.Tensor) -> bool:
+    """Whether its memory is too large to be copied between canaries."""
+    return tensor.untyped_storage().nbytes() > LARGEST
 
 
 def name_of(number: int, count: int) -> str:

@@ -694,6 +694,29 @@ def test_one_lane_without_other_shows(op):
     assert y.item() != 0
 
 
+@triton.jit
+def one_value_kernel(x_ptr, y_ptr, SHAPE: tl.constexpr):
+    offs = tl.zeros(SHAPE, tl.int32)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs > tl.program_id(0), other=0))
+
+
+@triton.jit
+def masked_scalar_kernel(x_ptr, y_ptr):
+    tl.store(y_ptr, tl.load(x_ptr, mask=tl.program_id(0) > 0, other=0.0))
+
+
+@pytest.mark.parametrize("launch", ["scalar", (1,), (1, 1)])
+def test_other_of_one_lane_may_be_0(launch):
+    # Triton hands it on only where it is true, as a Python number.
+    x, y = torch.ones(1), torch.ones(1)
+    with Watch() as watch:
+        masked_scalar_kernel[(1,)](x, y) if launch == "scalar" else one_value_kernel[(1,)](
+            x, y, launch
+        )
+    assert y.item() == 0
+    assert not watch.loads_without_other
+
+
 def test_full_mask_without_other_is_no_matter():
     x, y = torch.ones(16), torch.zeros(1)
     with Watch() as watch:

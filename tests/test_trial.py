@@ -9,7 +9,7 @@ import torch
 
 from judge import challenge, inputs, loading
 from judge.challenge import Challenge
-from judge.verdict import Unsolved, Wrong
+from judge.verdict import NotMeasured, Unsolved, Wrong
 
 HEADER = """
 import torch, triton
@@ -61,6 +61,14 @@ RIGHT = {
 }
 
 WRONG = {
+    "allocates on the default device": (
+        "def copy(x):\n    return launch(x, torch.empty(x.shape, dtype=x.dtype))",
+        "torch.empty without device=",
+    ),
+    "allocates no memory": (
+        "def copy(x):\n    return torch.empty(x.shape, dtype=x.dtype, device='meta')",
+        "launched no Triton kernel",
+    ),
     "cached by pointer": (
         """
         seen = {}
@@ -170,6 +178,14 @@ WRONG = {
 }
 
 INTERPRETED = {
+    "takes a GPU for granted": (
+        """
+        def copy(x):
+            assert x.is_cuda
+            return launch(x, torch.empty_like(x))
+        """,
+        "allocate with device=x.device",
+    ),
     "writes its input back": (
         """
         @triton.jit
@@ -336,12 +352,44 @@ def test_offsets_of_a_large_result_are_checked_at_both_ends(copying, large):
 
 
 @pytest.mark.parametrize(
-    "allocation", ["empty_like(x)", "zeros_like(x)", "zeros(x.shape, dtype=x.dtype)"]
+    "allocation",
+    ["empty_like(x)", "zeros_like(x)", "zeros(x.shape, dtype=x.dtype, device=x.device)"],
 )
 def test_programs_that_loop_over_a_large_result_are_ended(copying, large, allocation):
     if not challenge.interpreted:
         pytest.skip("a GPU runs them to their end")
     copying(IN_A_LOOP.format(allocation)).check_ends(large)
+
+
+LEFT_TO_OTHERS = """
+@triton.jit
+def places(list_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(list_ptr + offs, offs, mask=offs < N)
+
+@triton.jit
+def gather(x_ptr, list_ptr, y_ptr, N):
+    for start in range(tl.program_id(0), N, tl.num_programs(0)):
+        place = tl.load(list_ptr + start)
+        tl.store(y_ptr + start, tl.load(x_ptr + place))
+
+def copy(x):
+    N, y = x.numel(), torch.empty_like(x)
+    list = torch.empty(N, dtype=torch.int64, device=x.device)
+    places[(triton.cdiv(N, 64),)](list, N, BLOCK=64)
+    {}
+    gather[(100,)](x, list, y, N)
+    return y
+"""
+
+
+def test_what_programs_that_did_not_run_should_have_stored_is_not_used(copying):
+    if not challenge.interpreted:
+        pytest.skip("all programs run on a GPU")
+    x = inputs.integers(100_000, dtype="float16")
+    copying(LEFT_TO_OTHERS.format("")).check_ends(x)
+    with pytest.raises(NotMeasured, match="not all ran"):
+        copying(LEFT_TO_OTHERS.format("assert list[-64].item() == N - 64")).check_ends(x)
 
 
 def test_a_large_result_is_the_subjects_own(copying, large):

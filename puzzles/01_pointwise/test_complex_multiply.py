@@ -89,6 +89,10 @@ def test_traffic():
     puzzle.traffic(*two(5000)).check(reads={"x": 1, "y": 1}, writes=1, launches=1, sectors=1.1)
 
 
+def test_traffic_transposed():
+    puzzle.traffic(*(x.T for x in two(40, 48))).check(reads={"x": 1, "y": 1}, writes=1, launches=1)
+
+
 def test_compiles():
     puzzle.compiles(*two(5000))
 

@@ -38,13 +38,21 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(room(2**31 + 77, "float16"))
 
 
-@dtypes("float16", "bfloat16", "float32", "float64", "int8", "int32", "int64")
+@dtypes(
+    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
+    *("float8_e4m3fn", "float16", "bfloat16", "float32", "float64"),
+)
 def test_numerics(dtype):
     puzzle.check(integers(777, low=0, high=100, dtype=dtype))
 
 
 def test_numerics_special_values():
     puzzle.check(tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-45]))
+
+
+@cases(int64=([2**53 + 1, -(2**62) - 1], "int64"), float64=([1 + 2**-40, 1e300, 5e-324], "float64"))
+def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
+    puzzle.check(tensor(values, dtype))
 
 
 def test_traffic():

@@ -101,6 +101,12 @@ def test_traffic():
     )
 
 
+def test_traffic_transposed():
+    puzzle.traffic(*(x.T for x in three(40, 48))).check(
+        reads={"x": 1, "y": 1, "z": 1}, writes=1, launches=1
+    )
+
+
 def test_compiles():
     puzzle.compiles(*three(5000, dtype="float16"))
 

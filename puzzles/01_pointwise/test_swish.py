@@ -77,6 +77,10 @@ def test_traffic():
     puzzle.traffic(randn(5000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
 
 
+def test_traffic_transposed():
+    puzzle.traffic(randn(40, 48).T).check(reads={"x": 1}, writes=1, launches=1)
+
+
 def test_compiles():
     puzzle.compiles(randn(5000, dtype="bfloat16"))
 

@@ -74,6 +74,12 @@ def test_traffic():
     )
 
 
+def test_traffic_strided():
+    puzzle.traffic(strided(randn(5000), 2), strided(randn(5000), 3)).check(
+        reads={"x": 1, "y": 1}, writes=1, launches=1
+    )
+
+
 def test_compiles():
     puzzle.compiles(randn(5000), randn(5000))
 

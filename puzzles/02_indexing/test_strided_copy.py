@@ -78,8 +78,8 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 @dtypes(
-    *("bool", "uint8", "int8", "int16", "int32", "int64"),
-    *("float16", "bfloat16", "float32", "float64"),
+    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
+    *("float8_e4m3fn", "float16", "bfloat16", "float32", "float64"),
 )
 def test_numerics(dtype):
     puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype).T)
@@ -116,6 +116,12 @@ def test_traffic_of_narrow_dtypes(dtype):
 
 def test_traffic_every_second_row():
     puzzle.traffic(strided(randn(64, 1024), 2, 1)).check(reads=1, writes=1, launches=1, sectors=1.1)
+
+
+def test_traffic_contiguous_columns_with_gaps():
+    puzzle.traffic(strided(randn(1024, 64), 2, 1).T).check(
+        reads=1, writes=1, launches=1, sectors=1.1
+    )
 
 
 @dtypes("int8", "bfloat16", "float32")

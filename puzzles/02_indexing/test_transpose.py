@@ -69,8 +69,8 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 @dtypes(
-    *("bool", "uint8", "int8", "int16", "int32", "int64"),
-    *("float16", "bfloat16", "float32", "float64"),
+    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
+    *("float8_e4m3fn", "float16", "bfloat16", "float32", "float64"),
 )
 def test_numerics(dtype):
     puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype))

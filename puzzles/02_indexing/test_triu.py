@@ -48,6 +48,8 @@ def test_masks(M, N):
     everything_kept=-67,
     beyond_32_bits=2**40,
     below_32_bits=-(2**40),
+    highest=2**63 - 1,
+    lowest=-(2**63),
 )
 def test_masks_diagonal(diagonal):
     puzzle.check(randn(67, 131), diagonal)

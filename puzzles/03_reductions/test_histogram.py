@@ -112,10 +112,10 @@ def test_numerics_none_in_range():
     puzzle.check(integers(3000, low=50, high=90, dtype="int32"), 50)
 
 
-@cases(few_bins=10, thousands_of_bins=3000)
+@cases(few_bins=10, thousands_of_bins=3000, as_many_bins=20_000)
 def test_traffic(bins):
     x = integers(20_000, low=0, high=bins, dtype="int32")
-    puzzle.traffic(x, bins).check(reads={"x": 1}, sectors={"x": 1.1})
+    puzzle.traffic(x, bins).check(reads={"x": 1}, sectors={"x": 1.1}, scratch=10)
 
 
 def test_traffic_transposed_with_gaps():

@@ -62,6 +62,12 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+@cases(of_1024=1025, of_2048=2049, of_4096=4097, of_8192=8193)
+def test_masks_steps_beyond_32_bits(N):
+    # Only a stride times the length of a step overflows.
+    puzzle.check(far_apart(integers(N, dtype="float16"))[None, :])
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(17, 3000, dtype=dtype))
@@ -104,6 +110,10 @@ def test_traffic_of_long_rows():
 
 def test_traffic_transposed():
     puzzle.traffic(randn(1000, 48).T).check(reads={"x": 1}, writes=1, launches=1)
+
+
+def test_traffic_of_very_long_rows():
+    puzzle.traffic(randn(1, 2**17)).check(reads={"x": 1}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

@@ -38,7 +38,7 @@ def test_masks(N):
 
 def test_masks_many_blocks():
     # More than 1024 programs of 1024 elements, and more than 4096 of 8192.
-    puzzle.check(integers(2**21 + 77))
+    puzzle.check(randn(2**21 + 77))
     puzzle.check_grid(integers(1, low=1).expand(2**25 + 77))
 
 

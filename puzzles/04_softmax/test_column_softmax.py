@@ -161,6 +161,10 @@ def test_traffic_taller_than_a_program_can_keep(dtype):
     )
 
 
+def test_traffic_a_little_taller_than_a_program_can_keep():
+    puzzle.traffic(randn(9001, 32)).check(reads={"x": 2}, writes={"result": 1})
+
+
 def test_traffic_transposed():
     puzzle.traffic(randn(48, 1000).T).check(reads=1, writes=1, launches=1)
 

@@ -87,6 +87,12 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(logits, tensor([7], "int64").expand(65537))
 
 
+@cases(of_1024=1025, of_2048=2049, of_4096=4097, of_8192=8193)
+def test_masks_steps_beyond_32_bits(N):
+    # Only a stride times the length of a step overflows.
+    puzzle.check(far_apart(integers(N, dtype="float16"))[None, :], tensor([N - 1], "int64"))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*case(40, 3000, dtype))
@@ -191,6 +197,12 @@ def test_traffic_in_whole_sectors():
 def test_traffic_transposed():
     logits, targets = case(1000, 48)
     puzzle.traffic(logits.T, targets[:48]).check(
+        reads={"logits": 1.001, "targets": 1}, writes=1, launches=1
+    )
+
+
+def test_traffic_of_a_very_large_vocabulary():
+    puzzle.traffic(*case(1, 2**17)).check(
         reads={"logits": 1.001, "targets": 1}, writes=1, launches=1
     )
 

@@ -138,7 +138,7 @@ def test_numerics_maximum_grows_from_block_to_block(slope):
     puzzle.check(randn(3, 9000) + ramp)
 
 
-@cases(short_rows=(48, 1000), long_rows=(2, 20000))
+@cases(short_rows=(48, 1000), long_rows=(2, 20000), longest_rows=(1, 2**16))
 def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(reads=1, writes=1, launches=1, sectors=1.1)
 

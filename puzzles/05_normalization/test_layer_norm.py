@@ -138,6 +138,11 @@ def test_numerics_special_values_stay_in_their_row():
     puzzle.check(x, weight, bias)
 
 
+def test_numerics_no_eps():
+    x, weight, bias = layer(5, 700)
+    puzzle.check(x * 1e-9, weight, bias, eps=0.0)
+
+
 @cases(short_rows=(48, 1000), longest_rows=(2, 2**15))
 def test_traffic(M, N):
     puzzle.traffic(*layer(M, N)).check(

@@ -169,6 +169,12 @@ def test_traffic_transposed():
     )
 
 
+def test_traffic_of_the_longest_rows():
+    puzzle.traffic(*layer(4, 2**14)).check(
+        reads={"dy": 1, "x": 1, "result 0": 0}, launches=2, scratch=1
+    )
+
+
 @dtypes("bfloat16", "float32")
 def test_compiles(dtype):
     puzzle.compiles(*layer(83, 1500, dtype))

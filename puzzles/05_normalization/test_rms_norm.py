@@ -130,6 +130,11 @@ def test_numerics_special_values_stay_in_their_row():
     puzzle.check(x, weight)
 
 
+def test_numerics_no_eps():
+    x, weight = layer(5, 700)
+    puzzle.check(x * 1e-9, weight, eps=0.0)
+
+
 @cases(short_rows=(48, 1000), longest_rows=(2, 2**15))
 def test_traffic(M, N):
     puzzle.traffic(*layer(M, N)).check(

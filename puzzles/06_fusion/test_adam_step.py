@@ -1,17 +1,7 @@
 """What 06.6, Adam step, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import (
-    cases,
-    dtypes,
-    far_apart,
-    integers,
-    offset,
-    randn,
-    strided,
-    tensor,
-    uniform,
-)
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("adam_step", in_place=("param", "exp_avg", "exp_avg_sq"))
 
@@ -87,9 +77,16 @@ def test_masks_one_gradient_for_all():
     puzzle.check(param, randn(1).expand(20, 30), m, v, *USUAL)
 
 
-def test_masks_offsets_beyond_32_bits():
-    param, grad, m, v = four(3, dtype="float16")
-    puzzle.check(param, far_apart(grad), m, v, *USUAL)
+@cases(param=0, grad=1, exp_avg=2, exp_avg_sq=3)
+def test_masks_offsets_beyond_32_bits(which):
+    tensors = list(four(3, dtype="float16"))
+    tensors[which] = far_apart(tensors[which])
+    puzzle.check(*tensors, *USUAL)
+
+
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(*four(*shape), *USUAL)
 
 
 @dtypes("float16", "bfloat16", "float32")

@@ -58,6 +58,11 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(randn(1, dtype="float16").expand(2**31 + 77))
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(within(*shape))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(within(3000, dtype=dtype))

@@ -61,6 +61,11 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(randn(1, dtype="float16").expand(2**31 + 77), 0.5, 1)
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(randn(*shape), 0.5, 1)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(3000, dtype=dtype), 0.1, 42)

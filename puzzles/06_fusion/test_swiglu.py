@@ -79,6 +79,11 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(x, x)
 
 
+@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
+def test_masks_more_rows_than_axis_1_takes(shape):
+    puzzle.check_grid(*two(*shape))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(3000, dtype=dtype))

@@ -109,6 +109,12 @@ def test_masks_one_size_after_another():
     puzzle.check(a[:3], b)
 
 
+def test_masks_more_tiles_than_axis_1_takes():
+    a, b = two(1, 1, 1, "float16")
+    puzzle.check_grid(a, b.expand(1, 2**24 + 1))
+    puzzle.check_grid(a.expand(2**23 + 1, 1), b)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(33, 40, 200, dtype))
@@ -135,6 +141,10 @@ def test_traffic_transposed_operands():
     puzzle.traffic(randn(40, 64).T, randn(96, 40).T).check(writes=1, launches=1)
 
 
+def test_traffic_long_sums():
+    puzzle.traffic(*two(16, 16, 8192, "float16")).check(writes=1, launches=1)
+
+
 @dtypes("float16", "float32")
 def test_compiles(dtype):
     puzzle.compiles(*two(64, 128, 64, dtype))
@@ -142,6 +152,11 @@ def test_compiles(dtype):
 
 def test_compiles_ragged():
     puzzle.compiles(randn(35, 67, dtype="bfloat16").T, randn(35, 33, dtype="bfloat16"))
+
+
+def test_compiles_every_config():
+    # Configs of large tiles may be left out where a product is small.
+    puzzle.compiles(*two(256, 256, 64, "float16"))
 
 
 def test_speedup():

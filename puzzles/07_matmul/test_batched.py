@@ -110,6 +110,12 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(a.expand(1, 2**16, 16), b.expand(1, 16, 2**15 + 1))
 
 
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**24 + 1))
+def test_masks_more_tiles_than_axis_1_takes(M, N):
+    a, b = two(1, 1, 1, 1, "float16")
+    puzzle.check_grid(a.expand(1, M, 1), b.expand(1, 1, N))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(3, 33, 40, 200, dtype))
@@ -152,6 +158,10 @@ def test_traffic_transposed_operands():
     puzzle.traffic(randn(2, 40, M).mT, randn(2, N, 40).mT).check(
         reads={"a": N // 32, "b": M // 32}, writes=1, launches=1
     )
+
+
+def test_traffic_long_sums():
+    puzzle.traffic(*two(1, 16, 16, 8192, "float16")).check(writes=1, launches=1)
 
 
 @dtypes("float16", "float32")

@@ -94,6 +94,12 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(*inputs, None)
 
 
+def test_masks_more_tiles_than_axis_1_takes():
+    x, weight, bias = three(1, 1, 1, "float16")
+    puzzle.check_grid(x, weight.expand(2**24 + 1, 1), bias.expand(2**24 + 1), None)
+    puzzle.check_grid(x.expand(2**23 + 1, 1), weight, bias, None)
+
+
 @activations
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype, activation):
@@ -151,6 +157,10 @@ def test_traffic_transposed_operands():
     puzzle.traffic(randn(40, 64).T, randn(40, 96).T, randn(96), None).check(writes=1, launches=1)
 
 
+def test_traffic_long_sums():
+    puzzle.traffic(*three(16, 16, 8192, "float16"), None).check(writes=1, launches=1)
+
+
 @activations
 @dtypes("float16", "float32")
 def test_compiles(dtype, activation):
@@ -159,6 +169,10 @@ def test_compiles(dtype, activation):
 
 def test_compiles_ragged():
     puzzle.compiles(*three(35, 33, 67, "bfloat16"), "relu")
+
+
+def test_compiles_large():
+    puzzle.compiles(*three(1024, 1024, 16, "float16"), None)
 
 
 def test_speedup():

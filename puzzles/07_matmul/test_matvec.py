@@ -67,6 +67,10 @@ def test_masks_columns_beyond_32_bits():
     puzzle.check(near[None, :], far)
 
 
+def test_masks_more_rows_than_axis_1_takes():
+    puzzle.check_grid(randn(1, 1).expand(2**23, 1), randn(1))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(50, 1500, dtype=dtype), randn(1500, dtype=dtype))
@@ -75,9 +79,9 @@ def test_numerics(dtype):
 @cases(float16=("float16", 2048), bfloat16=("bfloat16", 256))
 def test_numerics_sums_in_float32(dtype, exact_below):
     # What two of these numbers have in their last bit is lost in 16 bits, and shows at the end.
-    large = integers(4, 2048, low=exact_below // 2, high=exact_below, dtype=dtype)
-    a = torch.cat([large, integers(4, 2048, dtype=dtype) - large], dim=1)
-    puzzle.check_exactly(a, integers(4096, low=1, high=2, dtype=dtype))
+    large = integers(4, 2**13, low=exact_below // 2, high=exact_below, dtype=dtype)
+    a = torch.cat([large, integers(4, 2**13, dtype=dtype) - large], dim=1)
+    puzzle.check_exactly(a, integers(2**14, low=1, high=2, dtype=dtype))
 
 
 @dtypes("float16")

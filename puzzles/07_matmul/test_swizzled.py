@@ -108,6 +108,12 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(a.expand(2**16, 16), b.expand(16, 2**15 + 1))
 
 
+def test_masks_more_tiles_than_axis_1_takes():
+    a, b = two(1, 1, 1, "float16")
+    puzzle.check_grid(a, b.expand(1, 2**24 + 1))
+    puzzle.check_grid(a.expand(2**23 + 1, 1), b)
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(45, 50, 300, dtype))
@@ -151,6 +157,10 @@ def test_traffic_tiles(M, N, K, dtype):
 
 def test_traffic_transposed_operands():
     puzzle.traffic(randn(40, 64).T, randn(96, 40).T).check(writes=1, launches=1)
+
+
+def test_traffic_long_sums():
+    puzzle.traffic(*two(16, 16, 8192, "float16")).check(writes=1, launches=1)
 
 
 @dtypes("float16", "float32")

@@ -136,6 +136,10 @@ def test_traffic_transposed_operands():
     )
 
 
+def test_traffic_long_sums():
+    puzzle.traffic(*two(16, 16, 8192, "float16")).check(writes=1, launches=1)
+
+
 @dtypes("float16", "float32")
 def test_compiles(dtype):
     puzzle.compiles(*two(64, 128, 64, dtype))

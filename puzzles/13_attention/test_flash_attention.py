@@ -176,9 +176,15 @@ def test_numerics_default_scale():
         puzzle.check(*three(1, 1, 1, 17, 33, D))
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32_of_d_128(dtype):
+    q, k, v = three(1, 1, 1, 32, 512, 128, dtype)
+    puzzle.check(q, k / 8, v / 4 + 1)
+
+
 @cases(batches_and_heads=(2, 2, 16), d_128=(1, 1, 128))
 def test_traffic(B, H, D):
-    S, T = 256, 192
+    S, T = 256, 256
     puzzle.traffic(*three(B, H, H, S, T, D)).check(
         reads={"q": 1, "k": S // 64, "v": S // 64},
         writes=1,

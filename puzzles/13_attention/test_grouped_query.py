@@ -147,6 +147,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(*inputs)
 
 
+def test_masks_groups_of_five():
+    puzzle.check(*three(1, 10, 2, 20, 24, 16))
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     inputs = three(1, 2, 1, 70, 150, 64, dtype)
@@ -198,9 +202,15 @@ def test_numerics_default_scale():
         puzzle.check(*three(1, 1, 1, 17, 33, D))
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32_of_d_128(dtype):
+    q, k, v = three(1, 1, 1, 32, 512, 128, dtype)
+    puzzle.check(q, k / 8, v / 4 + 1)
+
+
 @cases(batches_and_heads=(2, 4, 2, 16), d_128=(1, 2, 1, 128))
 def test_traffic(B, H, Hkv, D):
-    S, T = 256, 192
+    S, T = 256, 256
     traffic = puzzle.traffic(*three(B, H, Hkv, S, T, D))
     programs = sum(map(math.prod, traffic.grids)) / (B * Hkv)
     traffic.check(

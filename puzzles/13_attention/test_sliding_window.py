@@ -180,6 +180,12 @@ def test_numerics_default_scale():
         puzzle.check(*three(1, 1, 1, 33, D), 10)
 
 
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32_of_d_128(dtype):
+    q, k, v = three(1, 1, 1, 300, 128, dtype)
+    puzzle.check(q, k / 8, v / 4 + 1, 280)
+
+
 @cases(batches_of_d_128=(2, 2, 128, 128, 1), many_tiles=(1, 1, 1024, 16, 0.25))
 def test_traffic(B, H, S, D, part):
     traffic = puzzle.traffic(*three(B, H, H, S, D), 128)

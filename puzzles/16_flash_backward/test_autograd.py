@@ -162,6 +162,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_ends(q, k, v, dout=dout)
 
 
+def test_masks_groups_of_twelve():
+    check(*four(1, 12, 1, 20, 24, 16))
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     inputs = four(1, 2, 1, 70, 150, 64, dtype)
@@ -254,6 +258,36 @@ def test_numerics_scale(scale):
     inputs = four(1, 2, 2, 40, 70, 16)
     check(*inputs, scale=scale)
     check(*inputs, scale=scale, causal=True)
+
+
+def test_numerics_sums_over_a_group_in_float32():
+    # Each head adds a gradient that is large against the last bit of the group's sum.
+    q, k, v, dout = (x.abs() + 1 for x in four(1, 64, 1, 16, 16, 16))
+    sign = tensor([1, -1] * 8, "float16")[:, None]
+    check(q / 32, k * sign, v * sign, dout)
+
+
+@cases(queries=0, keys=1, values=2)
+def test_numerics_two_inputs_that_require_a_gradient(without):
+    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    puzzle.check(*inputs, dout=dout)
+    wanted = [x.requires_grad_() for number, x in enumerate(inputs) if number != without]
+    out = puzzle.subject.function(*inputs)
+    got = torch.autograd.grad(out, wanted, dout, allow_unused=True)
+    if any(gradient is None for gradient in got):
+        raise Wrong("where one input requires no gradient, another gets none either")
+
+
+def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
+    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    puzzle.check(*inputs, dout=dout)
+    inputs = [x.requires_grad_() for x in inputs]
+    out = puzzle.subject.function(*inputs)
+    first = torch.autograd.grad(out, inputs, dout, retain_graph=True)
+    kept = [gradient.clone() for gradient in first]
+    torch.autograd.grad(out, inputs, -dout)
+    if not all(map(torch.equal, first, kept)):
+        raise Wrong("a second backward pass writes into the gradients that the first one gave")
 
 
 def test_traffic():

@@ -102,6 +102,12 @@ def test_masks_what_tma_cannot_address_in_16_bits(change, naming):
     right_or_rejected(*change(*two(40, 48, 72, "float16", make=integers)), naming=naming)
 
 
+def test_masks_six_multiprocessors():
+    # Their number is no power of two on most GPUs.
+    with puzzle.multiprocessors(6):
+        puzzle.check(*two(330, 520, 24))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(45, 56, 304, dtype))

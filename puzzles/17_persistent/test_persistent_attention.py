@@ -141,6 +141,17 @@ def test_masks_second_tile_beyond_32_bits(which):
         puzzle.check(*inputs)
 
 
+def test_masks_six_multiprocessors():
+    # Their number is no power of two on most GPUs.
+    with puzzle.multiprocessors(6):
+        puzzle.check(*three(1, 13, 1, 16, 20, 16))
+
+
+def test_masks_result_beyond_32_bits():
+    with puzzle.multiprocessors(2**30):
+        puzzle.check_ends(*(x.expand(2**18 + 1, 1, 64, 128) for x in three(1, 1, 1, 1, 1, 128)))
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics(dtype):
     inputs = three(1, 2, 1, 70, 150, 64, dtype)
@@ -201,7 +212,7 @@ def test_numerics_nothing_stays_from_the_tile_before():
 
 @cases(d_16=(2, 6, 2, 16), d_128=(1, 2, 1, 128))
 def test_traffic(B, H, Hkv, D):
-    S, T = 128, 192
+    S, T = 128, 256
     tiles = B * H * S // 64
     puzzle.traffic(*three(B, H, Hkv, S, T, D)).check(
         reads={"q": 1, "k": tiles / (B * Hkv), "v": tiles / (B * Hkv)},

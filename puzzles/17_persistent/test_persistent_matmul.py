@@ -84,6 +84,18 @@ def test_masks_steps_beyond_32_bits():
     puzzle.check(near[None, :], far[:, None])
 
 
+def test_masks_six_multiprocessors():
+    # Their number is no power of two on most GPUs.
+    with puzzle.multiprocessors(6):
+        puzzle.check(*two(330, 520, 20))
+
+
+def test_masks_result_beyond_32_bits():
+    x = randn(1, 1, dtype="float16")
+    with puzzle.multiprocessors(2**30):
+        puzzle.check_ends(x.expand(2**16 + 1, 1), x.expand(1, 2**15))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(*two(45, 50, 300, dtype))

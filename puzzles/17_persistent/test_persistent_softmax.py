@@ -69,6 +69,17 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check_offsets(x[None, :])
 
 
+def test_masks_six_multiprocessors():
+    # Their number is no power of two on most GPUs.
+    with puzzle.multiprocessors(6):
+        puzzle.check(randn(67, 50))
+
+
+def test_masks_result_beyond_32_bits():
+    with puzzle.multiprocessors(2**30):
+        puzzle.check_ends(randn(1, 1, dtype="float16").expand(2**16 + 1, 2**15))
+
+
 @dtypes("float16", "bfloat16", "float32")
 def test_numerics(dtype):
     puzzle.check(randn(*(17, 3000), dtype=dtype) * 3)
