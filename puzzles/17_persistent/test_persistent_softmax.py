@@ -72,7 +72,7 @@ def test_masks_offsets_beyond_32_bits():
 def test_masks_six_multiprocessors():
     # Their number is no power of two on most GPUs.
     with puzzle.multiprocessors(6):
-        puzzle.check(randn(67, 50))
+        puzzle.check(randn(67, 5000))
 
 
 def test_masks_result_beyond_32_bits():
