@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 import torch
 
 from judge import compilation, interpreter, loading, machine, speed, tamper
@@ -124,12 +125,9 @@ class Challenge(Marking):
     def multiprocessors(self, count: int) -> Iterator[None]:
         """In the body the subject's own `multiprocessors`, which the stub gives, counts so many."""
         names = inspect.unwrap(self.subject).__globals__
-        given = names.get("multiprocessors")
-        names["multiprocessors"] = lambda device: count
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(names, "multiprocessors", lambda device: count)
             yield
-        finally:
-            names["multiprocessors"] = given
 
     def check_exactly(self, *inputs, **options) -> None:
         """The same check, and the result must be the truth itself, rounded once."""
