@@ -121,7 +121,7 @@ def test_a_wrong_one_is_named(grade, old, new, message):
 
 def test_what_stays_for_the_backward_pass(grade):
     grade().keeps(*given(), dout=inputs.randn(200), at_most=0)
-    more = ("ctx.scale = scale", "ctx.scale, ctx.more = scale, [torch.zeros(200)]")
+    more = ("ctx.scale = scale", "ctx.scale, ctx.more = scale, [torch.zeros(200, device=x.device)]")
     grade(more).keeps(*given(), dout=inputs.randn(200), at_most=800)
     with pytest.raises(Wrong, match=r"keeps 800 bytes .* the budget is 799: float32 \(200,\)"):
         grade(more).keeps(*given(), dout=inputs.randn(200), at_most=799)

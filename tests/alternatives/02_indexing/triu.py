@@ -10,7 +10,7 @@ def triu_kernel(x_ptr, y_ptr, N, diagonal, stride_xm, stride_xn, BLOCK: tl.const
     row = tl.program_id(0).to(tl.int64)
     for start in range(0, N, BLOCK):
         cols = start + tl.arange(0, BLOCK).to(tl.int64)
-        kept = (cols < N) & (cols >= row + diagonal)
+        kept = (cols < N) & (cols - row >= diagonal)
         x = tl.load(x_ptr + row * stride_xm + cols * stride_xn, mask=kept, other=0)
         tl.store(y_ptr + row * N + cols, x, mask=cols < N)
 
