@@ -2,6 +2,13 @@
 
 import torch
 
+SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def as_signed(x):
+    """The same bits: torch does not index unsigned integers of more than 8 bits, nor triu them."""
+    return x.view(SIGNED.get(x.dtype, x.dtype))
+
 
 def outer_add(x, y):
     return (x[:, None] + y[None, :]).contiguous()
@@ -16,8 +23,8 @@ def transpose(x):
 
 
 def embedding(table, indices):
-    return table[indices.long()].contiguous()
+    return as_signed(table)[indices.long()].view(table.dtype).contiguous()
 
 
 def triu(x, diagonal=0):
-    return x.triu(diagonal).contiguous()
+    return as_signed(x).triu(diagonal).view(x.dtype).contiguous()

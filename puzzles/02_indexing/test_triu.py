@@ -93,7 +93,7 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 @dtypes(
-    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
     *("float16", "bfloat16", "float32", "float64"),
 )
 def test_numerics(dtype):
