@@ -91,18 +91,18 @@ def taken(tracker: Tracker) -> Iterator[None]:
         if hasattr(Builder, "create_dot_scaled"):
             wrapped["create_dot_scaled"] = tracker.traffic.seeing_scaled_dots
     originals = {name: getattr(Builder, name) for name in wrapped}
-    load = TritonSemantic._load_legacy
+    load = TritonSemantic.load
     interpreter._interpreter = memory
     for name, wrap in wrapped.items():
         setattr(Builder, name, wrap(originals[name]))
-    TritonSemantic._load_legacy = _telling_of_other(memory, load)
+    TritonSemantic.load = _telling_of_other(memory, load)
     try:
         yield
     finally:
         interpreter._interpreter = stock
         for name, original in originals.items():
             setattr(Builder, name, original)
-        TritonSemantic._load_legacy = load
+        TritonSemantic.load = load
 
 
 def _telling_of_other(memory: Memory, original: Callable) -> Callable:
