@@ -126,12 +126,12 @@ def over_scratch(traffic: Traffic, part: float) -> list[str]:
     """More traffic with memory of the subject's own than this part of that with the others."""
     moved = {n: m.loaded.elements + m.stored.elements for n, m in traffic.tensors.items()}
     own = moved.pop("scratch", 0)
-    least = part * sum(moved.values())
-    if not _exceeds(own, least):
+    most = part * sum(moved.values())
+    if not _exceeds(own, most):
         return []
     return [
         f"{_number(own)} elements are stored to or loaded from memory that the launcher allocated "
-        f"beside the result, the budget is {_number(least)}: what passes through memory between "
+        f"beside the result, the budget is {_number(most)}: what passes through memory between "
         "kernels is traffic too"
     ]
 

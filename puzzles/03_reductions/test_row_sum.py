@@ -104,16 +104,13 @@ def test_traffic():
     puzzle.traffic(randn(48, 1000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
 
 
-def test_traffic_of_long_rows():
-    puzzle.traffic(randn(3, 20000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
+@cases(long=(3, 20000), very_long=(1, 2**17))
+def test_traffic_of_long_rows(M, N):
+    puzzle.traffic(randn(M, N)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
 
 
 def test_traffic_transposed():
     puzzle.traffic(randn(1000, 48).T).check(reads={"x": 1}, writes=1, launches=1)
-
-
-def test_traffic_of_very_long_rows():
-    puzzle.traffic(randn(1, 2**17)).check(reads={"x": 1}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

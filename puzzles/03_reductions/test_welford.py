@@ -119,17 +119,13 @@ def test_numerics_one_huge_value():
     puzzle.check(x)
 
 
-@cases(short_rows=(48, 1000), long_rows=(3, 20000))
+@cases(short_rows=(48, 1000), long_rows=(3, 20000), very_long_rows=(1, 2**17))
 def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
 
 
 def test_traffic_transposed():
     puzzle.traffic(randn(1000, 48).T).check(reads={"x": 1}, writes=1, launches=1)
-
-
-def test_traffic_of_very_long_rows():
-    puzzle.traffic(randn(1, 2**17)).check(reads={"x": 1}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

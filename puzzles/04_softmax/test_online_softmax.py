@@ -141,7 +141,7 @@ def test_numerics_maximum_grows_from_block_to_block(slope):
     puzzle.check(randn(3, 40000) + ramp)
 
 
-@cases(short_rows=(48, 1000), long_rows=(2, 20000))
+@cases(short_rows=(48, 1000), long_rows=(2, 20000), very_long_rows=(1, 2**17))
 def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(
         reads={"x": 2}, writes=1, launches=1, sectors={"x": 1.1, "result": 1.1}
@@ -150,10 +150,6 @@ def test_traffic(M, N):
 
 def test_traffic_transposed():
     puzzle.traffic(randn(1000, 48).T).check(reads={"x": 2}, writes=1, launches=1)
-
-
-def test_traffic_of_very_long_rows():
-    puzzle.traffic(randn(1, 2**17)).check(reads={"x": 2}, writes=1, launches=1)
 
 
 @dtypes("bfloat16", "float32")

@@ -182,7 +182,11 @@ def test_numerics_sums_in_float32_of_d_128(dtype):
     puzzle.check(q, k / 8, v / 4 + 1)
 
 
-@cases(batches_of_d_128=(2, 2, 128, 128, 1), many_tiles=(1, 1, 1024, 16, 0.6))
+@cases(
+    batches_of_d_128=(2, 2, 128, 128, 1),
+    many_tiles=(1, 1, 1024, 16, 0.6),
+    many_tiles_of_d_128=(1, 1, 1024, 128, 0.6),
+)
 def test_traffic(B, H, S, D, part):
     traffic = puzzle.traffic(*three(B, H, H, S, D))
     programs = sum(map(math.prod, traffic.grids)) / (B * H)
@@ -194,15 +198,6 @@ def test_traffic(B, H, S, D, part):
         grid_at_most=B * H * S // 64,
         total_writes=B * H * S * D,
         dot_macs=part * 2 * B * H * S * S * D,
-    )
-
-
-def test_traffic_of_d_128():
-    S, D = 1024, 128
-    traffic = puzzle.traffic(*three(1, 1, 1, S, D))
-    programs = math.prod(traffic.grid)
-    traffic.check(
-        reads={"q": 1, "k": 0.6 * programs, "v": 0.6 * programs}, dot_macs=0.6 * 2 * S * S * D
     )
 
 
