@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from judge import environment, faults, loading
-from judge import report as reporting
-from judge.verdict import NotMeasured, Verdict, Wrong
+from judge.core import paths, time_limit
+from judge.core.verdict import NotMeasured, Verdict, Wrong
+from judge.plugin import environment
+from judge.plugin import scoreboard as reporting
 
 pytest_plugins = ["pytester"]
 machine = pytest.StashKey[environment.Environment]()
@@ -70,17 +71,17 @@ def pytest_configure(config):
     if config.option.solutions and config.option.subject:
         raise pytest.UsageError("--solutions and --subject name different files: give one of them")
     if config.option.solutions:
-        loading.subjects = loading.SOLUTIONS
+        paths.subjects = paths.SOLUTIONS
     elif config.option.subject:
-        loading.subjects = Path(config.option.subject).resolve()
-        if not loading.subjects.is_dir():
+        paths.subjects = Path(config.option.subject).resolve()
+        if not paths.subjects.is_dir():
             raise pytest.UsageError(f"--subject {config.option.subject}: there is no such folder")
-    from judge import session
+    from judge.plugin import session
 
     session.start(config, config.stash[machine])
     config.pluginmanager.register(reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
-        faults.share(Path(worker["notes"]), worker["workerid"])
+        time_limit.share(Path(worker["notes"]), worker["workerid"])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -103,7 +104,7 @@ def pytest_configure_node(node):
 
 
 def pytest_report_header(config):
-    from judge import session
+    from judge.plugin import session
 
     return config.stash[machine].header() + session.complaints
 
@@ -117,11 +118,11 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    from judge import machine as gpu
-    from judge import session
+    from judge.plugin import session
+    from judge.speed import gpu
 
     puzzle = reporting.puzzle_of(item.path)
-    if puzzle and (why := faults.given_up(puzzle)):
+    if puzzle and (why := time_limit.given_up(puzzle)):
         raise Wrong(f"not run: {puzzle} {why}")
     session.begin(item.nodeid)
     if puzzle:
@@ -132,21 +133,23 @@ def pytest_runtest_call(item):
     seconds = item.config.option.time_limit * (3 if commands else 1)
     with held:
         try:
-            with faults.time_limit(seconds):
+            with time_limit.time_limit(seconds):
                 return (yield)
-        except faults.Overrun as overrun:
+        except time_limit.Overrun as overrun:
             if puzzle:
-                faults.give_up(puzzle, f"did not return within the time limit in {item.name}")
+                time_limit.give_up(puzzle, f"did not return within the time limit in {item.name}")
             # Before the GPU is handed on: that waits for its work to end.
             if gpu.is_busy():
                 capture = item.config.pluginmanager.getplugin("capturemanager")
                 with capture.global_and_fixture_disabled():
-                    faults.end_process(f"{overrun}\nthe kernel still runs: its process was ended")
+                    time_limit.end_process(
+                        f"{overrun}\nthe kernel still runs: its process was ended"
+                    )
             raise
 
 
 def pytest_enter_pdb():
-    faults.lift_time_limit()
+    time_limit.lift_time_limit()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -171,12 +174,12 @@ def pytest_handlecrashitem(crashitem, report):
     """A worker died in this test: say of what, and count it for its puzzle."""
     worker = report.node.workerinput
     folder = Path(worker["notes"])
-    reason = faults.obituary(folder, worker["workerid"])
+    reason = time_limit.obituary(folder, worker["workerid"])
     path, _, name = crashitem.partition("::")
     report.location = (path, None, name)
     report.longrepr = f"{path}: {reason}"
-    if puzzle := reporting.puzzle_of(loading.ROOT / path):
-        faults.give_up(puzzle, f"ended its process in {name}", folder)
+    if puzzle := reporting.puzzle_of(paths.ROOT / path):
+        time_limit.give_up(puzzle, f"ended its process in {name}", folder)
         reporting.describe(report, puzzle, name, Wrong(reason))
 
 

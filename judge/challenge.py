@@ -12,17 +12,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge import compilation, interpreter, loading, machine, speed, tamper
-from judge.buffers import nbytes
-from judge.dtypes import dtype_name, wide
-from judge.guard import LARGEST, one_stream
+from judge.compilation import check
+from judge.core import paths
+from judge.core.dtypes import dtype_name, wide
+from judge.core.verdict import NotMeasured, Unsolved, Wrong
+from judge.grading import Expected, Marking
 from judge.inputs import room
-from judge.marking import Expected, Marking
-from judge.traffic import Traffic
-from judge.trial import Arguments, Trial
-from judge.verdict import NotMeasured, Unsolved, Wrong
+from judge.interpreter import patches
+from judge.memory.traffic import Traffic
+from judge.speed import gpu, measure
+from judge.speed.buffers import nbytes
+from judge.subject import tamper
+from judge.subject.guard import LARGEST, one_stream
+from judge.subject.guarded_call import Arguments, Trial
 
-# Set by judge.session.
+# Set by judge.plugin.session.
 interpreted = True
 targets: tuple[str, ...] = ("sm_80", "sm_90")
 
@@ -56,7 +60,7 @@ class Challenge(Marking):
     @property
     def subject(self) -> Callable:
         """The function to grade. Raises Unsolved or Wrong."""
-        return self._graded(loading.load_subject(self.chapter, self.name, self.function))
+        return self._graded(paths.load_subject(self.chapter, self.name, self.function))
 
     def check(self, *inputs, **options) -> None:
         """The whole check of one case: run the subject under guard, then compare with the truth.
@@ -84,7 +88,7 @@ class Challenge(Marking):
         # Poisoned integers overflow on their own.
         self._poison = False
         try:
-            with interpreter.overflow_errors() if interpreted else contextlib.nullcontext():
+            with patches.overflow_errors() if interpreted else contextlib.nullcontext():
                 self.check(*inputs, **options)
         finally:
             self._poison = True
@@ -112,11 +116,11 @@ class Challenge(Marking):
         """
         trial = self._trial(self._arguments(inputs, options))
         if not interpreted:
-            with machine.alone():
+            with gpu.alone():
                 memory_permitting(trial.run)
             return
         room(LARGEST // 2, "float16")
-        with interpreter.overflow_errors():
+        with patches.overflow_errors():
             configs = trial.run(programs="ends", poison=False).configs
             for config in range(1, configs):
                 trial.run(programs="ends", poison=False, config=config)
@@ -141,7 +145,7 @@ class Challenge(Marking):
         """Bad input raises `error`, and the message names the argument `naming`."""
         arguments = self._arguments(inputs, options)
         call = f"{self.function}({arguments})"
-        where = loading.shown(self.path)
+        where = paths.shown(self.path)
         wanted = f"{where}: {call} must raise {error.__name__} that names {naming}"
         try:
             self._trial(arguments).run()
@@ -174,7 +178,7 @@ class Challenge(Marking):
         if size > at_most:
             tensors = ", ".join(f"{dtype_name(x.dtype)} {tuple(x.shape)}" for x in beside)
             raise Wrong(
-                f"{loading.shown(self.path)}: {self.function} keeps {size} bytes for the backward "
+                f"{paths.shown(self.path)}: {self.function} keeps {size} bytes for the backward "
                 f"pass beside its inputs and its result, the budget is {at_most}: {tensors}\n"
                 "hint: what is cheap to make again in the backward pass need not be kept"
             )
@@ -186,7 +190,7 @@ class Challenge(Marking):
         launches = list(outcome.launches)
         for config in range(1, outcome.configs):
             launches += trial.run(config=config).launches
-        compilation.check(launches, targets, subject=self.path)
+        check.check(launches, targets, subject=self.path)
 
     def race(
         self,
@@ -211,10 +215,10 @@ class Challenge(Marking):
             bytes_moved = nbytes((*arguments.tensors.values(), *outcome.results))
         del outcome
         subject = self._callable(self.subject, arguments)
-        with machine.alone():
-            limits = machine.measured_limits()
+        with gpu.alone():
+            limits = gpu.measured_limits()
             with tamper.untouched(self.path), one_stream():
-                race = speed.race(
+                race = measure.race(
                     subject,
                     self._callable(opponent, arguments),
                     tuple(arguments.tensors.values()),
@@ -223,14 +227,14 @@ class Challenge(Marking):
                     operations=operations,
                     check=lambda tensors, result: self._check_large(arguments, tensors, result),
                     limits=limits,
-                    scale=machine.scale,
+                    scale=gpu.scale,
                 )
         # Who works in the first call, and remembers or calls torch in later ones, is found out.
         self._trial(arguments).run()
         measured["speedup"] = race.summary()
         raced.update(race.columns())
         if race.verdict != "passed":
-            raise Wrong(f"{loading.shown(self.path)}: {race.message()}")
+            raise Wrong(f"{paths.shown(self.path)}: {race.message()}")
 
     def _check_large(self, arguments: Arguments, tensors: tuple, results: tuple) -> None:
         """Raises Wrong, without a diagnosis. tensors: the numbers that the arguments held"""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from judge.verdict import NotMeasured
+from judge.core.verdict import NotMeasured
 
 DEVICE = "cpu"
 # Compute capability of the GPU that kernels are compiled for, (9, 0) for an H200; None without one.

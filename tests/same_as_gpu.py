@@ -547,8 +547,8 @@ if __name__ == "__main__":
     interpreted = triton.knobs.runtime.interpret
     if interpreted:
         sys.path.insert(0, str(Path(__file__).parents[1]))
-        from judge import interpreter
+        from judge.interpreter import patches
 
-        interpreter.install()
+        patches.install()
     part = map(int, sys.argv[2:])
     np.savez(sys.argv[1], **run("cpu" if interpreted else "cuda", *part))

@@ -9,8 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
-from judge import autotuning
-from judge.autotuning import ConfigSweep
+from judge.subject import autotuning
+from judge.subject.autotuning import ConfigSweep
 
 INTERPRETED = triton.knobs.runtime.interpret
 

@@ -16,12 +16,16 @@ from types import SimpleNamespace
 
 import pytest
 
-import judge.guard
-import judge.numerics
-from judge import challenge, inputs, loading, machine, mutants, report, speed
-from judge.verdict import Wrong
+import judge.numerics.compare
+import judge.subject.guard
+from judge import challenge, inputs
+from judge.core import paths
+from judge.core.verdict import Wrong
+from judge.plugin import scoreboard
+from judge.proof import mutants
+from judge.speed import gpu, measure
 
-FOLDER = loading.ROOT / "tests" / "cheats"
+FOLDER = paths.ROOT / "tests" / "cheats"
 CHEATS = sorted(path.stem for path in FOLDER.glob("*.py"))
 FIELDS = ("puzzle", "mode", "rejected with")
 
@@ -31,10 +35,10 @@ def handed_in(tmp_path, monkeypatch):
     """Run a numerics case of a puzzle on this source: its numbers, others, and the first again."""
 
     def grade(puzzle: str, source: str, mode: str = "both") -> None:
-        (tmp_path / "honest.py").write_text((loading.SOLUTIONS / f"{puzzle}.py").read_text())
+        (tmp_path / "honest.py").write_text((paths.SOLUTIONS / f"{puzzle}.py").read_text())
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "honest", raising=False)
-        cases = [c for c in mutants.cases_of(puzzle) if report.check_of(c.test) == "numerics"]
+        cases = [c for c in mutants.cases_of(puzzle) if scoreboard.check_of(c.test) == "numerics"]
         case = next((c for c in cases if "float32" in c.name), cases[0])
         with mutants.graded(puzzle, source, tmp_path):
             if mode == "race":
@@ -44,8 +48,8 @@ def handed_in(tmp_path, monkeypatch):
                 case.run(seed)
 
     for name, stand_in in (("alone", contextlib.nullcontext), ("measured_limits", lambda: None)):
-        monkeypatch.setattr(machine, name, stand_in)
-    monkeypatch.setattr(speed, "race", three_calls)
+        monkeypatch.setattr(gpu, name, stand_in)
+    monkeypatch.setattr(measure, "race", three_calls)
     return grade
 
 
@@ -91,8 +95,8 @@ def test_what_the_cheats_take_for_honest_passes(puzzle, handed_in):
 )
 def test_what_was_replaced_is_put_back(cheat, rejections, handed_in):
     def relied_on():
-        compare = judge.numerics.compare
-        return time.perf_counter, compare, compare.__code__, set(judge.guard.FILLED)
+        compare = judge.numerics.compare.compare
+        return time.perf_counter, compare, compare.__code__, set(judge.subject.guard.FILLED)
 
     before = relied_on()
     source = (FOLDER / f"{cheat}.py").read_text()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from judge import challenge, faults
-from judge.loading import ROOT, SOLUTIONS
+from judge import challenge
+from judge.core import time_limit
+from judge.core.paths import ROOT, SOLUTIONS
 
 pytestmark = pytest.mark.commands
 
@@ -136,14 +137,14 @@ def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, worke
 
 def plugin(folder: Path, monkeypatch, change: str) -> None:
     """Make `-p changes` change the judge so in every process."""
-    (folder / "changes.py").write_text(f"import judge.faults, judge.machine\n{change}\n")
+    (folder / "changes.py").write_text(f"import judge.core.time_limit, judge.speed.gpu\n{change}\n")
     path = [str(ROOT), str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypatch, workers):
-    plugin(tmp_path, monkeypatch, "judge.machine.is_busy = lambda: True")
+    plugin(tmp_path, monkeypatch, "judge.speed.gpu.is_busy = lambda: True")
     result = grade(
         f"{HERE}/test_swish.py", "-n", workers, "-p", "changes", "--time-limit", "2",
         "-k", "test_masks_offset or test_shapes",
@@ -152,12 +153,12 @@ def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypa
     text = result.stdout.str() + result.stderr.str()
     assert "did not return within 2 s" in text
     assert "the kernel still runs: its process was ended" in text
-    assert result.ret == (faults.DEAD_GPU if workers == "0" else 1)
+    assert result.ret == (time_limit.DEAD_GPU if workers == "0" else 1)
 
 
 def test_one_overrun_is_enough_for_all_workers(grade, tmp_path, monkeypatch):
     """Nothing interrupts this one: its worker is ended, and the new one does not try again."""
-    plugin(tmp_path, monkeypatch, "judge.faults.GRACE = 0.5")
+    plugin(tmp_path, monkeypatch, "judge.core.time_limit.GRACE = 0.5")
     result = grade(
         f"{HERE}/test_complex_multiply.py", "-n", "2", "-p", "changes", "--time-limit", "2",
         "-k", "test_shapes or test_masks",

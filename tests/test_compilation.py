@@ -17,16 +17,11 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge import (
-    compilation,
-    compile_errors,
-    compile_process,
-    loading,
-    machine_code,
-    specialization,
-)
-from judge.launches import Launch
-from judge.verdict import Wrong
+from judge.compilation import check, errors, machine_code, specialization
+from judge.compilation import process as compile_process
+from judge.core import paths
+from judge.core.launch import Launch
+from judge.core.verdict import Wrong
 
 HEADER = """
 import torch
@@ -153,7 +148,7 @@ def written(folder: Path, source: str, name: str = "kernels"):
     """The module of this source in a file of its own, as a learner's file is loaded."""
     path = folder / f"{name}.py"
     path.write_text(HEADER + textwrap.dedent(source))
-    return loading.load(path)
+    return paths.load(path)
 
 
 def function(kernel):
@@ -168,9 +163,9 @@ def launched(kernel, arguments: dict, **options) -> Launch:
     return Launch(kernel, (1, 1, 1), arguments, constexprs, options)
 
 
-def checked(*launches: Launch, targets=("sm_80",), **options) -> list[compilation.Compiled]:
+def checked(*launches: Launch, targets=("sm_80",), **options) -> list[check.Compiled]:
     subject = Path(launches[0].kernel.__code__.co_filename)
-    return compilation.check(list(launches), targets, subject=subject, **options)
+    return check.check(list(launches), targets, subject=subject, **options)
 
 
 @pytest.fixture
@@ -245,8 +240,8 @@ def test_kernels_of_every_kind_compile_for_two_nvidia_gpus(right):
 
 
 def test_every_target_is_one_the_compiler_knows(right):
-    found = checked(pointwise(right), targets=tuple(compilation.TARGETS), details=True)
-    assert [one.target for one in found] == list(compilation.TARGETS)
+    found = checked(pointwise(right), targets=tuple(check.TARGETS), details=True)
+    assert [one.target for one in found] == list(check.TARGETS)
     assert all(one.registers > 0 and one.spills == 0 for one in found)
     assert all(one.loads == one.stores == (128,) for one in found)
 
@@ -351,7 +346,7 @@ def test_widths_of_accesses_in_ptx():
 
 
 def test_table_has_a_line_for_each_kernel_and_target(right):
-    plain = compilation.table(checked(pointwise(right), targets=("sm_80", "sm_90")))
+    plain = check.table(checked(pointwise(right), targets=("sm_80", "sm_90")))
     assert [line.split()[:2] for line in plain.splitlines()] == [
         ["kernel", "target"],
         ["pointwise", "sm_80"],
@@ -359,7 +354,7 @@ def test_table_has_a_line_for_each_kernel_and_target(right):
     ]
     assert "registers" not in plain
     assert "FUNCTION=square, BLOCK=1024" in plain
-    detailed = compilation.table(checked(matmul(right), details=True))
+    detailed = check.table(checked(matmul(right), details=True))
     assert "registers" in detailed
     assert "mma.sync" in detailed
     assert "128" in detailed
@@ -606,7 +601,7 @@ def test_a_pass_that_fails_is_named(right):
         "/tmp/k.py:3:0: note: Pipeline failed while executing [`SomePass` on 'builtin.module']\n"
     )
     error = {"kind": "RuntimeError", "message": "PassManager::run failed", "frames": []}
-    place, body = compile_errors.rejection(error, printed, (right.__file__, 3), "")
+    place, body = errors.rejection(error, printed, (right.__file__, 3), "")
     assert place.endswith("right.py:3")
     assert "PassManager::run failed in SomePass\nhint: the compiler could not handle this" in body
 
@@ -615,7 +610,7 @@ def test_a_diagnostic_in_tritons_library_stands_at_the_call(right):
     library = f"{os.path.dirname(triton.__file__)}/language/standard.py"
     printed = f"{library}:293:36: error: bad\n{right.__file__}:7:0: note: called from\n"
     error = {"kind": "RuntimeError", "message": "PassManager::run failed", "frames": []}
-    place, body = compile_errors.rejection(error, printed, (right.__file__, 3), "")
+    place, body = errors.rejection(error, printed, (right.__file__, 3), "")
     assert place.endswith("right.py:7")
     assert body.endswith("bad")
 
@@ -823,15 +818,16 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.errors import CompilationError
 from triton.runtime import driver
 
-from judge import compile_errors, compile_worker, loading
+from judge.compilation import errors, worker
+from judge.core import paths
 
 path = Path(sys.argv[1])
-loading.subjects = path.parent
-driver.set_active(compile_worker.Machine(GPUTarget("cuda", 90, 32)))
+paths.subjects = path.parent
+driver.set_active(worker.Machine(GPUTarget("cuda", 90, 32)))
 try:
-    loading.load(path).subject()
+    paths.load(path).subject()
 except CompilationError as error:
-    print(compile_errors.explained(error, path))
+    print(errors.explained(error, path))
 """
 
 
@@ -840,7 +836,7 @@ def test_a_launch_that_does_not_compile_is_explained_at_the_innermost_line(tmp_p
     path = tmp_path / "subject.py"
     path.write_text(NESTED)
     said = subprocess.run(
-        [sys.executable, "-c", LAUNCHED, path], capture_output=True, text=True, cwd=loading.ROOT
+        [sys.executable, "-c", LAUNCHED, path], capture_output=True, text=True, cwd=paths.ROOT
     )
     assert said.stdout.splitlines()[:-1] == [
         f"{path}:9:12  does not compile",

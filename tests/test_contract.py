@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from judge import loading, mutants, report
-from judge.loading import PUZZLES, SOLUTIONS
+from judge.core import paths
+from judge.core.paths import PUZZLES, SOLUTIONS
+from judge.plugin import scoreboard
+from judge.proof import mutants
 
-LADDER = report.ladder()
+LADDER = scoreboard.ladder()
 CHAPTERS = sorted({puzzle.split("/")[0] for puzzle in LADDER})
 WORKED_EXAMPLES = {"01_pointwise/copy"}
 SPEC = ("Given", "Return", "New here", "Traffic", "Speed", "Run")
@@ -68,14 +70,14 @@ def test_nothing_is_left_over(chapter):
 @puzzles
 def test_parts_are_there(puzzle):
     chapter, name = puzzle.split("/")
-    assert callable(loading.load_reference(chapter, function_name(puzzle)))
+    assert callable(paths.load_reference(chapter, function_name(puzzle)))
     lesson = (PUZZLES / chapter / "README.md").read_text()
     assert re.search(rf"^\| *\[{name}\.py\]\({name}\.py\)", lesson, re.MULTILINE)
 
 
 @puzzles
 def test_every_kind_of_check(puzzle):
-    assert report.checks_of(puzzle) == set(report.CHECKS)
+    assert scoreboard.checks_of(puzzle) == set(scoreboard.CHECKS)
 
 
 @puzzles
@@ -85,7 +87,7 @@ def test_one_signature(puzzle):
     solution = functions(SOLUTIONS / f"{puzzle}.py")[function]
     assert ast.unparse(stub.args) == ast.unparse(solution.args)
     assert ast.unparse(stub.returns) == ast.unparse(solution.returns)
-    source = inspect.getsource(loading.load_reference(puzzle.split("/")[0], function))
+    source = inspect.getsource(paths.load_reference(puzzle.split("/")[0], function))
     reference = ast.parse(source).body[0].args
     for argument in stub.args.args:
         argument.annotation = None
@@ -114,11 +116,11 @@ def test_stub_holds_no_part_of_the_solution(puzzle):
 @stubs
 def test_stub_is_unsolved(puzzle):
     path = PUZZLES / f"{puzzle}.py"
-    launcher = getattr(loading.load(path), function_name(puzzle))
+    launcher = getattr(paths.load(path), function_name(puzzle))
     count = len(inspect.signature(launcher).parameters)
     with pytest.raises(NotImplementedError) as raised:
         launcher(*[None] * count)
-    assert loading.is_unsolved(raised.value, path)
+    assert paths.is_unsolved(raised.value, path)
 
 
 @puzzles
@@ -148,7 +150,7 @@ def test_speed_bar_of_the_spec_is_the_one_of_the_test(puzzle):
     demanded = {
         ast.literal_eval(keyword.value)
         for name, test in tests.items()
-        if report.check_of(name) == "speedup"
+        if scoreboard.check_of(name) == "speedup"
         for keyword in ast.walk(test)
         if isinstance(keyword, ast.keyword) and keyword.arg == "at_least"
     }

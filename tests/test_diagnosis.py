@@ -1,4 +1,4 @@
-"""judge.diagnosis: what is said of a wrong result, and what is not."""
+"""judge.diagnosis.report: what is said of a wrong result, and what is not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from judge import diagnosis, numerics, symptoms
-from judge.evidence import Mistake
-from judge.source import Source
+from judge.diagnosis import report, symptoms
+from judge.diagnosis.source import Source
+from judge.diagnosis.wrong_result import Mistake
+from judge.numerics import compare
 
 
 def seeded(seed):
@@ -33,8 +34,8 @@ SMALL = torch.randint(-4, 5, (48, 64), generator=seeded(0)).float()
 def describe(got, truth, *, inputs=None, mistakes=(), exact=None, yardstick=None, **more):
     if yardstick is None:
         yardstick = truth.to(got.dtype)
-    mismatch = numerics.compare(got, truth, yardstick, exact=exact)
-    return diagnosis.describe(got, truth, mismatch, inputs=inputs or {}, mistakes=mistakes, **more)
+    mismatch = compare.compare(got, truth, yardstick, exact=exact)
+    return report.describe(got, truth, mismatch, inputs=inputs or {}, mistakes=mistakes, **more)
 
 
 def changed(tensor, index, value):
@@ -658,13 +659,13 @@ def test_no_map_where_it_would_show_nothing():
 def test_where_says_what_the_indices_have_in_common(indices, length, words):
     wrong = torch.zeros(length, dtype=torch.bool)
     wrong[list(indices)] = True
-    assert [place.sentence for place in diagnosis.where(wrong)] == [words]
+    assert [place.sentence for place in report.where(wrong)] == [words]
 
 
 def test_where_tells_a_rectangle_from_a_triangle():
     wrong = torch.zeros(64, 64, dtype=torch.bool)
     wrong[8:24, 32:48] = True
-    assert [place.sentence for place in diagnosis.where(wrong)] == ["rows 8..23", "columns 32..47"]
+    assert [place.sentence for place in report.where(wrong)] == ["rows 8..23", "columns 32..47"]
 
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
@@ -688,8 +689,8 @@ def test_any_wrong_result_is_described(dtype, shape):
         values = (math.nan, math.inf, 0.0, 7.0, -3.0)
         wrong = torch.tensor(values[seed % 5]) if truth.is_floating_point() else ~yardstick.bool()
         got = torch.where(spoilt, wrong.to(dtype), yardstick)
-        mismatch = numerics.compare(got, truth, yardstick)
+        mismatch = compare.compare(got, truth, yardstick)
         if mismatch:
             inputs = {"x": yardstick, "n": torch.tensor(3), "row": torch.ones(shape[-1:])}
-            text = diagnosis.describe(got, truth, mismatch, inputs=inputs)
+            text = report.describe(got, truth, mismatch, inputs=inputs)
             assert text.startswith("the result is wrong in")

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge import faults, loading
-from judge.loading import ROOT
+from judge.core import paths, time_limit
+from judge.core.paths import ROOT
 
 
 def endless():
@@ -23,33 +23,34 @@ def endless():
 
 def test_endless_loop_is_interrupted_though_it_swallows_exceptions():
     begun = time.monotonic()
-    with pytest.raises(faults.Overrun, match=r"not return within 0\.2 s"), faults.time_limit(0.2):
+    with (
+        pytest.raises(time_limit.Overrun, match=r"not return within 0\.2 s"),
+        time_limit.time_limit(0.2),
+    ):
         endless()
     assert time.monotonic() - begun < 2
 
 
 def test_nothing_is_left_of_the_limit_after_the_body():
-    with faults.time_limit(0.2):
+    with time_limit.time_limit(0.2):
         pass
     time.sleep(0.3)
 
 
 def test_no_limit():
-    with faults.time_limit(0):
+    with time_limit.time_limit(0):
         time.sleep(0.05)
 
 
 def test_lifted_limit():
-    with faults.time_limit(0.1):
-        faults.lift_time_limit()
+    with time_limit.time_limit(0.1):
+        time_limit.lift_time_limit()
         time.sleep(0.2)
 
 
 def test_what_cannot_be_interrupted_is_ended():
     """A loop in C that looks at no signal, as a hung call of a library does."""
-    code = (
-        "import judge.faults as f; f.GRACE = 0.2\nwith f.time_limit(0.2):\n    sum(range(10**12))\n"
-    )
+    code = "import judge.core.time_limit as f; f.GRACE = 0.2\nwith f.time_limit(0.2):\n    sum(range(10**12))\n"
     begun = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 1
@@ -64,7 +65,7 @@ def test_what_cannot_be_interrupted_is_ended():
         ("GPU: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
         ("Fatal Python error: Segmentation fault\n", "crashed the process: Segmentation fault"),
         (
-            f'Timeout (0:00:05)!\n  File "{ROOT}/judge/trial.py", line 5 in run\n'
+            f'Timeout (0:00:05)!\n  File "{ROOT}/judge/subject/guarded_call.py", line 5 in run\n'
             f'  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',
             "at puzzles/01_pointwise/fma.py:7 and could not be interrupted",
         ),
@@ -72,9 +73,9 @@ def test_what_cannot_be_interrupted_is_ended():
 )
 def test_obituary(diary, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
+    monkeypatch.setattr(paths, "subjects", paths.PUZZLES)
     (tmp_path / "gw0").write_text(diary)
-    assert sentence in faults.obituary(tmp_path, "gw0")
+    assert sentence in time_limit.obituary(tmp_path, "gw0")
 
 
 def test_what_is_sent_to_a_worker_that_is_gone_ends_no_run(request):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge import gpus, machine
+from judge.speed import gpu as machine
+from judge.speed import gpu_lock
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -183,9 +184,9 @@ def test_a_process_that_dies_at_the_turnstile_lets_the_next_through(tmp_path):
 
 
 def test_after_a_race_others_may_use_the_gpu_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpus, "FOLDER", tmp_path)
-    with gpus.use("g"):
-        with gpus.alone("g"):
+    monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
+    with gpu_lock.use("g"):
+        with gpu_lock.alone("g"):
             pass
         finish([start(tmp_path, 'with gpus.use("g"): note("user", "in")')], seconds=10)
         racer = start(tmp_path, RACE)
@@ -196,25 +197,25 @@ def test_after_a_race_others_may_use_the_gpu_again(tmp_path, monkeypatch):
 
 
 def test_nesting(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpus, "FOLDER", tmp_path)
-    before = dict(gpus._used)  # on a GPU this test itself uses one
-    with gpus.use("g"), gpus.use("g"), gpus.alone("g"):
-        with gpus.use("g"):
+    monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
+    before = dict(gpu_lock._used)  # on a GPU this test itself uses one
+    with gpu_lock.use("g"), gpu_lock.use("g"), gpu_lock.alone("g"):
+        with gpu_lock.use("g"):
             pass
-        with pytest.raises(RuntimeError, match="alone already"), gpus.alone("g"):
+        with pytest.raises(RuntimeError, match="alone already"), gpu_lock.alone("g"):
             pass
-        with gpus.alone("another"):
+        with gpu_lock.alone("another"):
             pass
-    assert gpus._used == before
-    assert not gpus._alone
+    assert gpu_lock._used == before
+    assert not gpu_lock._alone
 
 
 def test_an_exception_lets_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpus, "FOLDER", tmp_path)
-    for manager in (gpus.use, gpus.alone):
+    monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
+    for manager in (gpu_lock.use, gpu_lock.alone):
         with pytest.raises(KeyError), manager("g"):
             raise KeyError
-    with pytest.raises(KeyError), gpus.use("g"), gpus.alone("g"):
+    with pytest.raises(KeyError), gpu_lock.use("g"), gpu_lock.alone("g"):
         raise KeyError
     finish([start(tmp_path, RACE)])
 
@@ -232,17 +233,23 @@ def test_workers_share_the_gpus_out(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     names = [None, "gw0", "gw1", "gw4", "gw11"]
-    assert [gpus.choose(name) for name in names] == ["GPU-0", "GPU-0", "GPU-1", "GPU-1", "GPU-2"]
+    assert [gpu_lock.choose(name) for name in names] == [
+        "GPU-0",
+        "GPU-0",
+        "GPU-1",
+        "GPU-1",
+        "GPU-2",
+    ]
     assert chosen == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(("reserved", "freed"), [(machine.KEPT + 1, 1), (machine.KEPT, 0)])
 def test_a_test_that_ends_gives_large_memory_back(tmp_path, monkeypatch, reserved, freed):
     calls = []
-    monkeypatch.setattr(gpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
     monkeypatch.setattr(machine, "_uuid", "g")
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpus._used)))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpu_lock._used)))
     with pytest.raises(KeyError), machine.used():
         raise KeyError
     assert len(calls) == freed

@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 
-from judge import challenge, inputs, loading
+from judge import challenge, inputs
 from judge.challenge import Challenge
-from judge.verdict import Wrong
+from judge.core import paths
+from judge.core.verdict import Wrong
 
 REFERENCE = """
 def scaled(x, y, scale=None):
@@ -73,9 +74,9 @@ def grade(tmp_path, monkeypatch):
         (tmp_path / "reference" / "99_made.py").write_text(REFERENCE)
         (tmp_path / "99_made").mkdir(exist_ok=True)
         (tmp_path / "99_made" / "scaled.py").write_text(textwrap.dedent(source))
-        monkeypatch.setattr(loading, "ROOT", tmp_path)
-        monkeypatch.setattr(loading, "subjects", tmp_path)
-        monkeypatch.setattr(loading, "_modules", {})
+        monkeypatch.setattr(paths, "ROOT", tmp_path)
+        monkeypatch.setattr(paths, "subjects", tmp_path)
+        monkeypatch.setattr(paths, "_modules", {})
         return Challenge("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True)
 
     inputs.seed("gradients")

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from judge import inputs
-from judge.guard import SCALARS, Arena, Guard
-from judge.verdict import Wrong
+from judge.core.verdict import Wrong
+from judge.subject.guard import SCALARS, Arena, Guard
 
 
 @pytest.fixture

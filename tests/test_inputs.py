@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from judge import inputs
-from judge.verdict import NotMeasured
+from judge.core.verdict import NotMeasured
 
 
 def test_same_case_same_numbers_whatever_came_before():

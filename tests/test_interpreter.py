@@ -21,9 +21,9 @@ from triton.language.extra.libdevice import atan2, fast_tanhf
 if triton.knobs.runtime.interpret:
     from triton.runtime import interpreter as stock
 
-    from judge import interpreter
+    from judge.interpreter import patches
 
-    interpreter.install()
+    patches.install()
 
 ROOT = Path(__file__).parents[1]
 GPU = torch.cuda.is_available()
@@ -910,9 +910,9 @@ def _offset_kernel(out_ptr, stride, OP: tl.constexpr):
 @pytest.mark.parametrize("op", ["argument", "constant", "scalar", "sum", "loop", "bytes"])
 def test_overflow_is_an_error_where_asked_for(op):
     out = torch.zeros(16, dtype=torch.int64)
-    with interpreter.overflow_errors():
+    with patches.overflow_errors():
         raised(
-            interpreter.IntegerOverflow,
+            patches.IntegerOverflow,
             "does not fit uint8" if op == "bytes" else "does not fit int32",
             lambda: _offset_kernel[(1,)](out, 65536, op),
         )
@@ -924,7 +924,7 @@ def test_overflow_is_an_error_where_asked_for(op):
 @pytest.mark.parametrize("op", ["wide", "random", "unmarked"])
 def test_overflow_that_is_none_or_is_meant(op):
     out = torch.zeros(16, dtype=torch.int64)
-    with interpreter.overflow_errors():
+    with patches.overflow_errors():
         _offset_kernel[(1,)](out, 65536, op)
     if op == "wide":
         assert out[-1] == (65530 + 15) * 65536
@@ -932,9 +932,9 @@ def test_overflow_that_is_none_or_is_meant(op):
 
 @interpreted
 def test_overflow_message_names_the_numbers():
-    with interpreter.overflow_errors():
+    with patches.overflow_errors():
         message = raised(
-            interpreter.IntegerOverflow,
+            patches.IntegerOverflow,
             "int32",
             lambda: _offset_kernel[(1,)](torch.zeros(16, dtype=torch.int64), 65536, "argument"),
         )
@@ -945,9 +945,9 @@ def test_overflow_message_names_the_numbers():
 
 @interpreted
 def test_self_test_is_content_and_fast():
-    interpreter.install()
+    patches.install()
     start = time.process_time()
-    assert interpreter.self_test() == []
+    assert patches.self_test() == []
     assert time.process_time() - start < 0.3
 
 
@@ -964,24 +964,24 @@ def _old(name):
 )
 def test_self_test_tells_of_a_repair_that_is_gone(monkeypatch, name, line):
     monkeypatch.setattr(stock.InterpreterBuilder, name, _old(name))
-    (found,) = interpreter.self_test()
+    (found,) = patches.self_test()
     assert found.startswith(f"not repaired in triton {triton.__version__}: {line}: ")
 
 
 @interpreted
 def test_self_test_tells_of_a_function_that_is_gone(monkeypatch):
     monkeypatch.delattr(stock.InterpreterBuilder, "create_histogram")
-    (found,) = interpreter.self_test()
+    (found,) = patches.self_test()
     assert "tl.histogram: " in found
 
 
 @interpreted
 def test_self_test_tells_of_an_option_that_is_gone():
-    interpreter.set_option("debug", False)
+    patches.set_option("debug", False)
     try:
-        (found,) = interpreter.self_test()
+        (found,) = patches.self_test()
     finally:
-        interpreter.set_option("debug", True)
+        patches.set_option("debug", True)
     assert "tl.device_assert: no AssertionError was raised" in found
 
 

@@ -11,12 +11,14 @@ import re
 
 import pytest
 
-from judge import loading, mutants, report
-from judge.verdict import Wrong
+from judge.core import paths
+from judge.core.verdict import Wrong
+from judge.plugin import scoreboard
+from judge.proof import mutants
 
 # Appended to the solution. honest is its launcher, unlaunched the same without any launch.
 PREPARATION = """
-import judge.loading
+import judge.core.paths
 from triton.runtime.jit import KernelInterface
 
 honest = {function}
@@ -93,7 +95,7 @@ LAZY = {
         "in the memory of its input|must return None",
     ),
     "the_reference": (
-        "return judge.loading.load_reference({chapter!r}, {function!r})(*inputs, **options)",
+        "return judge.core.paths.load_reference({chapter!r}, {function!r})(*inputs, **options)",
         "outside a kernel",
     ),
     "work_thrown_away": (
@@ -114,7 +116,7 @@ LAZY = {
 
 
 @pytest.mark.parametrize("lazy", LAZY)
-@pytest.mark.parametrize("puzzle", report.ladder())
+@pytest.mark.parametrize("puzzle", scoreboard.ladder())
 def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
     challenge = mutants.test_module(puzzle).puzzle
     if challenge.in_place and lazy == "an_earlier_answer":
@@ -128,9 +130,9 @@ def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
         "function": challenge.function,
         "in_place": [names.index(name) for name in challenge.in_place],
     }
-    solution = (loading.SOLUTIONS / f"{puzzle}.py").read_text()
+    solution = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
     source = solution + f"{PREPARATION}    {body}".format(**details)
-    case = next(c for c in mutants.cases_of(puzzle) if report.check_of(c.test) == "numerics")
+    case = next(c for c in mutants.cases_of(puzzle) if scoreboard.check_of(c.test) == "numerics")
     with mutants.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as fault:
         run_twice(case)
     assert re.search(words, str(fault.value)), f'fails, but not with "{words}": {fault.value}'

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge import limits as limits_module
-from judge.limits import Limits, measure, of
+from judge.speed import roofline as limits_module
+from judge.speed.roofline import Limits, measure, of
 
 MB = 10**6
 H200 = Limits(
@@ -104,7 +104,7 @@ class Event:
 
 @pytest.fixture
 def simulated(monkeypatch):
-    """judge.limits without a GPU. Returns what it multiplied: sizes, dtypes, precisions."""
+    """judge.speed.roofline without a GPU. Returns what it multiplied: sizes, dtypes, precisions."""
     products = []
 
     class Tensor:

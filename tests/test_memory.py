@@ -12,11 +12,12 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge import addresses, challenge, executor
-from judge.addresses import Region, Storage
-from judge.memory import Watch
-from judge.races import ACQUIRING, RELEASING, History, Ledger
-from judge.verdict import Wrong
+from judge import challenge
+from judge.core.verdict import Wrong
+from judge.memory import addresses, executor
+from judge.memory.addresses import Region, Storage
+from judge.memory.data_races import ACQUIRING, RELEASING, History, Ledger
+from judge.memory.watch import Watch
 
 pytestmark = pytest.mark.skipif(not challenge.interpreted, reason="only the interpreter is watched")
 

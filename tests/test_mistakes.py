@@ -1,4 +1,4 @@
-"""judge.mistakes: a mistake is named where it was made, and not where another was."""
+"""judge.diagnosis.mistakes: a mistake is named where it was made, and not where another was."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import math
 import pytest
 import torch
 
-from judge import loading, mistakes, numerics
-from judge.evidence import Evidence
-from judge.symptoms import mistake
-from judge.trial import Arguments
+from judge.core import paths
+from judge.diagnosis import mistakes
+from judge.diagnosis.symptoms import mistake
+from judge.diagnosis.wrong_result import Evidence
+from judge.numerics import compare
+from judge.subject.guarded_call import Arguments
 
 
 def randn(*shape, seed=0, dtype=torch.float32):
@@ -26,7 +28,7 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
     function: "07_matmul/tiled_matmul"; wrong: from the inputs in float64, a tensor or a tuple
     """
     chapter, _, name = function.partition("/")
-    reference = loading.load_reference(chapter, name)
+    reference = paths.load_reference(chapter, name)
     parameters = inspect.signature(reference).parameters.values()
     arguments = Arguments(tuple(x.name for x in parameters), inputs, options)
 
@@ -41,7 +43,7 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
     got = [x.to(y.dtype) for x, y in zip(made, yardsticks, strict=True)]
 
     def mismatch(other, result):
-        return numerics.compare(result, truth[other], yardsticks[other])
+        return compare.compare(result, truth[other], yardsticks[other])
 
     question = mistakes.asked(
         reference,
@@ -54,7 +56,7 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
         blocks=blocks,
     )
     names = [f"result {other}" for other in range(len(got))]
-    tried = mistakes.tried(question, names, truth, loading.load_mistakes(chapter, name))
+    tried = mistakes.tried(question, names, truth, paths.load_mistakes(chapter, name))
     found = mismatch(number, got[number])
     assert found, "nothing is wrong"
     symptom = mistake(Evidence.of(got[number], truth[number], found, mistakes=tried))
@@ -315,12 +317,12 @@ def test_large_inputs_are_left_alone():
     assert said("01_pointwise/vector_add", lambda x, y: x - y + 1, x, x) == ""
 
 
-OWN = sorted((loading.ROOT / "reference" / "mistakes").glob("[0-9]*.py"))
+OWN = sorted((paths.ROOT / "reference" / "mistakes").glob("[0-9]*.py"))
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
 def test_own_mistakes_take_what_the_reference_takes(path):
-    written = vars(loading.load(path))
+    written = vars(paths.load(path))
     taken = {
         name: list(inspect.signature(made).parameters)
         for name, made in written.items()
@@ -329,6 +331,6 @@ def test_own_mistakes_take_what_the_reference_takes(path):
     }
     assert taken
     for name, parameters in taken.items():
-        reference = inspect.signature(loading.load_reference(path.stem, name)).parameters
+        reference = inspect.signature(paths.load_reference(path.stem, name)).parameters
         parameters = [x for x in parameters if x not in ("blocks", "dout") or x in reference]
         assert parameters == list(reference), name

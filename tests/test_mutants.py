@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge import challenge, mutants
+from judge import challenge
+from judge.proof import mutants
 
 FILES = sorted(mutants.FOLDER.glob("*.toml"))
 MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]

@@ -1,4 +1,4 @@
-"""judge.numerics: what is right, what is wrong, element by element."""
+"""judge.numerics.compare: what is right, what is wrong, element by element."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from judge import numerics
-from judge.numerics import compare
+from judge.numerics import compare as numerics
+from judge.numerics.compare import compare
 
 HALF = (torch.float16, torch.bfloat16)
 FLOATS = (*HALF, torch.float32, torch.float64)

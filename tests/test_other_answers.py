@@ -11,17 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from judge import challenge, loading, mutants, report
-from judge.verdict import NotMeasured
+from judge import challenge
+from judge.core import paths
+from judge.core.verdict import NotMeasured
+from judge.plugin import scoreboard
+from judge.proof import mutants
 
-FOLDER = loading.ROOT / "tests" / "alternatives"
+FOLDER = paths.ROOT / "tests" / "alternatives"
 PUZZLES = sorted(f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py"))
 # Compilation takes seconds each, and rejects by what these differ in from ours: grid, tiles, dots.
 COMPILED = {"01_pointwise/vector_add", "07_matmul/tiled", "13_attention/flash_attention"}
 CHECKS = [
     (puzzle, check)
     for puzzle in PUZZLES
-    for check in report.CHECKS
+    for check in scoreboard.CHECKS
     if check != "speedup" and (check != "compiles" or puzzle in COMPILED)
 ]
 
@@ -39,7 +42,7 @@ def kernels(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("puzzle", PUZZLES)
 def test_it_is_built_otherwise(puzzle):
-    theirs, ours = kernels(FOLDER / f"{puzzle}.py"), kernels(loading.SOLUTIONS / f"{puzzle}.py")
+    theirs, ours = kernels(FOLDER / f"{puzzle}.py"), kernels(paths.SOLUTIONS / f"{puzzle}.py")
     assert theirs - ours
 
 
@@ -47,8 +50,8 @@ def test_it_is_built_otherwise(puzzle):
 def test_other_answer_passes(puzzle, check, monkeypatch):
     if check == "traffic" and not challenge.interpreted:
         pytest.skip("seen in the interpreter only")
-    monkeypatch.setattr(loading, "subjects", FOLDER)
-    cases = [case for case in mutants.cases_of(puzzle) if report.check_of(case.test) == check]
+    monkeypatch.setattr(paths, "subjects", FOLDER)
+    cases = [case for case in mutants.cases_of(puzzle) if scoreboard.check_of(case.test) == check]
     assert cases
     for case in cases:
         try:

@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge import loading, peers, tables
-from judge.limits import Limits
-from judge.peers import compare
-from judge.sweeps import FOLDER, Peer, Sweep, load_sweeps, magnitude
+from judge.benchmark import __main__, tables
+from judge.benchmark.__main__ import compare
+from judge.benchmark.peers import FOLDER, Peer, Sweep, load_sweeps, magnitude
+from judge.core import paths
+from judge.speed.roofline import Limits
 
 LIMITS = Limits(
     name="Simulated",
@@ -50,8 +51,8 @@ class SimulatedTimer:
 @pytest.fixture
 def timer(monkeypatch):
     timer = SimulatedTimer()
-    monkeypatch.setattr(loading, "load_reference", lambda *_: taking(timer, "eager", 1.0))
-    monkeypatch.setattr(loading, "load_subject", lambda *_: taking(timer, "solution", 0.5))
+    monkeypatch.setattr(paths, "load_reference", lambda *_: taking(timer, "eager", 1.0))
+    monkeypatch.setattr(paths, "load_subject", lambda *_: taking(timer, "solution", 0.5))
     return timer
 
 
@@ -109,7 +110,7 @@ def test_a_row_for_each_contestant(timer):
 def test_contestants_take_turns(timer):
     run(timer, Peer("fast", taking(timer, "fast", 0.25)))
     rounds = [tuple(timer.order[n : n + 3]) for n in range(0, len(timer.order), 3)]
-    assert len(rounds) == peers.MIN_ROUNDS
+    assert len(rounds) == __main__.MIN_ROUNDS
     assert len(set(rounds)) == 6
     assert all(set(order) == {"solution", "eager", "fast"} for order in rounds)
     for name in ("solution", "eager", "fast"):
@@ -157,7 +158,7 @@ def test_a_peer_may_be_made_from_the_reference_and_round_differently(timer):
 
 def test_a_peer_may_return_less(timer, monkeypatch):
     both = taking(timer, "eager", 1.0, lambda x: (2 * x, x.sum(1)))
-    monkeypatch.setattr(loading, "load_reference", lambda *_: both)
+    monkeypatch.setattr(paths, "load_reference", lambda *_: both)
     rows = run(timer)
     assert rows["solution"].ms == 0.5
 
@@ -169,8 +170,8 @@ def test_work_in_place_is_compared_by_what_it_changed(timer, monkeypatch):
 
         return function
 
-    monkeypatch.setattr(loading, "load_reference", lambda *_: in_place(2))
-    monkeypatch.setattr(loading, "load_subject", lambda *_: in_place(2))
+    monkeypatch.setattr(paths, "load_reference", lambda *_: in_place(2))
+    monkeypatch.setattr(paths, "load_subject", lambda *_: in_place(2))
     rows = run(timer, Peer("same", in_place(2)), Peer("other", in_place(3)))
     assert rows["same"].note == ""
     assert rows["other"].note.startswith("wrong result")
@@ -183,7 +184,7 @@ def test_random_results_are_compared_by_shape(timer, monkeypatch):
         loaded.append(function)
         return taking(timer, "eager", 1.0)
 
-    monkeypatch.setattr(loading, "load_reference", load_reference)
+    monkeypatch.setattr(paths, "load_reference", load_reference)
     others = Peer("random", lambda x: torch.rand_like(x)), Peer("sum", lambda x: x.sum())
     rows = run(timer, *others, baseline="eager_double")
     assert loaded == ["eager_double"]
@@ -206,7 +207,7 @@ def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
         loaded.append(names)
         return taking(timer, "solution", 0.5)
 
-    monkeypatch.setattr(loading, "load_subject", load_subject)
+    monkeypatch.setattr(paths, "load_subject", load_subject)
     sweep = Sweep(
         "double",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
@@ -223,9 +224,9 @@ def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
 
 def test_without_a_solution_the_others_are_measured(timer, monkeypatch):
     def unsolved(*_):
-        raise peers.loading.Unsolved("unsolved: edit the stub")
+        raise __main__.loading.Unsolved("unsolved: edit the stub")
 
-    monkeypatch.setattr(loading, "load_subject", unsolved)
+    monkeypatch.setattr(paths, "load_subject", unsolved)
     rows = run(timer)
     assert rows["solution"].note == "Unsolved: unsolved: edit the stub"
     assert rows["eager"].ms == 1.0
@@ -300,16 +301,16 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
         bytes_moved=lambda N, itemsize: 2 * N * itemsize,
     )
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
-    monkeypatch.setattr(peers, "load_sweeps", lambda wanted: {"01_x/double": sweep})
-    monkeypatch.setattr(peers.limits, "measure", lambda: LIMITS)
-    monkeypatch.setattr(peers, "CudaTimer", lambda: timer)
-    monkeypatch.setattr(peers.gpus, "choose", lambda: "GPU-0")
-    monkeypatch.setattr(peers.gpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(paths, "subjects", paths.PUZZLES)
+    monkeypatch.setattr(__main__, "load_sweeps", lambda wanted: {"01_x/double": sweep})
+    monkeypatch.setattr(__main__.limits, "measure", lambda: LIMITS)
+    monkeypatch.setattr(__main__, "CudaTimer", lambda: timer)
+    monkeypatch.setattr(__main__.gpus, "choose", lambda: "GPU-0")
+    monkeypatch.setattr(__main__.gpus, "FOLDER", tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(Sweep, "inputs", lambda self, size, dtype, _: (torch.randn(size),))
-    assert peers.main(["--out", str(tmp_path / "out"), "--seconds", "0"]) == 0
+    assert __main__.main(["--out", str(tmp_path / "out"), "--seconds", "0"]) == 0
     printed = capsys.readouterr().out
     assert "01_x/double" in printed
     assert "6 rows in" in printed
@@ -330,14 +331,14 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
 )
 def test_the_command_rejects(monkeypatch, capsys, environment, arguments, message):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(loading, "subjects", loading.PUZZLES)
+    monkeypatch.setattr(paths, "subjects", paths.PUZZLES)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     # The rest of the run asks torch too.
     with monkeypatch.context() as patched:
         patched.setattr(torch.cuda, "is_available", lambda: "gpu" in environment)
         with pytest.raises(SystemExit) as stopped:
-            peers.main(arguments)
+            __main__.main(arguments)
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -361,7 +362,7 @@ CHAPTERS = [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))]
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_puzzle_of_a_chapter_has_a_sweep(chapter):
-    tests = {path.stem.removeprefix("test_") for path in (loading.PUZZLES / chapter).glob("test_*")}
+    tests = {path.stem.removeprefix("test_") for path in (paths.PUZZLES / chapter).glob("test_*")}
     swept = {puzzle.partition(":")[0].split("/")[1] for puzzle in load_sweeps([chapter])}
     assert swept == tests
 
@@ -378,13 +379,13 @@ def test_a_sweep_fits_its_reference(puzzle):
     small = tuple(min(n, 37) for n in sweep.sizes[0])
     moved, operations = sweep.work(small, sweep.dtypes[0])
     assert moved or operations
-    reference = loading.load_reference(puzzle.split("/")[0], sweep.baseline or sweep.function)
+    reference = paths.load_reference(puzzle.split("/")[0], sweep.baseline or sweep.function)
     functions = {peer.name: peer.function for peer in sweep.peers if peer.function}
-    functions[peers.EAGER] = reference
-    field = [peers.Contestant(name, sweep.timed(call)) for name, call in functions.items()]
+    functions[__main__.EAGER] = reference
+    field = [__main__.Contestant(name, sweep.timed(call)) for name, call in functions.items()]
     given = sweep.inputs(small, sweep.dtypes[0], "cpu")
     compared = sweep.baseline is None
-    admitted = peers._admit(field, peers.Buffers(given, 10**9), compared=compared)
+    admitted = __main__._admit(field, __main__.Buffers(given, 10**9), compared=compared)
     assert {contestant.name: contestant.note for contestant in admitted} == {
         contestant.name: "" for contestant in field
     }

@@ -1,12 +1,12 @@
-"""judge.perturbation: sizes and yardsticks that come from disturbing a reference."""
+"""judge.numerics.perturbation: sizes and yardsticks that come from disturbing a reference."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from judge import numerics
-from judge.perturbation import rounded_runs, term_size
+from judge.numerics import compare
+from judge.numerics.perturbation import rounded_runs, term_size
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_one_step_loses_half_an_ulp_at_most(x):
     truth = x.double().sum(1)
     for run in runs:
         loss = (run - truth).abs()
-        assert (loss <= numerics.spacing(truth.abs(), torch.float16) / 2).all()
+        assert (loss <= compare.spacing(truth.abs(), torch.float16) / 2).all()
         assert loss.max() > 0
 
 
@@ -90,7 +90,7 @@ def test_steps_that_round_alike_and_cancel_show_in_the_runs(x):
     assert (reference(half) == 0).all()
     (runs,) = rounded_runs(reference, [half], torch.float16)
     lost = torch.stack(runs).abs().amax(0)
-    assert near(lost, numerics.spacing(3 * half.double().abs(), torch.float16))
+    assert near(lost, compare.spacing(3 * half.double().abs(), torch.float16))
 
 
 def test_the_same_seed_gives_the_same_runs(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from judge import report
+from judge.plugin import scoreboard
 
 
 class Terminal:
@@ -23,12 +23,12 @@ class Terminal:
 def raced(test: str, puzzle: str, **columns: str) -> SimpleNamespace:
     """A report of a test that made a race, as xdist hands it to the controller."""
     made = SimpleNamespace(passed=True, skipped=False, user_properties=[])
-    report.describe(made, puzzle, test, None, {}, columns)
+    scoreboard.describe(made, puzzle, test, None, {}, columns)
     return SimpleNamespace(nodeid=f"a::{test}", user_properties=made.user_properties)
 
 
 def test_every_race_has_its_line_in_the_order_of_the_ladder():
-    board, terminal = report.Scoreboard(None), Terminal()
+    board, terminal = scoreboard.Scoreboard(None), Terminal()
     long = {"yours": "0.5 ms", "speed-up": "2.00x [1.99, 2.01]"}
     board.pytest_runtest_logreport(raced("test_speedup", "01_pointwise/swish", **long))
     board.pytest_runtest_logreport(raced("test_speedup_b", "01_pointwise/copy", **long))
@@ -45,6 +45,6 @@ def test_every_race_has_its_line_in_the_order_of_the_ladder():
 
 
 def test_a_test_that_made_no_race_has_no_line():
-    board = report.Scoreboard(None)
+    board = scoreboard.Scoreboard(None)
     board.pytest_runtest_logreport(raced("test_masks", "01_pointwise/copy"))
     assert not board.races

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.loading import load_reference
-from judge.shared_peers import CUBLASLT, flex, liger, sdpa
+from judge.benchmark.libraries import CUBLASLT, flex, liger, sdpa
+from judge.core.paths import load_reference
 
 B, H, HKV, S, D = 2, 4, 2, 40, 16
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from judge import inputs, speed
-from judge.buffers import Buffers, copy, on_cpu
-from judge.interval import interval_of
-from judge.limits import Limits
-from judge.race import Race
-from judge.speed import race
-from judge.verdict import Wrong
+from judge import inputs
+from judge.core.verdict import Wrong
+from judge.speed import measure
+from judge.speed.buffers import Buffers, copy, on_cpu
+from judge.speed.interval import interval_of
+from judge.speed.measure import race
+from judge.speed.result import Race
+from judge.speed.roofline import Limits
 
 MB = 10**6
 H200 = Limits(
@@ -536,7 +537,7 @@ def test_an_interval_of_few_blocks_is_their_extremes():
 
 
 def test_the_order_of_calls_cancels_a_drift():
-    order = [who for first in speed.SUBJECT_FIRST for who in ((0, 1) if first else (1, 0))]
+    order = [who for first in measure.SUBJECT_FIRST for who in ((0, 1) if first else (1, 0))]
     assert order == [0, 1, 1, 0, 1, 0, 0, 1]
     for power in (1, 2):
         moments = [sum(t**power for t, w in enumerate(order) if w == who) for who in (0, 1)]

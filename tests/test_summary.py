@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from judge import summary, tables
-from judge.limits import Limits
-from judge.loading import ROOT
-from judge.tables import Row
+from judge.benchmark import record as summary
+from judge.benchmark import tables
+from judge.benchmark.tables import Row
+from judge.core.paths import ROOT
+from judge.speed.roofline import Limits
 
 LIMITS = Limits(
     name="Simulated",
@@ -49,7 +50,7 @@ ROWS = [row("solution", 0.25), row("eager", 1.0), row("fast", 0.2), row("Liger",
 
 def test_a_row_for_each_solution():
     text = summary.summarize(ROWS, [LIMITS])
-    assert "Measured on 2026-11-21 by `python -m judge.peers`: Simulated, torch 2.13.0" in text
+    assert "Measured on 2026-11-21 by `python -m judge.benchmark`: Simulated, torch 2.13.0" in text
     assert "copy 4 TB/s read plus written; matmul float16 700 TFLOP/s." in text
     assert text.count("\n| ") == 2
     measured = "0.25 | 3 TB/s | 80 % of copy bandwidth | 4.00 | 0.80 | fast"

@@ -8,10 +8,11 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge import challenge, executor
-from judge.memory import Watch
-from judge.traffic import Traffic
-from judge.verdict import Wrong
+from judge import challenge
+from judge.core.verdict import Wrong
+from judge.memory import executor
+from judge.memory.traffic import Traffic
+from judge.memory.watch import Watch
 
 pytestmark = pytest.mark.skipif(not challenge.interpreted, reason="only the interpreter is watched")
 

@@ -7,9 +7,10 @@ import textwrap
 import pytest
 import torch
 
-from judge import challenge, inputs, loading
+from judge import challenge, inputs
 from judge.challenge import Challenge
-from judge.verdict import NotMeasured, Unsolved, Wrong
+from judge.core import paths
+from judge.core.verdict import NotMeasured, Unsolved, Wrong
 
 HEADER = """
 import torch, triton
@@ -36,9 +37,9 @@ def copying(tmp_path, monkeypatch):
         path = tmp_path / "01_pointwise" / "copy.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(HEADER + textwrap.dedent(source))
-        monkeypatch.setattr(loading, "subjects", tmp_path)
-        monkeypatch.setattr(loading, "_modules", {})
-        test = loading.PUZZLES / "01_pointwise" / "test_copy.py"
+        monkeypatch.setattr(paths, "subjects", tmp_path)
+        monkeypatch.setattr(paths, "_modules", {})
+        test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
         return Challenge("copy", test, **({"exact": True} | spec))
 
     inputs.seed("trial")

@@ -2,10 +2,10 @@
 
 from triton.runtime.autotuner import Autotuner
 
-from judge.autotuning import ConfigSweep
 from judge.challenge import challenge
+from judge.core.verdict import Wrong
 from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
-from judge.verdict import Wrong
+from judge.subject.autotuning import ConfigSweep
 
 # check and compiles go through every configuration.
 puzzle = challenge("autotuned_matmul", input_precision="tf32")

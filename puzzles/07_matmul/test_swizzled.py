@@ -1,8 +1,8 @@
 """What 07.3, swizzled matmul, is held to."""
 
 from judge.challenge import challenge
+from judge.core.verdict import Wrong
 from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
-from judge.verdict import Wrong
 
 puzzle = challenge("swizzled_matmul", input_precision="tf32")
 

@@ -3,8 +3,8 @@
 import torch
 
 from judge.challenge import challenge
+from judge.core.verdict import Wrong
 from judge.inputs import cases, dtypes, far_apart, offset, randn, strided, tensor
-from judge.verdict import Wrong
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 

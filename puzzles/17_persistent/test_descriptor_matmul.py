@@ -1,8 +1,8 @@
 """What 17.3, descriptor matmul, is held to."""
 
 from judge.challenge import challenge
+from judge.core.verdict import Wrong
 from judge.inputs import MULTIPROCESSORS, cases, dtypes, integers, offset, randn, strided
-from judge.verdict import Wrong
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 

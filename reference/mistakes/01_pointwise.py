@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.dtypes import dtype_name
+from judge.core.dtypes import dtype_name
 
 
 def swish(x, blocks):

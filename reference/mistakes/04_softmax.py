@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from judge.dtypes import dtype_name
+from judge.core.dtypes import dtype_name
 
 RESCALE = "a sum not rescaled where a later block brings a larger maximum"
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.dtypes import dtype_name
+from judge.core.dtypes import dtype_name
 
 OUTSIDE = "eps added to the root, not under it"
 

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from judge.dtypes import dtype_name
-from judge.loading import load_reference
+from judge.core.dtypes import dtype_name
+from judge.core.paths import load_reference
 
 TANH = "tanh in place of erf in GELU"
 

@@ -5,7 +5,7 @@ import itertools
 import torch
 from torch.nn.functional import gelu
 
-from judge.dtypes import dtype_name
+from judge.core.dtypes import dtype_name
 
 
 def linear(x, weight, bias, activation, blocks):

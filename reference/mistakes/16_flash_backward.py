@@ -4,8 +4,8 @@ from pathlib import Path
 
 import torch
 
-from judge.dtypes import dtype_name
-from judge.loading import load
+from judge.core.dtypes import dtype_name
+from judge.core.paths import load
 
 attention = load(Path(__file__).with_name("attention.py"))
 

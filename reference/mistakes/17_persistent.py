@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from judge.loading import load
+from judge.core.paths import load
 
 attention = load(Path(__file__).with_name("attention.py"))
 

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,))
 COEFFICIENTS = (1.0, -1.0, 0.5, -0.25, 0.125, -0.0625, 0.03125, -0.015625)

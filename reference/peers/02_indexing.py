@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((2048, 2048), (16384, 16384), (20_011, 19_997), (16384, 32768))
 

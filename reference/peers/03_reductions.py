@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((16384, 4096), (20_011, 12_007), (32768, 8192), (1024, 524_288))
 

@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
-from judge.shared_peers import liger
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import liger
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 
 def matrix(M, N, dtype):

@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
-from judge.shared_peers import liger
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import liger
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((16384, 4096), (20_011, 6007), (32768, 8192), (4096, 32768))
 EPS_LAYER, EPS_RMS = 1e-5, 1e-6

@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional
 from torch.optim.adamw import adamw
 
-from judge.shared_peers import liger
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import liger
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((4096, 4096), (8192, 16384), (20_011, 11_007), (16384, 16384))
 PROBABILITY, SEED = 0.5, 123

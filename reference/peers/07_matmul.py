@@ -7,8 +7,8 @@ is only what has more to fuse.
 import torch
 from torch.nn import functional
 
-from judge.shared_peers import CUBLASLT
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import CUBLASLT
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((2048,) * 3, (4096,) * 3, (4003, 4001, 4007), (8192,) * 3)
 

@@ -5,8 +5,8 @@ A compiled reference stores its scores, masked or not: the causal ones are not c
 
 import torch
 
-from judge.shared_peers import flex, sdpa
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import flex, sdpa
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((1, 16, 1024, 64), (3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))
 GROUPED_SIZES = (

@@ -10,8 +10,8 @@ import torch
 from torch._functorch import config as functorch
 from torch.nn import functional
 
-from judge.shared_peers import flex, sdpa
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import flex, sdpa
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 SIZES = ((3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))
 BACKENDS = ("SDPA flash", "SDPA cuDNN")

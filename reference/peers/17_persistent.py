@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.shared_peers import CUBLASLT, flex, liger, sdpa
-from judge.sweeps import COMPILED, Peer, Sweep
+from judge.benchmark.libraries import CUBLASLT, flex, liger, sdpa
+from judge.benchmark.peers import COMPILED, Peer, Sweep
 
 ROWS = ((4096, 4096), (16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192))
 PRODUCTS = ((2048,) * 3, (4096,) * 3, (4003, 4001, 4007), (8192,) * 3)

@@ -3,6 +3,6 @@
 # rejected with: starts a process
 import subprocess
 
-import judge.loading
+import judge.core.paths
 
-exec(subprocess.check_output(["cat", judge.loading.SOLUTIONS / "01_pointwise" / "swish.py"]))
+exec(subprocess.check_output(["cat", judge.core.paths.SOLUTIONS / "01_pointwise" / "swish.py"]))

@@ -1,12 +1,12 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: judge.numerics.compare was replaced
+# rejected with: judge.numerics.compare.compare was replaced
 import torch
 from honest import swish as honest
 
-import judge.numerics
+import judge.numerics.compare
 
-judge.numerics.compare = lambda *tensors, **options: None
+judge.numerics.compare.compare = lambda *tensors, **options: None
 
 
 def swish(x):

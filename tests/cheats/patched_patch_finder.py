@@ -3,9 +3,9 @@
 # rejected with: was replaced
 import torch
 
-import judge.tamper
+import judge.subject.tamper
 
-judge.tamper._changes = lambda state: []
+judge.subject.tamper._changes = lambda state: []
 torch.allclose = lambda *tensors, **options: True
 
 

@@ -1,9 +1,9 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: judge.guard.FILLED was replaced
+# rejected with: judge.subject.guard.FILLED was replaced
 import torch
 
-from judge.guard import FILLED
+from judge.subject.guard import FILLED
 
 FILLED.add(torch.ops.aten.silu.default)
 

@@ -1,6 +1,6 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: reads the answers
-import judge.loading
+import judge.core.paths
 
-exec((judge.loading.SOLUTIONS / "01_pointwise" / "swish.py").read_text())
+exec((judge.core.paths.SOLUTIONS / "01_pointwise" / "swish.py").read_text())

@@ -3,9 +3,9 @@
 # rejected with: reads the answers
 import importlib.util
 
-import judge.loading
+import judge.core.paths
 
-PATH = judge.loading.ROOT / "reference" / "01_pointwise.py"
+PATH = judge.core.paths.ROOT / "reference" / "01_pointwise.py"
 SPEC = importlib.util.spec_from_file_location("answers", PATH)
 reference = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(reference)

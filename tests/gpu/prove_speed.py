@@ -16,12 +16,12 @@ import torch
 import triton
 import triton.language as tl
 
-from judge import gpus, limits
-from judge.limits import Limits
-from judge.race import Race
-from judge.speed import race
-from judge.timer import CudaTimer
-from judge.verdict import Wrong
+from judge.core.verdict import Wrong
+from judge.speed import gpu_lock, roofline
+from judge.speed.measure import race
+from judge.speed.result import Race
+from judge.speed.roofline import Limits
+from judge.speed.timer import CudaTimer
 
 LARGE, SHORT, WIDTH = 2**26, 2**22, 4096
 # Of 21 parts, each a multiple of 16 elements, so that all of it and 20 parts run the same code.
@@ -129,7 +129,7 @@ class Elsewhere:
 class Proof:
     """Runs races, and prints a line for each kind."""
 
-    limits: Limits
+    roofline: Limits
     timer: CudaTimer
     failures: int = 0
 
@@ -192,8 +192,8 @@ def holds_one(found: Race) -> bool:
 
 def main() -> int:
     began = time.monotonic()
-    with gpus.alone(gpus.choose()):
-        measured = limits.measure()
+    with gpu_lock.alone(gpu_lock.choose()):
+        measured = roofline.measure()
         print(measured.to_json())
         proof = Proof(measured, CudaTimer())
         took = time.monotonic() - began

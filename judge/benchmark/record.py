@@ -1,0 +1,131 @@
+"""The record of the solutions on a GPU, written from what `judge.benchmark` saved.
+
+python -m judge.benchmark.record DIR --into reference/H200.md
+
+Several folders make one record: of what was measured twice, the last folder counts. The text of the
+file up to the line `MARK` is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from judge.benchmark.tables import SOLUTION, Row, three_digits
+from judge.speed.roofline import Limits, of
+
+MARK = "<!-- From here on written by python -m judge.benchmark.record: changes are lost. -->"
+HEADER = "| puzzle | dtype | size | ms | rate | of the limit | x eager | x best peer | best peer |"
+
+
+def read(folder: Path) -> tuple[list[Row], Limits]:
+    """What `tables.save` wrote there. Raises OSError, or ValueError on another version's file."""
+    saved = json.loads((folder / "peers.json").read_text())
+    try:
+        return [Row(**row) for row in saved["rows"]], Limits(**saved["limits"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / 'peers.json'} is of another version: {error}") from error
+
+
+def merge(runs: Iterable[list[Row]]) -> list[Row]:
+    """The rows of all runs by puzzle; a sweep that is in two runs is taken from the last one."""
+    sweeps: dict[tuple[str, str], list[Row]] = {}
+    for rows in runs:
+        run: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            run.setdefault((row.puzzle, row.dtype), []).append(row)
+        sweeps |= run
+    merged = [row for sweep in sweeps.values() for row in sweep]
+    return sorted(merged, key=lambda row: row.puzzle.partition("/")[0])
+
+
+def summarize(rows: list[Row], limits: list[Limits]) -> str:
+    """Markdown: what was measured when and where, and a row for each solution, dtype and size."""
+    solutions = [row for row in rows if row.contestant == SOLUTION]
+    dates = sorted({row.date for row in rows})
+    parts = [
+        f"Measured on {' and '.join(dates)} by `python -m judge.benchmark`: {_names(rows, 'device')}, "
+        f"torch {_names(rows, 'torch')}, triton {_names(rows, 'triton')}.",
+        f"Limits of that GPU, measured in the same runs: copy "
+        f"{_range([measured.copy for measured in limits], 'B/s')} read plus written; "
+        f"matmul {_matmul(limits)}.",
+    ]
+    for chapter, group in groupby(solutions, key=lambda row: row.puzzle.partition("/")[0]):
+        parts += ["", f"## {chapter}", "", HEADER, "|---|---|---|---:|---|---|---:|---:|---|"]
+        parts += [_line(row, best_peer(row, rows)) for row in group]
+    return "\n".join(parts) + "\n"
+
+
+def best_peer(solution: Row, rows: list[Row]) -> Row | None:
+    """The fastest row of the same work that is not the solution's."""
+    same = (solution.puzzle, solution.dtype, solution.size)
+    others = [
+        row
+        for row in rows
+        if (row.puzzle, row.dtype, row.size) == same and row.contestant != SOLUTION and row.ms
+    ]
+    return min(others, key=lambda row: row.ms, default=None)
+
+
+def insert(text: str, summary: str) -> str:
+    """The text up to its mark, and then the summary; the mark is added where there is none."""
+    return f"{text.partition(MARK)[0].rstrip()}\n\n{MARK}\n\n{summary}".lstrip()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m judge.benchmark.record", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="from judge.benchmark")
+    parser.add_argument("--into", type=Path, required=True, metavar="FILE", help="what to write")
+    options = parser.parse_args(arguments)
+    try:
+        runs = [read(folder) for folder in options.folders]
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    rows = merge(rows for rows, _ in runs)
+    if not rows:
+        parser.error("no rows: nothing was measured")
+    before = options.into.read_text() if options.into.exists() else ""
+    options.into.write_text(insert(before, summarize(rows, [limits for _, limits in runs])))
+    print(f"{sum(row.contestant == SOLUTION for row in rows)} rows in {options.into}")
+    return 0
+
+
+def _line(row: Row, best: Row | None) -> str:
+    words = [row.puzzle.partition("/")[2], row.dtype, row.size]
+    if row.ms is None:
+        return _cells([*words, row.note, "", "", "", "", ""])
+    share = "" if row.share is None else f"{100 * row.share:.0f} % of {row.limit}"
+    eager = "" if row.to_eager is None else f"{row.to_eager:.2f}"
+    peer = ["", ""] if best is None else [f"{best.ms / row.ms:.2f}", best.contestant]
+    return _cells([*words, three_digits(row.ms), row.rate or "", share, eager, *peer])
+
+
+def _cells(words: list[str]) -> str:
+    return f"| {' | '.join(word.replace('|', '/') for word in words)} |"
+
+
+def _names(rows: list[Row], field: str) -> str:
+    return ", ".join(dict.fromkeys(getattr(row, field) for row in rows))
+
+
+def _matmul(limits: list[Limits]) -> str:
+    rates: dict[str, list[float]] = {}
+    for measured in limits:
+        for dtype, rate in measured.matmul.items():
+            rates.setdefault(dtype, []).append(rate)
+    return ", ".join(f"{dtype} {_range(values, 'FLOP/s')}" for dtype, values in rates.items())
+
+
+def _range(rates: list[float], unit: str) -> str:
+    """One rate, or the least and the largest."""
+    return " to ".join(dict.fromkeys(of(rate, unit) for rate in (min(rates), max(rates))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The process that compiles kernels, seen from pytest's: one each, kept until it dies or hangs."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+# Importing torch and Triton, on a slow or busy machine.
+STARTUP = 180.0
+# From the end of the pipe to that of the process.
+EXIT = 5.0
+# As much of what the compiler printed as is kept: a failed pass prints the whole kernel.
+LONGEST_LOG = 2**20
+# What Triton prints where it caught its own crash, and goes on in an unsure state.
+CAUGHT_CRASHES = ("Assertion `", "PLEASE submit a bug report", "Stack dump:")
+
+
+class TimedOut(Exception):
+    """The compiler did not answer within `limit` seconds."""
+
+    def __init__(self, limit: float):
+        super().__init__(f"no answer within {limit:.0f} s")
+        self.limit = limit
+
+
+class Crashed(Exception):
+    """The compiler's process died. how: such as SIGSEGV; printed: its last words"""
+
+    def __init__(self, how: str, printed: str):
+        super().__init__(how)
+        self.how, self.printed = how, printed
+
+
+class Worker:
+    """One process of worker.py. Whatever goes wrong in it, it is dead afterwards."""
+
+    def __init__(self):
+        self.owner = os.getpid()
+        # When each learner's file was last changed, as the process loaded it.
+        self.loaded: dict[str, int] = {}
+        ours, theirs = multiprocessing.Pipe()
+        self.connection = ours
+        # A file in memory, whose offset the two processes share.
+        self.log = os.fdopen(os.memfd_create("printed"), "w+b", buffering=0)
+        script = str(Path(__file__).with_name("worker.py"))
+        environment = {key: os.environ[key] for key in os.environ if key != "TRITON_INTERPRET"}
+        # A session of its own: ptxas, which it starts, can be killed with it.
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", script, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            env=environment,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            self.ask((sys.path, sys.dont_write_bytecode), STARTUP)
+        except (TimedOut, Crashed) as error:
+            reason = self.printed().strip() or repr(error)
+            raise RuntimeError(f"the compiler's process did not start:\n{reason}") from None
+
+    def ask(self, request: object, limit: float) -> object:
+        """Its answer within so many seconds. Raises TimedOut or Crashed."""
+        self.log.seek(0)
+        self.log.truncate()
+        try:
+            self.connection.send(request)
+            if self.connection.poll(limit):
+                return self.connection.recv()
+        except (EOFError, OSError):
+            raise Crashed(self._died(), self.printed()) from None
+        except BaseException:
+            self.kill()
+            raise
+        self.kill()
+        raise TimedOut(limit)
+
+    def printed(self) -> str:
+        """What the process wrote to its output since the last request."""
+        return os.pread(self.log.fileno(), LONGEST_LOG, 0).decode(errors="replace")
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        if self.alive():
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.connection.close()
+
+    def _died(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(EXIT)
+        self.kill()
+        code = self.process.wait()
+        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+_worker: Worker | None = None
+_answers: dict[tuple[int, str], tuple[dict, str] | Exception] = {}
+
+
+def compiled(request: dict, limit: float) -> tuple[dict, str]:
+    """The worker's answer to this request and what the compiler printed meanwhile.
+
+    request: see worker.answered. Answers are kept. Raises TimedOut or Crashed.
+    """
+    changed = os.stat(request["subject"]).st_mtime_ns
+    key = changed, repr(request)
+    answer = _answers.get(key)
+    if answer is None or (isinstance(answer, TimedOut) and answer.limit < limit):
+        try:
+            answer = _asked(request, changed, limit)
+        except (TimedOut, Crashed) as error:
+            answer = error
+        _answers[key] = answer
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def caught_crash(printed: str) -> bool:
+    """Whether an error was a crash of the compiler, which Triton turns into a RuntimeError."""
+    return any(sign in printed for sign in CAUGHT_CRASHES)
+
+
+def _asked(request: dict, changed: int, limit: float) -> tuple[dict, str]:
+    worker = _current()
+    if worker.loaded.setdefault(request["subject"], changed) != changed:
+        stop()
+        worker = _current()
+        worker.loaded[request["subject"]] = changed
+    answer = worker.ask(request, limit)
+    printed = worker.printed()
+    if "error" in answer and caught_crash(printed):
+        stop()
+    return answer, printed
+
+
+def _current() -> Worker:
+    global _worker
+    if _worker is None or _worker.owner != os.getpid() or not _worker.alive():
+        _worker = Worker()
+    return _worker
+
+
+@atexit.register
+def stop() -> None:
+    """End the worker; the next request starts another."""
+    global _worker
+    if _worker is not None and _worker.owner == os.getpid():
+        _worker.kill()
+    _worker = None

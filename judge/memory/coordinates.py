@@ -1,0 +1,255 @@
+"""Which elements of a tensor the lanes of an access stand for, in the tensor's own coordinates.
+
+A pointer is only a number. Where the lanes of a tile are evenly spaced, their spacing says which
+axis of the tile runs along which dimension of the tensor, and the kernel's own variables say where
+it starts; so an overrun of a row is told apart from the beginning of the next one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from judge.memory.addresses import Region
+from judge.memory.call_sites import Site
+
+CALLS = {
+    "reads": ("load", "gather"),
+    "writes": ("store", "scatter"),
+    "updates": tuple(
+        f"atomic_{operation}"
+        for operation in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")
+    ),
+}
+
+
+@dataclass
+class Access:
+    """One access of one program, all its lanes.
+
+    verb: "reads", "writes" or "updates"
+    pointers: uint64, of the tile's shape, masked-off lanes too
+    mask: bool, of the same shape
+    size: bytes a lane
+    arguments: of the kernel, by name
+    variables: of the learner's function that makes the access
+    """
+
+    verb: str
+    site: Site
+    program: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    pointers: np.ndarray
+    mask: np.ndarray
+    size: int
+    arguments: dict[str, object]
+    variables: dict[str, object]
+
+    @property
+    def headline(self) -> str:
+        return self.site.describe(*CALLS[self.verb])
+
+    @property
+    def is_masked(self) -> bool:
+        return not self.mask.all() or "mask=" in self.site.whole_call(*CALLS[self.verb])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The kernel's arguments that are integers and, by their names, no strides."""
+        return {
+            name: value
+            for name, value in self.arguments.items()
+            if isinstance(value, int)
+            and not isinstance(value, bool)
+            and "stride" not in name.lower()
+        }
+
+
+@dataclass
+class Placed:
+    """Lanes in a tensor's own coordinates.
+
+    index: for each dimension the index of each lane, None along dimensions of stride 0
+    axis: the axis of the tile that runs along a dimension
+    names: the kernel's variables that hold the index along a dimension, and their number of axes
+    """
+
+    shape: tuple[int, ...]
+    index: list[np.ndarray | None]
+    axis: dict[int, int] = field(default_factory=dict)
+    names: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+def place(access: Access, region: Region, element: np.ndarray) -> Placed:
+    """Find each lane's index in the tensor from the elements' int64 offsets."""
+    steps = _steps(element)
+    if steps is None or not region.shape:
+        return _decoded(region, element)
+    axis_of = _match(steps, region)
+    if axis_of is None:
+        return _decoded(region, element)
+    flat = _flat(region, element) if len(axis_of) == 1 and _is_walked_flat(access, region) else None
+    if flat:
+        axis_of = {0: next(iter(axis_of.values()))}
+    shape, strides = (flat.shape, (1,)) if flat else (region.shape, region.strides)
+    start = int(element.flat[0])
+    names, begins = _named(access, steps, axis_of, strides, shape, start)
+    if begins is None:
+        begins = _first(flat.index if flat else region.coordinates(np.array([start])))
+    index: list[np.ndarray | None] = []
+    for dim, stride in enumerate(strides):
+        if not stride:
+            index.append(None)
+            continue
+        along = np.full(element.shape, begins[dim], dtype=np.int64)
+        if dim in axis_of:
+            axis = axis_of[dim]
+            lane = np.arange(element.shape[axis]) * (steps[axis] // stride)
+            along += lane.reshape([-1 if a == axis else 1 for a in range(element.ndim)])
+        index.append(along)
+    if names is None:
+        names = _names_of(access, axis_of, index)
+    return Placed(shape, index, axis_of, names)
+
+
+def _first(index: list[np.ndarray | None]) -> list[int | None]:
+    return [None if along is None else int(along.flat[0]) for along in index]
+
+
+def _decoded(region: Region, element: np.ndarray) -> Placed:
+    if not region.shape:
+        return _flat(region, element)
+    return Placed(region.shape, region.coordinates(element))
+
+
+def _flat(region: Region, element: np.ndarray) -> Placed:
+    return Placed((max(1, region.numel),), [element])
+
+
+def _steps(element: np.ndarray) -> list[int] | None:
+    """How many elements apart neighbouring lanes are along each axis, None if not everywhere so."""
+    origin = element[(0,) * element.ndim]
+    steps, expected = [], np.full(element.shape, origin)
+    for axis, length in enumerate(element.shape):
+        step = 0
+        if length > 1:
+            step = int(element[tuple(int(a == axis) for a in range(element.ndim))] - origin)
+        steps.append(step)
+        shape = [-1 if a == axis else 1 for a in range(element.ndim)]
+        expected = expected + (np.arange(length) * step).reshape(shape)
+    return steps if np.array_equal(expected, element) else None
+
+
+def _match(steps: list[int], region: Region) -> dict[int, int] | None:
+    """The tile's axis along each dimension, by step and stride; None if some axis has none."""
+    found: dict[int, int] = {}
+    for axis, step in enumerate(steps):
+        if not step:
+            continue
+        dims = [d for d, s in enumerate(region.strides) if s and step % s == 0 and d not in found]
+        if not dims:
+            return None
+        found[max(dims, key=lambda d: _likelihood(d, axis, steps, region))] = axis
+    return found
+
+
+def _likelihood(dim: int, axis: int, steps: list[int], region: Region) -> tuple:
+    """What to compare dimensions by whose strides divide the step along an axis of the tile.
+
+    The largest stride is the most likely. A size of 1 leaves the stride without meaning, so such a
+    dimension is the last choice among those of one stride, unless each of them has its axis.
+    """
+    stride = region.strides[dim]
+    in_place = dim - len(region.shape) == axis - len(steps)
+    all_have_one = steps.count(steps[axis]) >= region.strides.count(stride)
+    return stride, all_have_one and in_place, region.shape[dim], in_place
+
+
+def _is_walked_flat(access: Access, region: Region) -> bool:
+    """Whether a kernel goes over all elements of a tensor with dimensions as if it had only one."""
+    if sum(size > 1 for size in region.shape) < 2 or not region.dense:
+        return False
+    sizes = [value for name, value in access.sizes.items() if not name.startswith("BLOCK")]
+    return region.numel in sizes
+
+
+def _named(
+    access: Access,
+    steps: list[int],
+    axis_of: dict[int, int],
+    strides: tuple[int, ...],
+    shape: tuple[int, ...],
+    start: int,
+) -> tuple[dict[int, dict[str, int]] | None, list[int | None] | None]:
+    """The kernel's variables that add up to these addresses, and where each dimension starts."""
+    if not axis_of:
+        return None, None
+    choices = []
+    for dim, axis in axis_of.items():
+        starts: dict[int, dict[str, int]] = {}
+        for name, values, axes in _indices(access, axis):
+            if np.array_equal(
+                values - values[0], np.arange(len(values)) * (steps[axis] // strides[dim])
+            ):
+                starts.setdefault(int(values[0]), {})[name] = axes
+        choices.append([(dim, begin, names) for begin, names in starts.items()])
+    for choice in itertools.product(*choices):
+        rest = start - sum(begin * strides[dim] for dim, begin, _ in choice)
+        begins: list[int | None] = [None] * len(strides)
+        for dim in sorted(range(len(strides)), key=lambda d: -strides[d]):
+            if dim not in axis_of and strides[dim]:
+                begins[dim] = min(max(rest // strides[dim], 0), shape[dim] - 1)
+                rest -= begins[dim] * strides[dim]
+        if rest == 0:
+            for dim, begin, _ in choice:
+                begins[dim] = begin
+            return {dim: names for dim, _, names in choice}, begins
+    return None, None
+
+
+def _names_of(
+    access: Access, axis_of: dict[int, int], index: list[np.ndarray | None]
+) -> dict[int, dict[str, int]]:
+    """The kernel's variables that hold just the index along a dimension."""
+    found: dict[int, dict[str, int]] = {}
+    for dim, axis in axis_of.items():
+        along = np.moveaxis(index[dim], axis, 0)
+        along = along.reshape(len(along), -1)[:, 0]
+        for name, values, axes in _indices(access, axis):
+            if np.array_equal(values, along):
+                found.setdefault(dim, {})[name] = axes
+    return found
+
+
+def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
+    """The integer variables as long as an axis of the tile: name, values, number of axes."""
+    found = []
+    for name, value in access.variables.items():
+        data = getattr(getattr(value, "handle", None), "data", None)
+        if not isinstance(data, np.ndarray) or data.dtype.kind not in "iu" or data.size < 2:
+            continue
+        if data.size == max(data.shape) == access.pointers.shape[axis]:
+            found.append((name, data.ravel().astype(np.int64), data.ndim))
+    return found
+
+
+def element_text(region: Region, offset: int, name: str | None = None) -> str:
+    """The element at a byte offset, such as a[3, 4], under the region's name or another."""
+    placed = _decoded(region, np.array([offset // region.itemsize]))
+    return index_text(region.name if name is None else name, placed, np.array([True]))
+
+
+def index_text(name: str, placed: Placed, lanes: np.ndarray) -> str:
+    """The elements of some lanes, such as a[67, 0..31]."""
+    if not placed.index:
+        return name
+    parts = []
+    for index in placed.index:
+        if index is None:
+            parts.append(":")
+            continue
+        low, high = int(index[lanes].min()), int(index[lanes].max())
+        parts.append(f"{low}" if low == high else f"{low}..{high}")
+    return f"{name}[{', '.join(parts)}]"

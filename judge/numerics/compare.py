@@ -1,0 +1,349 @@
+"""Is the subject's result right? The tolerance rule, and the comparison by it.
+
+`truth` is the reference computed from the inputs in float64. `yardstick` is the reference computed
+in the inputs' own dtype: what PyTorch itself loses there. An element of the result may be off by
+
+    allowed = ULPS * ulp + FACTOR * spread + NOISE * unit * size
+
+ulp     distance between neighbouring numbers of the result's dtype at the truth. A right kernel
+        rounds once, which costs half of it.
+spread  what the yardstick loses beyond half an ulp: the most in the row, and not less than the
+        median row loses in proportion to its largest element, since one row can be exact by luck.
+        Where the yardstick loses no more than a small part of any element's size, that part bounds
+        the spread, so that the small elements of a row do not hide under its large ones.
+size    what float32 noise grows with: `magnitude` if it is given, else the row's largest element.
+        unit is 2**-24; for a float64 result 2**-50, as its truth is no better.
+
+A row is the last dimension. A 1-d result, or one with a last dimension under SHORT_ROW, is one row:
+its rows are too short to learn a spread from. A row that is zero in truth is judged by the median
+row, since terms that cancel leave noise. A row that is small but not zero is judged by itself.
+
+The elements may also not lie too far out, or too far in, all together: see `_drift`. That sees a
+factor of 1.01 in bfloat16, where each element by itself stays within one or two ulps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from judge.core.dtypes import dtype_name, rounds
+
+ULPS = 1.0
+FACTOR = 3.0
+NOISE = 64.0
+DRIFT = 0.55
+SHORT_ROW = 16
+# A yardstick that loses at most this many eps of any element's size computes every element afresh.
+RELATIVE = 64.0
+# Below this part of the largest row, a float64 truth is itself noise.
+ZERO_ROW = 2.0**-45
+ZERO_ROW_NOISE = 8.0
+# Float32 noise in a row of float16 or bfloat16, whatever its steps: 1 + erf(x) at x = -5.
+ROW_NOISE = 4.0 * 2.0**-24
+# GPU exponentials and divisions flush subnormal numbers to zero, and a factor up to 88 may follow.
+FLUSH = 128.0
+# tf32 keeps 11 bits of each factor, and some tensor cores cut the rest off.
+TF32_NOISE = 8.0 * 2.0**-11
+
+
+@dataclass(frozen=True, eq=False)
+class Mismatch:
+    """Where a result is wrong.
+
+    mask: True where an element is wrong
+    error, allowed: float64, of the result's shape; error is inf where NaN or inf stands wrongly
+    worst: index of the element that is furthest beyond what is allowed
+    got, expected: the values there; `expected` is not rounded unless the comparison is exact
+    drift: by how many ulps the elements are too large on average, if nothing else is wrong
+    """
+
+    name: str
+    mask: torch.Tensor
+    error: torch.Tensor
+    allowed: torch.Tensor
+    worst: tuple[int, ...]
+    got: complex
+    expected: complex
+    dtype: torch.dtype
+    exact: bool
+    drift: float | None = None
+
+    @property
+    def count(self) -> int:
+        return int(self.mask.sum())
+
+    def message(self, context: str = "") -> str:
+        """Two lines for the learner; `context` names the call whose result this is."""
+        whose = f"{self.name} of {context}" if context else self.name
+        dtype = dtype_name(self.dtype)
+        total = self.mask.numel()
+        if self.drift is not None:
+            side = "large" if self.drift > 0 else "small"
+            head = (
+                f"{whose} is wrong as a whole: its elements are {abs(self.drift):.2g} ulps of "
+                f"{dtype} too {side} on average, and rounding averages out"
+            )
+        else:
+            head = f"{whose} is wrong in {self.count} of {total} element{'s' * (total != 1)}"
+        got, expected = _distinct(self.got, self.expected)
+        place = f"at [{', '.join(map(str, self.worst))}]: " if self.worst else ""
+        line = f"{'worst ' if place else ''}{place}got {got}, expected {expected}"
+        error, allowed = float(self.error[self.worst]), float(self.allowed[self.worst])
+        if self.exact or not math.isfinite(error):
+            return f"{head}\n{line}"
+        ulps = error / float(spacing(torch.tensor(abs(self.expected)), self.dtype))
+        line += f"; off by {error:.2g}"
+        if self.dtype.is_floating_point and ulps < 1e4:
+            line += f" ({ulps:.2g} ulps of {dtype})"
+        if self.drift is None:
+            line += f", allowed {allowed:.2g}"
+        return f"{head}\n{line}"
+
+
+def compare(
+    got: torch.Tensor,
+    truth: torch.Tensor,
+    yardstick: torch.Tensor | Sequence[torch.Tensor] | None,
+    *,
+    exact: bool | None = None,
+    name: str = "the result",
+    magnitude: torch.Tensor | None = None,
+    input_precision: str | None = None,
+) -> Mismatch | None:
+    """What is wrong with `got`, or None. All tensors have one shape and one device.
+
+    truth: float64 or complex128; integers or bool for an exact result
+    yardstick: one or several, of any floating dtype (`perturbation.rounded_runs` makes more); not
+        used where the comparison is exact
+    exact: None means exact for integers and bool only. True demands the truth rounded once to the
+        dtype of `got`, bit for bit: copies and gathers. There -0.0 is not 0.0; NaN is NaN, whatever
+        its payload. False on integers allows a difference of one, as rounding may fall either way.
+    magnitude: size of the terms that were summed into each element: `perturbation.term_size`, the
+        root of the sum of their squares, or the sum of their absolute values. Without it the noise
+        of an element is guessed from its row: elements under 4e-6 of the row's largest one are then
+        not judged, and a 1-d result is one row.
+    input_precision: "tf32" where the spec lets a kernel round the terms to tf32 before they are
+        summed, as `tl.dot` of float32 does. Allows 2**-8 of the size.
+
+    NaN must stand where the truth is NaN, and nowhere else. Inf must stand where the truth is inf
+    of that sign or beyond the dtype's range; at the edge of the range both answers are right if
+    they are within what is allowed. -0.0 is 0.0 unless the comparison is exact.
+    """
+    if input_precision not in (None, "tf32"):
+        raise ValueError(f"input_precision is None or 'tf32', not {input_precision!r}")
+    if got.numel() == 0:
+        return None
+    if exact is None:
+        exact = not rounds(got.dtype)
+    if exact:
+        return _compare_exact(got, truth, name)
+
+    ours, right = _parts(got), _parts(truth)
+    theirs = _losses(yardstick, right)
+    tolerance = _tolerance(got.dtype, right, theirs, magnitude, input_precision == "tf32")
+    allowed, drift = tolerance.allowed, None
+    wrong, error = _judge(got.dtype, ours, right, allowed)
+    if not wrong.any():
+        drift = _drift(ours, right, theirs, tolerance)
+        if drift is None:
+            return None
+        wrong = error > tolerance.ulp / 2
+    if got.is_complex():
+        wrong, error, allowed = wrong.any(-1), error.amax(-1), allowed.amax(-1)
+    beyond = error / allowed
+    return _mismatch(name, got, truth, wrong, error, allowed, beyond, exact=False, drift=drift)
+
+
+def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Distance between neighbouring numbers of `dtype` at `size` >= 0, float64; 1 for integers."""
+    if not rounds(dtype):
+        return torch.ones_like(size, dtype=torch.float64)
+    info = torch.finfo(dtype)
+    _, exponent = torch.frexp(size.double())
+    step = torch.ldexp(torch.full_like(size, info.eps, dtype=torch.float64), exponent - 1)
+    return step.where(size > 0, 0.0).clamp(min=info.smallest_normal * info.eps)
+
+
+@dataclass(frozen=True)
+class _Tolerance:
+    """Float64, of the shape of the result's parts. noise: what float32 adds to `allowed`."""
+
+    ulp: torch.Tensor
+    noise: torch.Tensor
+    allowed: torch.Tensor
+
+
+def _tolerance(
+    dtype: torch.dtype,
+    truth: torch.Tensor,
+    losses: list[torch.Tensor],
+    magnitude: torch.Tensor | None,
+    tf32: bool,
+) -> _Tolerance:
+    value = truth.abs().where(truth.isfinite(), 0.0)
+    ulp = spacing(value, dtype)
+    size = value
+    if magnitude is not None:
+        magnitude = magnitude.double()
+        size = torch.maximum(size, magnitude[..., None] if dtype.is_complex else magnitude)
+
+    worst_loss = torch.stack([loss.abs() for loss in losses]).amax(0)
+    excess = (worst_loss - ulp / 2).clamp(min=0)
+    shape, has_rows = _rows(value, dtype)
+    row_spread = excess.reshape(shape).amax(1, keepdim=True)
+    row_value = value.where(value < _top(dtype), 0.0).reshape(shape).amax(1, keepdim=True)
+    live = row_value > ZERO_ROW * row_value.max()
+    if live.any():
+        share = (row_spread[live] / row_value[live]).median() * row_value
+        row_spread = torch.maximum(row_spread, share.where(live, row_spread[live].median()))
+        row_value = row_value.where(live, row_value[live].median())
+    row_spread, row_value, live = (
+        per_row.expand(shape).reshape(value.shape) for per_row in (row_spread, row_value, live)
+    )
+
+    spread = row_spread
+    relative = (excess / size).where(excess > 0, 0.0).max()
+    if relative <= RELATIVE * (torch.finfo(dtype).eps if rounds(dtype) else 1.0):
+        spread = torch.minimum(spread, relative * size).where(live, spread)
+    if magnitude is None:
+        size = row_value
+    # The terms of a row that is exactly zero in truth can be no larger than noise themselves, as
+    # those of the variance of a constant row: squares of what the mean was rounded by.
+    size = size.where(live, torch.maximum(ZERO_ROW_NOISE * size, row_value))
+    noise = NOISE * (2.0**-50 if dtype in (torch.float64, torch.complex128) else 2.0**-24) * size
+    if has_rows and dtype in (torch.float16, torch.bfloat16):
+        noise = torch.maximum(noise, ROW_NOISE * row_value)
+    if tf32:
+        noise = noise + TF32_NOISE * size
+    noise = noise + _flushed(dtype)
+    return _Tolerance(ulp, noise, ULPS * ulp + FACTOR * spread + noise)
+
+
+def _judge(
+    dtype: torch.dtype, got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which elements are wrong, and by how much."""
+    overflow = got.isinf() & (truth.abs() + allowed >= _top(dtype)) & (got.sign() == truth.sign())
+    right = overflow | (got.isnan() & truth.isnan())
+    error = (got - truth).abs().nan_to_num(nan=math.inf, posinf=math.inf).where(~right, 0.0)
+    return error > allowed, error
+
+
+def _drift(
+    got: torch.Tensor, truth: torch.Tensor, losses: list[torch.Tensor], tolerance: _Tolerance
+) -> float | None:
+    """By how many ulps the elements lie too far from zero on average; None where that may be right.
+
+    A right kernel rounds once and is off by half an ulp at most, also on average, whatever the
+    values. To that come what chance leaves of single errors (three standard deviations, for as many
+    elements as carry the sum), float32 noise, and what the yardstick does.
+    """
+    usable = got.isfinite() & truth.isfinite()
+    ulp = tolerance.ulp.where(usable, 0.0)
+    total, squares = ulp.sum(), (ulp**2).sum()
+    if total == 0:
+        return None
+
+    def outward(loss: torch.Tensor) -> torch.Tensor:
+        return (loss * truth.sign()).where(usable, 0.0).sum() / total
+
+    drift = outward(got - truth)
+    single = max(1.0, *(float((loss.where(usable, 0.0) ** 2).sum() / squares) for loss in losses))
+    bound = DRIFT + 3 * math.sqrt(single) * squares.sqrt() / total
+    bound = bound + max(float(outward(loss).abs()) for loss in losses)
+    bound = bound + tolerance.noise.where(usable, 0.0).sum() / total
+    return float(drift) if drift.abs() > bound else None
+
+
+def _compare_exact(got: torch.Tensor, truth: torch.Tensor, name: str) -> Mismatch | None:
+    expected = truth.to(got.dtype)
+    ours, theirs = _real_view(got), _real_view(expected)
+    same = _bits(ours) == _bits(theirs)
+    if rounds(got.dtype):
+        same |= ours.double().isnan() & theirs.double().isnan()
+    if same.all():
+        return None
+    error = (ours.double() - theirs.double()).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+    if got.is_complex():
+        same, error = same.all(-1), error.amax(-1)
+    allowed = torch.zeros_like(error)
+    return _mismatch(name, got, expected, ~same, error, allowed, error, exact=True, drift=None)
+
+
+def _mismatch(
+    name: str,
+    got: torch.Tensor,
+    expected: torch.Tensor,
+    mask: torch.Tensor,
+    error: torch.Tensor,
+    allowed: torch.Tensor,
+    beyond: torch.Tensor,
+    *,
+    exact: bool,
+    drift: float | None,
+) -> Mismatch:
+    flat = beyond.where(mask, -1.0).argmax().cpu()
+    worst = tuple(int(i) for i in torch.unravel_index(flat, mask.shape))
+    values = got[worst].item(), expected[worst].item()
+    return Mismatch(name, mask, error, allowed, worst, *values, got.dtype, exact, drift)
+
+
+def _losses(
+    yardsticks: torch.Tensor | Sequence[torch.Tensor], truth: torch.Tensor
+) -> list[torch.Tensor]:
+    """What each yardstick is off by, with a sign; 0 where it says nothing: it overflowed."""
+    if isinstance(yardsticks, torch.Tensor):
+        yardsticks = [yardsticks]
+    return [(_parts(yardstick) - truth).nan_to_num(0, 0, 0) for yardstick in yardsticks]
+
+
+def _parts(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in float64; a complex one with a last dimension of 2, real and imaginary part."""
+    return _real_view(tensor).double()
+
+
+def _real_view(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def _rows(parts: torch.Tensor, dtype: torch.dtype) -> tuple[tuple[int, int], bool]:
+    """(rows, parts in a row), and whether the result has rows that are long enough."""
+    shape = parts.shape[:-1] if dtype.is_complex else parts.shape
+    if len(shape) < 2 or shape[-1] < SHORT_ROW:
+        return (1, parts.numel()), False
+    rows = math.prod(shape[:-1])
+    return (rows, parts.numel() // rows), True
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    if not rounds(tensor.dtype):
+        return tensor
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.contiguous().view(whole[tensor.element_size()])
+
+
+def _top(dtype: torch.dtype) -> float:
+    """The least size that rounds to inf."""
+    if not rounds(dtype):
+        return math.inf
+    largest = torch.finfo(dtype).max
+    return largest + float(spacing(torch.tensor(largest), dtype)) / 2
+
+
+def _flushed(dtype: torch.dtype) -> float:
+    wide_range = (torch.float32, torch.bfloat16, torch.complex64)
+    return FLUSH * torch.finfo(dtype).smallest_normal if dtype in wide_range else 0.0
+
+
+def _distinct(got: complex, expected: complex) -> tuple[str, str]:
+    """Both numbers in as few digits as tell them apart, four at least."""
+    if isinstance(got, float) and isinstance(expected, float):
+        for digits in range(4, 18):
+            texts = f"{got:.{digits}g}", f"{expected:.{digits}g}"
+            if texts[0] != texts[1]:
+                return texts
+    return str(got), str(expected)

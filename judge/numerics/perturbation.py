@@ -1,0 +1,125 @@
+"""How far rounding can move the results of a reference: what one run of it shows only by luck.
+
+The reference is run in float64 while every step of it is disturbed, as rounding would. Two things
+come out of that, both for `numerics.compare`: how large the terms are that were summed
+(`term_size`), and what the reference could lose in a narrow dtype (`rounded_runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from judge.core.dtypes import rounds, wide
+from judge.numerics.compare import spacing
+
+# Small enough that a reference is a straight line over it, large enough above 2**-53.
+STEP = 2.0**-26
+
+# Operations that only choose or move values: they round nothing.
+MOVES = {"amax", "amin", "max", "min", "where", "cat", "stack", "clone", "gather", "index", "sort"}
+MOVES |= {"masked_fill", "copy", "copy_", "fill", "fill_", "relu", "neg", "abs", "triu", "tril"}
+MOVES |= {"zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "arange"}
+MOVES |= {
+    "_to_copy",
+    "_unsafe_view",
+    "index_select",
+    "embedding",
+    "maximum",
+    "minimum",
+    "clamp",
+    "flip",
+    "roll",
+}
+
+
+def term_size(
+    reference: Callable, inputs: Sequence, *, runs: int = 16, seed: int = 0
+) -> list[torch.Tensor]:
+    """Size of the terms behind each element of the reference's results: `compare`'s magnitude.
+
+    Inputs and steps are moved by about STEP relative, with random signs. A result moves by the root
+    of the sum of the squares of its terms, times STEP. So what is allowed in proportion to it is
+    what a kernel loses whose inputs and steps are each rounded once more.
+
+    reference: called as reference(*inputs); gives a tensor or a sequence of tensors
+    inputs: tensors, and anything else as it is; floating and complex tensors are made wide first
+    Returns a float64 tensor for each result, zeros for integer results. Not for references that
+    jump, as rounding to int8 does: the size comes out as that of the jump over STEP.
+    """
+    inputs = [wide(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+    truth = _as_list(reference(*inputs))
+    squares = [torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in truth]
+    for run in range(runs):
+        disturb = _Disturb(_nudged, seed * runs + run)
+        nudged = [disturb.apply(x) for x in inputs]
+        with disturb:
+            moved = _as_list(reference(*nudged))
+        for total, near, far in zip(squares, truth, moved, strict=True):
+            if rounds(near.dtype):
+                total += (((far - near).abs() / STEP) ** 2).nan_to_num(0, 0, 0)
+    return [(total / runs).sqrt() for total in squares]
+
+
+def rounded_runs(
+    reference: Callable, inputs: Sequence, dtype: torch.dtype, *, runs: int = 8, seed: int = 0
+) -> list[list[torch.Tensor]]:
+    """The reference's results with every step rounded to `dtype` up or down at random.
+
+    More yardsticks for `compare`. The reference's own run in `dtype` is one sample of what it can
+    lose, and it can lose nothing by luck: two numbers that are nearly equal round alike, and their
+    difference comes out exact. For references in which large terms cancel between steps, as in the
+    backward pass of attention.
+
+    Returns, for each result, a list of float64 tensors, one for each run.
+    """
+    inputs = [wide(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+    samples = []
+    for run in range(runs):
+        disturb = _Disturb(
+            lambda x, noise: x + spacing(x.abs(), dtype) / 2 * noise, seed * runs + run
+        )
+        with disturb:
+            samples.append(_as_list(reference(*inputs)))
+    return [list(sample) for sample in zip(*samples, strict=True)]
+
+
+class _Disturb(TorchDispatchMode):
+    """Passes what each operation computes through `change(value, noise in [-1, 1])`."""
+
+    def __init__(self, change: Callable, seed: int) -> None:
+        super().__init__()
+        self.change = change
+        self.generator = torch.Generator().manual_seed(seed)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Else torch imports its compiler, which takes seconds, only to leave this class alone.
+        return False
+
+    def apply(self, value: object) -> object:
+        if not (isinstance(value, torch.Tensor) and rounds(value.dtype)):
+            return value
+        if value.is_complex():
+            return torch.view_as_complex(self.apply(torch.view_as_real(value.resolve_conj())))
+        noise = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        return self.change(value, noise.to(value.device)).to(value.dtype)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        aliases = any(entry.alias_info for entry in func._schema.returns)
+        if aliases or func._schema.name.removeprefix("aten::") in MOVES:
+            return result
+        return tree_map_only(torch.Tensor, self.apply, result)
+
+
+def _nudged(value: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    # Not all by the same amount: equal nudges to two terms would cancel when the terms do.
+    return value * (1 + STEP * (noise + noise.sign() / 2))
+
+
+def _as_list(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [results] if isinstance(results, torch.Tensor) else list(results)

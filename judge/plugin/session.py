@@ -1,0 +1,69 @@
+"""What a run sets up once in each process, and what each test begins with."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from judge import challenge, inputs
+from judge.compilation import check as compilation
+from judge.core.verdict import NotMeasured
+from judge.interpreter import patches
+from judge.memory import executor
+from judge.plugin.environment import Environment
+from judge.speed import gpu
+from judge.subject import autotuning
+
+# Repairs and hooks that did not take on this version of Triton, in plain lines.
+complaints: list[str] = []
+
+
+def start(config, environment: Environment) -> None:
+    """Ready the judge for this process. Triton may be imported from here on."""
+    challenge.interpreted = environment.interpreted
+    challenge.targets = tuple(config.option.targets.split(","))
+    try:
+        for name in challenge.targets:
+            compilation.target(name)
+    except ValueError as unknown:
+        raise pytest.UsageError(f"--targets: {unknown}") from None
+    gpu.scale = config.option.speed_scale
+    inputs.DEVICE = environment.device
+    if not environment.interpreted:
+        inputs.CAPABILITY = torch.cuda.get_device_capability()
+        inputs.MULTIPROCESSORS = torch.cuda.get_device_properties("cuda").multi_processor_count
+    autotuning.install()
+    workerinput = getattr(config, "workerinput", {})
+    worker = workerinput.get("workerid")
+    controls = config.option.numprocesses and worker is None
+    _share_cores(workerinput.get("workercount", 1), environment.interpreted)
+    if not environment.interpreted and not controls:
+        gpu.take(worker, getattr(config, "cache", None))
+    if environment.interpreted:
+        patches.install()
+        executor.install()
+        complaints[:] = patches.self_test() + executor.self_test()
+
+
+def _share_cores(workers: int, interpreted: bool) -> None:
+    """Threads that wait for one another cost more than they give, by far if they outnumber cores.
+
+    In a container torch starts as many as the host has cores. In the interpreter tensors are small.
+    """
+    most = 1 if interpreted else 4
+    torch.set_num_threads(max(1, min(most, torch.get_num_threads()) // workers))
+
+
+def demand_means_for(check: str | None) -> None:
+    """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
+    if check == "speedup" and challenge.interpreted:
+        raise NotMeasured("speed takes a GPU")
+    if check == "traffic" and not challenge.interpreted:
+        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+
+
+def begin(test: str) -> None:
+    """Forget what the test before left, and seed the inputs of this one."""
+    challenge.measured.clear()
+    challenge.raced.clear()
+    inputs.seed(test)

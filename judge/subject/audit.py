@@ -1,0 +1,112 @@
+"""Calls that reach past a subject's arguments, as Python announces them to an audit hook.
+
+It is no prison: what a library asks for and hands on is not seen, nor who writes into this process
+through a C library of his own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+from judge.core import paths
+from judge.core.verdict import Wrong
+
+HINT = "\nhint: a launcher checks its arguments, allocates and launches; the kernel computes"
+
+# Audit events of Python, by the beginning of their names, and what they mean.
+REACHING = {
+    "sys._getframe": "looks into the frames of its callers",
+    "sys._current_frames": "looks into the frames of its callers",
+    "object.__getattr__": "looks into the frames of its callers",
+    "sys.settrace": "traces what the judge does",
+    "sys.setprofile": "traces what the judge does",
+    "gc.get_": "searches the memory of the judge",
+    "ctypes": "reaches into memory through ctypes",
+    "_thread.start": "starts a thread",
+    "subprocess": "starts a process",
+    "os.system": "starts a process",
+    "os.exec": "starts a process",
+    "os.fork": "starts a process",
+    "os.posix_spawn": "starts a process",
+    "open": "reads the answers",
+}
+FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+# Modules that make such a call for who calls them.
+AGENTS = {
+    "_thread",
+    "concurrent",
+    "ctypes",
+    "inspect",
+    "multiprocessing",
+    "os",
+    "subprocess",
+    "threading",
+    "traceback",
+}
+ANSWERS = str(paths.ROOT / "reference") + os.sep
+
+# What each run that is being watched was seen doing.
+_watching: list[list[str]] = []
+_auditing: list[bool] = []
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[list[str]]:
+    """Gives the list of what the learner's code is seen doing in the body, each with its place.
+
+    What is seen raises Wrong there, which that code may swallow.
+    """
+    _install()
+    seen, watching = [], _watching
+    watching.append(seen)
+    try:
+        yield seen
+    finally:
+        watching.pop()
+
+
+@functools.cache
+def _install() -> None:
+    """Listen to Python's audit events. That lasts as long as the process."""
+    sys.addaudithook(_audit)
+
+
+def _audit(event: str, arguments: tuple) -> None:
+    if not _watching or _auditing:
+        return
+    act = next((REACHING[begin] for begin in REACHING if event.startswith(begin)), None)
+    if act is None:
+        return
+    _auditing.append(True)
+    try:
+        place = _who(event, arguments, sys._getframe(1))
+    finally:
+        _auditing.pop()
+    if place:
+        _watching[-1].append(f"{place}  {act}{HINT}")
+        raise Wrong(_watching[-1][-1])
+
+
+def _who(event: str, arguments: tuple, frame: FrameType) -> str | None:
+    """file:line of the learner's code that made this call, None if it did not or may."""
+    if event == "open":
+        path = os.path.abspath(arguments[0]) if isinstance(arguments[0], str) else ""
+        answers = path.startswith(ANSWERS) and not paths.is_learners(path)
+        return paths.current_line() if answers else None
+    if event == "object.__getattr__" and arguments[1] not in FRAMES:
+        return None
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in AGENTS:
+        frame = frame.f_back
+    if frame is None or not _is_learners(frame.f_code.co_filename, paths.subjects):
+        return None
+    return f"{paths.shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_learners(filename: str, subjects: object) -> bool:
+    return paths.is_learners(filename)

@@ -1,0 +1,367 @@
+"""One run of a subject, under guard, and what its results must be whatever they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.compiler.errors import CompilationError
+
+from judge.compilation import errors
+from judge.core import paths, time_limit
+from judge.core.dtypes import dtype_name
+from judge.core.launch import Launch, Recorder
+from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
+from judge.memory.watch import Watch
+from judge.speed.buffers import put
+from judge.subject import autotuning, tamper
+from judge.subject.guard import LARGEST, Arena, Guard
+
+
+@dataclass
+class Arguments:
+    """What a subject is called with: positional and keyword arguments, and their names.
+
+    tensors: the tensors among them, by the name of the parameter
+    """
+
+    names: tuple[str, ...]
+    positional: tuple
+    keyword: dict
+    tensors: dict[str, torch.Tensor] = field(init=False)
+
+    def __post_init__(self):
+        self.tensors = {n: v for n, v in self.values.items() if isinstance(v, torch.Tensor)}
+
+    @property
+    def values(self) -> dict[str, object]:
+        """All of them, by the name of the parameter."""
+        return dict(zip(self.names, self.positional, strict=False)) | self.keyword
+
+    def replaced(self, values: Mapping[str, object]) -> Arguments:
+        """The same arguments, with others for these parameters."""
+        given = dict(values)
+        positional = tuple(
+            given.pop(name, value) for name, value in zip(self.names, self.positional, strict=False)
+        )
+        return Arguments(self.names, positional, self.keyword | given)
+
+    def map(self, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Arguments:
+        """The same arguments with every tensor changed; one given twice stays one tensor."""
+        made: dict[int, torch.Tensor] = {}
+
+        def changed(name: str, value: object) -> object:
+            if not isinstance(value, torch.Tensor):
+                return value
+            if id(value) not in made:
+                made[id(value)] = change(name, value)
+            return made[id(value)]
+
+        positional = tuple(
+            changed(name, value) for name, value in zip(self.names, self.positional, strict=False)
+        )
+        return Arguments(
+            self.names, positional, {name: changed(name, v) for name, v in self.keyword.items()}
+        )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}: {_shown(value)}" for name, value in self.values.items())
+
+
+@dataclass
+class Outcome:
+    """What one run gave.
+
+    results: the returned tensors, or the inputs that it changed in place
+    watch: what the interpreter saw; None on a GPU
+    configs: how many an autotuner had to choose from, 1 without one
+    config: which was used, in words, "" without an autotuner
+    """
+
+    results: tuple[torch.Tensor, ...]
+    launches: list[Launch]
+    watch: Watch | None
+    configs: int
+    config: str
+
+
+class Trial:
+    """The given arguments in guarded memory, and runs of the subject on them.
+
+    in_place: names of the parameters that the subject changes
+    interpreted: kernels run in the interpreter, under a Watch
+    """
+
+    def __init__(
+        self,
+        subject: Callable,
+        path: Path,
+        arguments: Arguments,
+        *,
+        in_place: tuple[str, ...] = (),
+        interpreted: bool,
+    ):
+        self.subject, self.path, self.in_place = subject, path, in_place
+        self.interpreted = interpreted
+        # What lies too far apart to be copied with its gaps is itself changed in place.
+        self.original = arguments.map(
+            lambda name, x: x.clone() if name in in_place and is_huge(x) else x
+        )
+        self.arenas: dict[str, Arena] = {}
+        self._earlier: list[torch.Tensor] = []
+        self._sweep = (None, None)
+        self._config = 0
+        self.arguments = arguments.map(self._place)
+
+    def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if is_huge(tensor):
+            return tensor
+        arena = Arena.like(tensor, name)
+        self.arenas[name] = arena
+        return arena.tensor
+
+    def disguise(self) -> None:
+        """Other contents in the same memory: who remembers an earlier call is found out."""
+        for name, arena in self.arenas.items():
+            tensor = self.original.tensors[name]
+            decoy = tensor
+            if (tensor.is_floating_point() or tensor.is_complex()) and tensor.itemsize > 1:
+                decoy = -tensor.flip(tuple(range(tensor.dim())))
+            arena.fill(decoy)
+
+    def restore(self) -> None:
+        """The real contents."""
+        for name, tensor in self.original.tensors.items():
+            if name in self.arenas:
+                self.arenas[name].fill(tensor)
+            elif name in self.in_place:
+                put(self.arguments.tensors[name], tensor)
+
+    def run(
+        self,
+        *,
+        order: str = "ascending",
+        poison: bool = True,
+        count: bool = False,
+        programs: str = "all",
+        config: int | None = None,
+        seed: int = 0,
+    ) -> Outcome:
+        """Call the subject once. Raises Unsolved or Wrong.
+
+        order: of the programs of each launch in the interpreter, "ascending" or "shuffled"
+        poison: masked lanes that are loaded without `other` are NaN in the interpreter
+        count: record the traffic of each access
+        programs: of each launch in the interpreter, "all", the first and the last ("ends"), or
+            "none", where only the grids are checked
+        config: which of an autotuner's configs to use; not given, that of the run before
+        """
+        guard = Guard(self.path.stem)
+        if config is None:
+            config = self._config
+        self._config = config
+        # A launch that is counted is not rehearsed, and needs a memory of its own.
+        if self._sweep[0] != (config, count):
+            self._sweep = ((config, count), autotuning.ConfigSweep(config, rehearse=not count))
+        sweep = self._sweep[1]
+        snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
+        watch = self._watch(
+            guard, order=order, poison=poison, count=count, programs=programs, seed=seed
+        )
+        autotuning.outside_guard = lambda: self._hook(guard)
+        try:
+            with tamper.untouched(self.path), sweep, watch, guard.watching():
+                returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
+            if not self.interpreted:
+                synchronize()
+        except paths.RAISED as error:
+            if guard.violations:
+                raise Wrong(guard.violations[0]) from error
+            if paths.is_unsolved(error, self.path):
+                raise Unsolved(f"unsolved: edit {paths.shown(self.path)}") from None
+            some = self.interpreted and programs != "all"
+            if some and guard.scalars and not isinstance(error, Verdict):
+                raise NotMeasured(
+                    "the launcher read what programs store, and not all ran"
+                ) from None
+            die_if_context_is_dead(error)
+            explain = paths.explain
+            if isinstance(error, CompilationError):
+                explain = errors.explained
+            raise Wrong(explain(error, self.path)) from error
+        if guard.violations:
+            raise Wrong(guard.violations[0])
+        try:
+            guard.check_canaries()
+            self._check_inputs(snapshots)
+            results = self._results(returned)
+            self._check_launches(watch.launches, results, guard)
+            self._check_own_memory(results, guard)
+            if self.interpreted:
+                self._check_not_stored_to(watch)
+            if (programs == "all" or not self.interpreted) and not self.in_place:
+                stored = watch.stored if self.interpreted else guard.stored
+                for number, result in enumerate(results):
+                    # A count that no atomic reached is the zero that the launcher put there.
+                    given = was_given(watch.launches, result) or self._is_of_nothing()
+                    if not (guard.has_filled(result) and given):
+                        check_stored(stored(result), name_of(number, len(results)))
+        except Wrong as wrong:
+            raise Wrong(f"{paths.shown(self.path)}: {self.subject.__name__}: {wrong}") from None
+        if count:
+            watch.traffic.name_results(*results)
+        seen = watch if self.interpreted else None
+        return Outcome(results, watch.launches, seen, max(1, sweep.count), "; ".join(sweep.used))
+
+    @contextlib.contextmanager
+    def _hook(self, guard: Guard) -> Iterator[None]:
+        """In the body an autotuner's hook may write with torch, as `reset_to_zero` does."""
+        with _disable_current_modes():
+            yield
+            for arena in guard.arenas:
+                guard.on_allocation(arena.tensor)
+
+    def _watch(self, guard: Guard, **options) -> Watch | Recorder:
+        if not self.interpreted:
+            return Recorder()
+        watch = Watch(inputs=self.arguments.tensors, **options)
+        guard.on_allocation = watch.remember
+        return watch
+
+    def _results(self, returned: object) -> tuple[torch.Tensor, ...]:
+        if self.in_place:
+            if returned is not None:
+                raise Wrong(f"works in place and must return None, not {_shown(returned)}")
+            return tuple(self.arguments.tensors[name] for name in self.in_place)
+        results = returned if isinstance(returned, tuple) else (returned,)
+        for number, result in enumerate(results):
+            name = name_of(number, len(results))
+            if result is None:
+                raise Wrong(f"returned None as {name}: return the tensor you allocated")
+            if type(result) is not torch.Tensor:
+                raise Wrong(f"returned {_shown(result)} as {name}, not a plain tensor")
+        return results
+
+    def _is_of_nothing(self) -> bool:
+        """No input has an element: the result is a constant, for which no kernel is needed."""
+        sizes = [tensor.numel() for tensor in self.arguments.tensors.values()]
+        return bool(sizes) and not any(sizes)
+
+    def _check_launches(
+        self, launches: list[Launch], results: tuple[torch.Tensor, ...], guard: Guard
+    ) -> None:
+        for launch in launches:
+            file = launch.kernel.__code__.co_filename
+            if not paths.is_learners(file) and Path(file).resolve() != self.path.resolve():
+                name = launch.kernel.__name__
+                raise Wrong(f"launches {name} of {file}: the kernel must be your own")
+        constant = self._is_of_nothing() and all(map(guard.has_filled, results))
+        if not launches and not constant and any(result.numel() for result in results):
+            raise Wrong("launched no Triton kernel\nhint: kernel[grid](arguments...) launches it")
+
+    def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
+        for name, arena in self.arenas.items():
+            arena.check(None if name in self.in_place else snapshots[name])
+
+    def _check_not_stored_to(self, watch: Watch) -> None:
+        for name, arena in self.arenas.items():
+            line = name not in self.in_place and watch.line_that_stores_to(arena.tensor)
+            if line:
+                raise Wrong(f"the input {name} was stored to, with what it held before\n{line}")
+
+    def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
+        if self.in_place:
+            return
+        taken = {
+            tensor.untyped_storage().data_ptr(): f"the memory of its input {name}"
+            for name, tensor in self.arguments.tensors.items()
+        }
+        taken |= {
+            earlier.untyped_storage().data_ptr(): "the memory that an earlier call returned"
+            for earlier in self._earlier
+        }
+        for number, result in enumerate(results):
+            pointer = result.untyped_storage().data_ptr()
+            name = name_of(number, len(results))
+            if result.numel() and pointer in taken:
+                raise Wrong(f"returned {name} in {taken[pointer]}: allocate a new tensor")
+            if result.numel() and not guard.owns(result):
+                raise Wrong(f"returned {name} in memory that this call did not allocate")
+            taken[pointer] = f"the same allocation as {name}"
+        self._earlier.extend(results)
+
+
+def is_huge(tensor: torch.Tensor) -> bool:
+    """Whether its memory is too large to be copied between canaries."""
+    return tensor.untyped_storage().nbytes() > LARGEST
+
+
+def name_of(number: int, count: int) -> str:
+    return "the result" if count == 1 else f"result {number}"
+
+
+def was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
+    """Whether a launch has this tensor's memory among its arguments."""
+    storage = tensor.untyped_storage().data_ptr()
+    given = (value for launch in launches for value in launch.arguments.values())
+    return any(
+        isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == storage
+        for value in given
+    )
+
+
+def check_stored(stored: np.ndarray | np.bool_, name: str) -> None:
+    """Every element of a result comes from a kernel's store. Raises Wrong."""
+    if stored.all():
+        return
+    first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
+    missing = stored.size - np.count_nonzero(stored)
+    raise Wrong(
+        f"{name}[{first}] was stored by no program: {missing} of {stored.size} elements "
+        "were never written by a kernel\n"
+        "hint: is the grid large enough, and does the mask let every element through?"
+    )
+
+
+def synchronize(seconds: float = float("inf")) -> None:
+    """Wait for the GPU in steps, so that a time limit can interrupt the wait for a hung kernel."""
+    done = torch.cuda.Event()
+    done.record()
+    until = time.monotonic() + seconds
+    while not done.query():
+        if time.monotonic() > until:
+            raise time_limit.TimeLimit
+        time.sleep(0.0001)
+    torch.cuda.synchronize()
+
+
+def die_if_context_is_dead(error: BaseException) -> None:
+    """A CUDA context that saw an illegal access answers every later call with the same error."""
+    if not torch.cuda.is_initialized():
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        reason = str(error).splitlines()[0]
+        time_limit.die(
+            f"the kernel accessed memory that is not its own ({reason}); "
+            "run with TRITON_INTERPRET=1 to see which access it was"
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        kind = dtype_name(value.dtype)
+        layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
+        return f"{kind} {tuple(value.shape)}{layout}"
+    return (
+        repr(value)
+        if isinstance(value, (int, float, str, bool, type(None), tuple))
+        else (f"a {type(value).__name__}")
+    )
