@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.core import paths, time_limit
+from judge.core import crash_notes, paths, timeouts
+from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Verdict, Wrong
-from judge.plugin import environment
+from judge.plugin import environment, ladder
 from judge.plugin import scoreboard as reporting
 
 pytest_plugins = ["pytester"]
@@ -71,17 +72,17 @@ def pytest_configure(config):
     if config.option.solutions and config.option.subject:
         raise pytest.UsageError("--solutions and --subject name different files: give one of them")
     if config.option.solutions:
-        paths.subjects = paths.SOLUTIONS
+        settings.subjects = paths.SOLUTIONS
     elif config.option.subject:
-        paths.subjects = Path(config.option.subject).resolve()
-        if not paths.subjects.is_dir():
+        settings.subjects = Path(config.option.subject).resolve()
+        if not settings.subjects.is_dir():
             raise pytest.UsageError(f"--subject {config.option.subject}: there is no such folder")
     from judge.plugin import session
 
     session.start(config, config.stash[machine])
     config.pluginmanager.register(reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
-        time_limit.share(Path(worker["notes"]), worker["workerid"])
+        crash_notes.share(Path(worker["notes"]), worker["workerid"])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -112,8 +113,8 @@ def pytest_report_header(config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Climb the ladder in order, not by file name."""
-    steps = {puzzle: number for number, puzzle in enumerate(reporting.ladder())}
-    items.sort(key=lambda item: steps.get(reporting.puzzle_of(item.path), -1))
+    steps = {puzzle: number for number, puzzle in enumerate(ladder.ladder())}
+    items.sort(key=lambda item: steps.get(ladder.puzzle_of(item.path), -1))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -121,35 +122,35 @@ def pytest_runtest_call(item):
     from judge.plugin import session
     from judge.speed import gpu
 
-    puzzle = reporting.puzzle_of(item.path)
-    if puzzle and (why := time_limit.given_up(puzzle)):
+    puzzle = ladder.puzzle_of(item.path)
+    if puzzle and (why := crash_notes.given_up(puzzle)):
         raise Wrong(f"not run: {puzzle} {why}")
     session.begin(item.nodeid)
     if puzzle:
-        session.demand_means_for(reporting.check_of(item.name))
+        session.demand_means_for(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")
     held = contextlib.nullcontext() if commands else gpu.used()
     # Each of the processes it starts takes seconds before its own limit begins.
     seconds = item.config.option.time_limit * (3 if commands else 1)
     with held:
         try:
-            with time_limit.time_limit(seconds):
+            with timeouts.time_limit(seconds):
                 return (yield)
-        except time_limit.Overrun as overrun:
+        except timeouts.Overrun as overrun:
             if puzzle:
-                time_limit.give_up(puzzle, f"did not return within the time limit in {item.name}")
+                crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
             # Before the GPU is handed on: that waits for its work to end.
             if gpu.is_busy():
                 capture = item.config.pluginmanager.getplugin("capturemanager")
                 with capture.global_and_fixture_disabled():
-                    time_limit.end_process(
+                    crash_notes.end_process(
                         f"{overrun}\nthe kernel still runs: its process was ended"
                     )
             raise
 
 
 def pytest_enter_pdb():
-    time_limit.lift_time_limit()
+    timeouts.lift_time_limit()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -163,7 +164,7 @@ def pytest_runtest_makereport(item, call):
         made.longrepr = (str(item.path), item.location[1], f"not measured: {error}")
     elif isinstance(error, Verdict):
         made.longrepr = str(error)
-    puzzle = reporting.puzzle_of(item.path)
+    puzzle = ladder.puzzle_of(item.path)
     if puzzle and (call.when == "call" or made.failed):
         reporting.describe(made, puzzle, item.name, error, challenge.measured, challenge.raced)
     return made
@@ -174,12 +175,12 @@ def pytest_handlecrashitem(crashitem, report):
     """A worker died in this test: say of what, and count it for its puzzle."""
     worker = report.node.workerinput
     folder = Path(worker["notes"])
-    reason = time_limit.obituary(folder, worker["workerid"])
+    reason = crash_notes.obituary(folder, worker["workerid"])
     path, _, name = crashitem.partition("::")
     report.location = (path, None, name)
     report.longrepr = f"{path}: {reason}"
-    if puzzle := reporting.puzzle_of(paths.ROOT / path):
-        time_limit.give_up(puzzle, f"ended its process in {name}", folder)
+    if puzzle := ladder.puzzle_of(paths.ROOT / path):
+        crash_notes.give_up(puzzle, f"ended its process in {name}", folder)
         reporting.describe(report, puzzle, name, Wrong(reason))
 
 

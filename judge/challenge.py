@@ -12,23 +12,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge.compilation import check
+from judge.compilation import ahead_of_time
 from judge.core import paths
+from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name, wide
+from judge.core.settings import settings
+from judge.core.tensors import nbytes
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
 from judge.grading import Expected, Marking
 from judge.inputs import room
-from judge.interpreter import patches
-from judge.memory.traffic import Traffic
+from judge.interpreter import overflow
+from judge.memory.budgets import Traffic
 from judge.speed import gpu, measure
-from judge.speed.buffers import nbytes
-from judge.subject import tamper
-from judge.subject.guard import LARGEST, one_stream
-from judge.subject.guarded_call import Arguments, Trial
-
-# Set by judge.plugin.session.
-interpreted = True
-targets: tuple[str, ...] = ("sm_80", "sm_90")
+from judge.subject import loader, tamper
+from judge.subject.canaries import MAX_COPIED_BYTES
+from judge.subject.guard import one_stream
+from judge.subject.guarded_call import Trial
 
 # What the running test measured, for the scoreboard, by kind of check.
 measured: dict[str, str] = {}
@@ -60,7 +59,7 @@ class Challenge(Marking):
     @property
     def subject(self) -> Callable:
         """The function to grade. Raises Unsolved or Wrong."""
-        return self._graded(paths.load_subject(self.chapter, self.name, self.function))
+        return self._graded(loader.load_subject(self.chapter, self.name, self.function))
 
     def check(self, *inputs, **options) -> None:
         """The whole check of one case: run the subject under guard, then compare with the truth.
@@ -70,7 +69,7 @@ class Challenge(Marking):
         arguments = self._arguments(inputs, options)
         trial = self._trial(arguments)
         size = sum(tensor.numel() for tensor in arguments.tensors.values())
-        if not interpreted or size <= DISGUISED:
+        if not settings.interpreted or size <= DISGUISED:
             trial.disguise()
             trial.run(poison=self._poison)
             trial.restore()
@@ -88,7 +87,7 @@ class Challenge(Marking):
         # Poisoned integers overflow on their own.
         self._poison = False
         try:
-            with patches.overflow_errors() if interpreted else contextlib.nullcontext():
+            with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
                 self.check(*inputs, **options)
         finally:
             self._poison = True
@@ -99,7 +98,7 @@ class Challenge(Marking):
         """
         arguments = self._arguments(inputs, options)
         outcome = self._trial(arguments).run(programs="none")
-        if interpreted:
+        if settings.interpreted:
             return
         size = sum(tensor.numel() for tensor in (*arguments.tensors.values(), *outcome.results))
         if size > DIAGNOSED:
@@ -115,12 +114,12 @@ class Challenge(Marking):
         GPU all run, and each element must be stored. Raises NotMeasured where memory is too small.
         """
         trial = self._trial(self._arguments(inputs, options))
-        if not interpreted:
+        if not settings.interpreted:
             with gpu.alone():
                 memory_permitting(trial.run)
             return
-        room(LARGEST // 2, "float16")
-        with patches.overflow_errors():
+        room(MAX_COPIED_BYTES // 2, "float16")
+        with overflow.overflow_errors():
             configs = trial.run(programs="ends", poison=False).configs
             for config in range(1, configs):
                 trial.run(programs="ends", poison=False, config=config)
@@ -190,7 +189,7 @@ class Challenge(Marking):
         launches = list(outcome.launches)
         for config in range(1, outcome.configs):
             launches += trial.run(config=config).launches
-        check.check(launches, targets, subject=self.path)
+        ahead_of_time.check(launches, settings.targets, subject=self.path)
 
     def race(
         self,
@@ -227,7 +226,7 @@ class Challenge(Marking):
                     operations=operations,
                     check=lambda tensors, result: self._check_large(arguments, tensors, result),
                     limits=limits,
-                    scale=gpu.scale,
+                    scale=settings.speed_scale,
                 )
         # Who works in the first call, and remembers or calls torch in later ones, is found out.
         self._trial(arguments).run()
@@ -254,7 +253,11 @@ class Challenge(Marking):
 
     def _trial(self, arguments: Arguments) -> Trial:
         trial = Trial(
-            self.subject, self.path, arguments, in_place=self.in_place, interpreted=interpreted
+            self.subject,
+            self.path,
+            arguments,
+            in_place=self.in_place,
+            interpreted=settings.interpreted,
         )
         trial.restore()
         return trial

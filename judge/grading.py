@@ -10,16 +10,19 @@ from pathlib import Path
 import torch
 
 from judge.core import paths
+from judge.core.arguments import Arguments
 from judge.core.dtypes import wide
 from judge.core.launch import blocks_of
+from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.diagnosis import mistakes, report
 from judge.diagnosis.source import Source
 from judge.diagnosis.wrong_result import Mistake
 from judge.numerics import compare
 from judge.numerics.perturbation import rounded_runs, term_size
+from judge.subject import loader
 from judge.subject.gradients import Differentiable
-from judge.subject.guarded_call import Arguments, Outcome, Trial, name_of
+from judge.subject.guarded_call import Outcome, Trial, name_of
 
 
 @dataclass(frozen=True)
@@ -72,14 +75,14 @@ class Marking:
     @property
     def path(self) -> Path:
         """The file that is graded."""
-        return paths.subjects / self.chapter / f"{self.name}.py"
+        return settings.subjects / self.chapter / f"{self.name}.py"
 
     @property
     def reference(self) -> Callable:
         return self._opponent(self.function)
 
     def _opponent(self, function: str) -> Callable:
-        return self._graded(paths.load_reference(self.chapter, function))
+        return self._graded(loader.load_reference(self.chapter, function))
 
     def _graded(self, function: Callable) -> Callable:
         return Differentiable(function) if self.gradients else function
@@ -174,7 +177,7 @@ class Marking:
             blocks=blocks_of(outcome.launches),
         )
         names = [self._name(other) for other in range(len(outcome.results))]
-        own = paths.load_mistakes(self.chapter, self.function)
+        own = loader.load_mistakes(self.chapter, self.function)
         return mistakes.tried(question, names, expected.truth, own)
 
     def _causes(

@@ -13,13 +13,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
 
-DEVICE = "cpu"
-# Compute capability of the GPU that kernels are compiled for, (9, 0) for an H200; None without one.
-CAPABILITY: tuple[int, int] | None = None
-# Multiprocessors of the GPU that grades; in the interpreter 4, as the stubs of chapter 17 say.
-MULTIPROCESSORS = 4
 _generators: dict[str, torch.Generator] = {}
 _seed = 0
 
@@ -58,30 +54,37 @@ def dtypes(*names: str) -> Callable:
     return pytest.mark.parametrize("dtype", names)
 
 
+def multiprocessors() -> int:
+    """How many multiprocessors the GPU has that grades; 4 in the interpreter."""
+    return settings.multiprocessors
+
+
 def randn(*shape: int, dtype: str | torch.dtype = "float32") -> torch.Tensor:
     """Numbers of the standard normal distribution."""
     dtype = _dtype(dtype)
     drawn = torch.complex64 if dtype.is_complex else torch.float32
-    return _draw(torch.randn, shape, dtype=drawn).to(DEVICE, dtype)
+    return _draw(torch.randn, shape, dtype=drawn).to(settings.device, dtype)
 
 
 def uniform(
     *shape: int, low: float = 0.0, high: float = 1.0, dtype: str | torch.dtype = "float32"
 ) -> torch.Tensor:
     """Numbers spread evenly over [low, high)."""
-    return (_draw(torch.rand, shape) * (high - low) + low).to(DEVICE, _dtype(dtype))
+    return (_draw(torch.rand, shape) * (high - low) + low).to(settings.device, _dtype(dtype))
 
 
 def integers(
     *shape: int, low: int = -4, high: int = 5, dtype: str | torch.dtype = "float32"
 ) -> torch.Tensor:
     """Whole numbers of [low, high), in any dtype: small ones make sums and products exact."""
-    return _draw(torch.randint, low, high, shape, dtype=torch.int64).to(DEVICE, _dtype(dtype))
+    return _draw(torch.randint, low, high, shape, dtype=torch.int64).to(
+        settings.device, _dtype(dtype)
+    )
 
 
 def tensor(values: object, dtype: str | torch.dtype = "float32") -> torch.Tensor:
     """These very values."""
-    return torch.tensor(values, dtype=_dtype(dtype), device=DEVICE)
+    return torch.tensor(values, dtype=_dtype(dtype), device=settings.device)
 
 
 def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
@@ -117,9 +120,9 @@ def room(size: int, dtype: str | torch.dtype) -> torch.Tensor:
 
     Raises NotMeasured where the system will not promise it.
     """
-    make = torch.empty if DEVICE == "cpu" else torch.zeros
+    make = torch.empty if settings.device == "cpu" else torch.zeros
     try:
-        return make(size, dtype=_dtype(dtype), device=DEVICE)
+        return make(size, dtype=_dtype(dtype), device=settings.device)
     except (RuntimeError, torch.OutOfMemoryError) as error:
         raise NotMeasured(f"this machine has too little memory: {error}") from None
 
@@ -127,10 +130,11 @@ def room(size: int, dtype: str | torch.dtype) -> torch.Tensor:
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:
     """The torch dtype of this name. Raises NotMeasured where the GPU does not compute in it."""
     dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    if dtype == torch.bfloat16 and CAPABILITY and CAPABILITY < (8, 0):
+    if dtype == torch.bfloat16 and settings.capability and settings.capability < (8, 0):
+        major, minor = settings.capability
         raise NotMeasured(
             "bfloat16 takes a GPU of compute capability 8.0, this one has "
-            f"{CAPABILITY[0]}.{CAPABILITY[1]}: the interpreter grades it, set TRITON_INTERPRET=1"
+            f"{major}.{minor}: the interpreter grades it, set TRITON_INTERPRET=1"
         )
     return dtype
 
@@ -138,7 +142,7 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype:
 def _draw(draw: Callable, *arguments, **options) -> torch.Tensor:
     shape = arguments[-1]
     large = torch.Size(shape).numel() >= DRAW_ON_DEVICE
-    device = DEVICE if large else "cpu"
+    device = settings.device if large else "cpu"
     if device not in _generators:
         _generators[device] = torch.Generator(device).manual_seed(_seed)
     return draw(*arguments, generator=_generators[device], device=device, **options)

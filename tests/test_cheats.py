@@ -18,11 +18,12 @@ import pytest
 
 import judge.numerics.compare
 import judge.subject.guard
-from judge import challenge, inputs
+from judge import inputs
 from judge.core import paths
+from judge.core.settings import settings
 from judge.core.verdict import Wrong
-from judge.plugin import scoreboard
-from judge.proof import mutants
+from judge.plugin import ladder
+from judge.proof import runner
 from judge.speed import gpu, measure
 
 FOLDER = paths.ROOT / "tests" / "cheats"
@@ -38,11 +39,11 @@ def handed_in(tmp_path, monkeypatch):
         (tmp_path / "honest.py").write_text((paths.SOLUTIONS / f"{puzzle}.py").read_text())
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "honest", raising=False)
-        cases = [c for c in mutants.cases_of(puzzle) if scoreboard.check_of(c.test) == "numerics"]
+        cases = [c for c in runner.cases_of(puzzle) if ladder.check_of(c.test) == "numerics"]
         case = next((c for c in cases if "float32" in c.name), cases[0])
-        with mutants.graded(puzzle, source, tmp_path):
+        with runner.graded(puzzle, source, tmp_path):
             if mode == "race":
-                mutants.test_module(puzzle).puzzle.race(inputs.randn(500), at_least=1.0)
+                runner.test_module(puzzle).puzzle.race(inputs.randn(500), at_least=1.0)
                 return
             for seed in ("", "with other numbers", ""):
                 case.run(seed)
@@ -73,9 +74,9 @@ def told(source: str) -> list[str]:
 def test_cheat_is_rejected(cheat, handed_in):
     source = (FOLDER / f"{cheat}.py").read_text()
     puzzle, mode, words = told(source)
-    if mode == "gpu" and challenge.interpreted:
+    if mode == "gpu" and settings.interpreted:
         pytest.skip("takes a GPU")
-    if mode == "interpreter" and not challenge.interpreted:
+    if mode == "interpreter" and not settings.interpreted:
         pytest.skip("seen in the interpreter only")
     with pytest.raises(Wrong) as fault:
         handed_in(puzzle, source, mode)

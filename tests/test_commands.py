@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from judge import challenge
-from judge.core import time_limit
+from judge.core import crash_notes
 from judge.core.paths import ROOT, SOLUTIONS
+from judge.core.settings import settings
 
 pytestmark = pytest.mark.commands
 
@@ -111,7 +111,7 @@ def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, worke
 
     In the mode of this run.
     """
-    monkeypatch.setenv("TRITON_INTERPRET", str(int(challenge.interpreted)))
+    monkeypatch.setenv("TRITON_INTERPRET", str(int(settings.interpreted)))
     result = grade(
         HERE, "-n", workers, "-k", "test_traffic or test_shapes_of_bad_input", "--time-limit", "4",
         copy=solution("copy"),
@@ -137,7 +137,7 @@ def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, worke
 
 def plugin(folder: Path, monkeypatch, change: str) -> None:
     """Make `-p changes` change the judge so in every process."""
-    (folder / "changes.py").write_text(f"import judge.core.time_limit, judge.speed.gpu\n{change}\n")
+    (folder / "changes.py").write_text(f"import judge.core.timeouts, judge.speed.gpu\n{change}\n")
     path = [str(ROOT), str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 
@@ -153,12 +153,12 @@ def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypa
     text = result.stdout.str() + result.stderr.str()
     assert "did not return within 2 s" in text
     assert "the kernel still runs: its process was ended" in text
-    assert result.ret == (time_limit.DEAD_GPU if workers == "0" else 1)
+    assert result.ret == (crash_notes.DEAD_GPU if workers == "0" else 1)
 
 
 def test_one_overrun_is_enough_for_all_workers(grade, tmp_path, monkeypatch):
     """Nothing interrupts this one: its worker is ended, and the new one does not try again."""
-    plugin(tmp_path, monkeypatch, "judge.core.time_limit.GRACE = 0.5")
+    plugin(tmp_path, monkeypatch, "judge.core.timeouts.GRACE = 0.5")
     result = grade(
         f"{HERE}/test_complex_multiply.py", "-n", "2", "-p", "changes", "--time-limit", "2",
         "-k", "test_shapes or test_masks",

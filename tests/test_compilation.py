@@ -17,8 +17,9 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge.compilation import check, errors, machine_code, specialization
+from judge.compilation import ahead_of_time, errors, machine_code, specialization
 from judge.compilation import process as compile_process
+from judge.compilation.targets import TARGETS
 from judge.core import paths
 from judge.core.launch import Launch
 from judge.core.verdict import Wrong
@@ -163,9 +164,9 @@ def launched(kernel, arguments: dict, **options) -> Launch:
     return Launch(kernel, (1, 1, 1), arguments, constexprs, options)
 
 
-def checked(*launches: Launch, targets=("sm_80",), **options) -> list[check.Compiled]:
+def checked(*launches: Launch, targets=("sm_80",), **options) -> list[ahead_of_time.Compiled]:
     subject = Path(launches[0].kernel.__code__.co_filename)
-    return check.check(list(launches), targets, subject=subject, **options)
+    return ahead_of_time.check(list(launches), targets, subject=subject, **options)
 
 
 @pytest.fixture
@@ -240,8 +241,8 @@ def test_kernels_of_every_kind_compile_for_two_nvidia_gpus(right):
 
 
 def test_every_target_is_one_the_compiler_knows(right):
-    found = checked(pointwise(right), targets=tuple(check.TARGETS), details=True)
-    assert [one.target for one in found] == list(check.TARGETS)
+    found = checked(pointwise(right), targets=tuple(TARGETS), details=True)
+    assert [one.target for one in found] == list(TARGETS)
     assert all(one.registers > 0 and one.spills == 0 for one in found)
     assert all(one.loads == one.stores == (128,) for one in found)
 
@@ -346,7 +347,7 @@ def test_widths_of_accesses_in_ptx():
 
 
 def test_table_has_a_line_for_each_kernel_and_target(right):
-    plain = check.table(checked(pointwise(right), targets=("sm_80", "sm_90")))
+    plain = ahead_of_time.table(checked(pointwise(right), targets=("sm_80", "sm_90")))
     assert [line.split()[:2] for line in plain.splitlines()] == [
         ["kernel", "target"],
         ["pointwise", "sm_80"],
@@ -354,7 +355,7 @@ def test_table_has_a_line_for_each_kernel_and_target(right):
     ]
     assert "registers" not in plain
     assert "FUNCTION=square, BLOCK=1024" in plain
-    detailed = check.table(checked(matmul(right), details=True))
+    detailed = ahead_of_time.table(checked(matmul(right), details=True))
     assert "registers" in detailed
     assert "mma.sync" in detailed
     assert "128" in detailed
@@ -757,7 +758,7 @@ def test_the_compilers_process_dies_with_its_parent(busy, tmp_path):
     hangs.write_text("while True:\n    pass\n")
     script = textwrap.dedent("""
         import sys, time
-        from judge import compile_process
+        from judge.compilation import process as compile_process
         worker = compile_process._current()
         print(worker.process.pid, flush=True)
         if {busy}:
@@ -822,7 +823,7 @@ from judge.compilation import errors, worker
 from judge.core import paths
 
 path = Path(sys.argv[1])
-paths.subjects = path.parent
+settings.subjects = path.parent
 driver.set_active(worker.Machine(GPUTarget("cuda", 90, 32)))
 try:
     paths.load(path).subject()

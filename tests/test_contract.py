@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from judge.core import paths
+from judge.core import blame, paths
 from judge.core.paths import PUZZLES, SOLUTIONS
-from judge.plugin import scoreboard
-from judge.proof import mutants
+from judge.plugin import ladder
+from judge.proof import mutants, runner
+from judge.subject import loader
 
-LADDER = scoreboard.ladder()
+LADDER = ladder.ladder()
 CHAPTERS = sorted({puzzle.split("/")[0] for puzzle in LADDER})
 WORKED_EXAMPLES = {"01_pointwise/copy"}
 SPEC = ("Given", "Return", "New here", "Traffic", "Speed", "Run")
@@ -28,7 +29,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def function_name(puzzle: str) -> str:
-    return mutants.test_module(puzzle).puzzle.function
+    return runner.test_module(puzzle).puzzle.function
 
 
 def functions(path: Path) -> dict[str, ast.FunctionDef]:
@@ -70,14 +71,14 @@ def test_nothing_is_left_over(chapter):
 @puzzles
 def test_parts_are_there(puzzle):
     chapter, name = puzzle.split("/")
-    assert callable(paths.load_reference(chapter, function_name(puzzle)))
+    assert callable(loader.load_reference(chapter, function_name(puzzle)))
     lesson = (PUZZLES / chapter / "README.md").read_text()
     assert re.search(rf"^\| *\[{name}\.py\]\({name}\.py\)", lesson, re.MULTILINE)
 
 
 @puzzles
 def test_every_kind_of_check(puzzle):
-    assert scoreboard.checks_of(puzzle) == set(scoreboard.CHECKS)
+    assert ladder.checks_of(puzzle) == set(ladder.CHECKS)
 
 
 @puzzles
@@ -87,7 +88,7 @@ def test_one_signature(puzzle):
     solution = functions(SOLUTIONS / f"{puzzle}.py")[function]
     assert ast.unparse(stub.args) == ast.unparse(solution.args)
     assert ast.unparse(stub.returns) == ast.unparse(solution.returns)
-    source = inspect.getsource(paths.load_reference(puzzle.split("/")[0], function))
+    source = inspect.getsource(loader.load_reference(puzzle.split("/")[0], function))
     reference = ast.parse(source).body[0].args
     for argument in stub.args.args:
         argument.annotation = None
@@ -120,14 +121,14 @@ def test_stub_is_unsolved(puzzle):
     count = len(inspect.signature(launcher).parameters)
     with pytest.raises(NotImplementedError) as raised:
         launcher(*[None] * count)
-    assert paths.is_unsolved(raised.value, path)
+    assert blame.is_unsolved(raised.value, path)
 
 
 @puzzles
 def test_spec(puzzle):
     for word in SPEC:
         assert section(puzzle, word)
-    assert section(puzzle, "Run") == f"pytest puzzles/{mutants.test_file(puzzle)}"
+    assert section(puzzle, "Run") == f"pytest puzzles/{runner.test_file(puzzle)}"
 
 
 @puzzles
@@ -146,11 +147,11 @@ def test_solution_has_the_title_of_the_stub(puzzle):
 @puzzles
 def test_speed_bar_of_the_spec_is_the_one_of_the_test(puzzle):
     told = {float(number) for number in re.findall(r"at least ([\d.]+)x", section(puzzle, "Speed"))}
-    tests = functions(PUZZLES / mutants.test_file(puzzle))
+    tests = functions(PUZZLES / runner.test_file(puzzle))
     demanded = {
         ast.literal_eval(keyword.value)
         for name, test in tests.items()
-        if scoreboard.check_of(name) == "speedup"
+        if ladder.check_of(name) == "speedup"
         for keyword in ast.walk(test)
         if isinstance(keyword, ast.keyword) and keyword.arg == "at_least"
     }

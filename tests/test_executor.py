@@ -11,14 +11,14 @@ import triton
 import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from judge import challenge
+from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.memory import executor
 from judge.memory.executor import KernelError
-from judge.memory.traffic import Traffic
+from judge.memory.budgets import Traffic
 from judge.memory.watch import Watch
 
-pytestmark = pytest.mark.skipif(not challenge.interpreted, reason="only the interpreter is watched")
+pytestmark = pytest.mark.skipif(not settings.interpreted, reason="only the interpreter is watched")
 
 
 @pytest.fixture(autouse=True)

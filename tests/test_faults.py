@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge.core import paths, time_limit
+from judge.core import crash_notes, paths, timeouts
 from judge.core.paths import ROOT
+from judge.core.settings import settings
 
 
 def endless():
@@ -24,33 +25,38 @@ def endless():
 def test_endless_loop_is_interrupted_though_it_swallows_exceptions():
     begun = time.monotonic()
     with (
-        pytest.raises(time_limit.Overrun, match=r"not return within 0\.2 s"),
-        time_limit.time_limit(0.2),
+        pytest.raises(timeouts.Overrun, match=r"not return within 0\.2 s"),
+        timeouts.time_limit(0.2),
     ):
         endless()
     assert time.monotonic() - begun < 2
 
 
 def test_nothing_is_left_of_the_limit_after_the_body():
-    with time_limit.time_limit(0.2):
+    with timeouts.time_limit(0.2):
         pass
     time.sleep(0.3)
 
 
 def test_no_limit():
-    with time_limit.time_limit(0):
+    with timeouts.time_limit(0):
         time.sleep(0.05)
 
 
 def test_lifted_limit():
-    with time_limit.time_limit(0.1):
-        time_limit.lift_time_limit()
+    with timeouts.time_limit(0.1):
+        timeouts.lift_time_limit()
         time.sleep(0.2)
 
 
 def test_what_cannot_be_interrupted_is_ended():
     """A loop in C that looks at no signal, as a hung call of a library does."""
-    code = "import judge.core.time_limit as f; f.GRACE = 0.2\nwith f.time_limit(0.2):\n    sum(range(10**12))\n"
+    code = """
+import judge.core.timeouts as f
+f.GRACE = 0.2
+with f.time_limit(0.2):
+    sum(range(10**12))
+"""
     begun = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 1
@@ -73,9 +79,9 @@ def test_what_cannot_be_interrupted_is_ended():
 )
 def test_obituary(diary, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(paths, "subjects", paths.PUZZLES)
+    monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     (tmp_path / "gw0").write_text(diary)
-    assert sentence in time_limit.obituary(tmp_path, "gw0")
+    assert sentence in crash_notes.obituary(tmp_path, "gw0")
 
 
 def test_what_is_sent_to_a_worker_that_is_gone_ends_no_run(request):

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PRELUDE = """
 import os, sys, time
 from pathlib import Path
-from judge import gpus
+from judge.speed import gpu_lock as gpus
 gpus.FOLDER = Path(sys.argv[1])
 journal = os.open(gpus.FOLDER / "journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def note(*words):

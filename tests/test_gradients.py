@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 
-from judge import challenge, inputs
+from judge import inputs
 from judge.challenge import Challenge
 from judge.core import paths
+from judge.core.settings import settings
 from judge.core.verdict import Wrong
 
 REFERENCE = """
@@ -75,7 +76,7 @@ def grade(tmp_path, monkeypatch):
         (tmp_path / "99_made").mkdir(exist_ok=True)
         (tmp_path / "99_made" / "scaled.py").write_text(textwrap.dedent(source))
         monkeypatch.setattr(paths, "ROOT", tmp_path)
-        monkeypatch.setattr(paths, "subjects", tmp_path)
+        monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(paths, "_modules", {})
         return Challenge("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True)
 
@@ -128,7 +129,7 @@ def test_what_stays_for_the_backward_pass(grade):
         grade(more).keeps(*given(), dout=inputs.randn(200), at_most=799)
 
 
-@pytest.mark.skipif(not challenge.interpreted, reason="traffic is counted in the interpreter")
+@pytest.mark.skipif(not settings.interpreted, reason="traffic is counted in the interpreter")
 def test_traffic_counts_both_passes(grade):
     grade().traffic(*given(), dout=inputs.randn(200)).check(
         reads={"x": 2, "y": 2, "dout": 1}, launches=2

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from judge import inputs
+from judge.core.settings import settings
 from judge.core.verdict import Wrong
-from judge.subject.guard import SCALARS, Arena, Guard
+from judge.subject.canaries import Arena
+from judge.subject.guard import SCALARS, Guard
 
 
 @pytest.fixture
 def x():
-    return torch.randn(6, 4, device=inputs.DEVICE)
+    return torch.randn(6, 4, device=settings.device)
 
 
 ALLOWED = {
@@ -104,7 +105,7 @@ def test_everything_is_as_before_afterwards(x):
 def test_fresh_memory_reads_as_nan():
     with Guard("subject").watching():
         fresh = [
-            torch.empty(5, dtype=dtype, device=inputs.DEVICE)
+            torch.empty(5, dtype=dtype, device=settings.device)
             for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
         ]
     assert all(tensor.isnan().all() for tensor in fresh)
@@ -112,8 +113,8 @@ def test_fresh_memory_reads_as_nan():
 
 def test_allocations_hold_what_torch_says():
     with Guard("subject").watching():
-        zeros = torch.zeros(3, 2, dtype=torch.float16, device=inputs.DEVICE)
-        full = torch.full((3,), 7, dtype=torch.int64, device=inputs.DEVICE)
+        zeros = torch.zeros(3, 2, dtype=torch.float16, device=settings.device)
+        full = torch.full((3,), 7, dtype=torch.int64, device=settings.device)
     assert zeros.eq(0).all()
     assert full.eq(7).all()
     assert zeros.stride() == (2, 1)
@@ -121,7 +122,7 @@ def test_allocations_hold_what_torch_says():
 
 @pytest.mark.parametrize("place", [-1, 10, 4000, -4000])
 def test_a_byte_beside_a_tensor_is_seen(place):
-    arena = Arena.like(torch.zeros(10, dtype=torch.int8, device=inputs.DEVICE), "y")
+    arena = Arena.like(torch.zeros(10, dtype=torch.int8, device=settings.device), "y")
     arena.check()
     beside = arena.tensor.as_strided((1,), (1,), arena.tensor.storage_offset() + place)
     beside.fill_(3)
@@ -143,7 +144,7 @@ def test_a_byte_beside_a_tensor_is_seen(place):
     ],
 )
 def test_arena_keeps_geometry_and_contents(make):
-    source = make().to(inputs.DEVICE)
+    source = make().to(settings.device)
     arena = Arena.like(source, "x")
     arena.fill(source)
     assert torch.equal(arena.tensor, source)
@@ -153,7 +154,7 @@ def test_arena_keeps_geometry_and_contents(make):
 
 
 def test_changed_input_is_seen():
-    x = torch.randn(5, device=inputs.DEVICE)
+    x = torch.randn(5, device=settings.device)
     arena = Arena.like(x, "x")
     arena.fill(x)
     before = arena.buffer.clone()
@@ -163,7 +164,7 @@ def test_changed_input_is_seen():
 
 
 def test_gaps_of_a_strided_input_are_poisoned_and_watched():
-    x = torch.randn(8, device=inputs.DEVICE)[::2]
+    x = torch.randn(8, device=settings.device)[::2]
     arena = Arena.like(x, "x")
     arena.fill(x)
     gap = arena.tensor.as_strided((1,), (1,), arena.tensor.storage_offset() + 1)
@@ -192,7 +193,7 @@ HALF, SINGLE, WHOLE = torch.float16, torch.float32, torch.int64
 def test_elements_that_nobody_stored_are_known(dtype):
     guard = Guard("subject")
     with guard.watching():
-        y = torch.empty(6, 4, dtype=dtype, device=inputs.DEVICE)
+        y = torch.empty(6, 4, dtype=dtype, device=settings.device)
     missing = torch.zeros(6, 4, dtype=torch.bool)
     missing[2, 1:3] = missing[5, 3] = missing[0, 0] = True
     y[~missing.to(y.device)] = 7
@@ -220,7 +221,7 @@ def test_what_was_stored_is_never_taken_for_fresh(dtype, value):
     for _ in range(70):
         guard = Guard("subject")
         with guard.watching():
-            y = torch.empty(8, dtype=dtype, device=inputs.DEVICE)
+            y = torch.empty(8, dtype=dtype, device=settings.device)
         y[:] = torch.full((8,), value, dtype=dtype)
         assert guard.stored(y).all()
 

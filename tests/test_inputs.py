@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from judge import inputs
+from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
 
 
@@ -27,7 +28,7 @@ def test_two_draws_of_a_case_differ():
 def test_dtype_and_device(dtype):
     x = inputs.randn(4, dtype=dtype)
     assert x.dtype == getattr(torch, dtype)
-    assert x.device.type == inputs.DEVICE
+    assert x.device.type == settings.device
 
 
 def test_integers_stay_in_their_range():
@@ -80,9 +81,9 @@ def test_cases_of_different_lengths_are_refused():
 
 
 def test_a_gpu_without_bfloat16_says_so(monkeypatch):
-    monkeypatch.setattr(inputs, "CAPABILITY", (7, 5))
+    monkeypatch.setattr(settings, "capability", (7, 5))
     assert inputs.randn(3, dtype="float16").dtype == torch.float16
     with pytest.raises(NotMeasured, match=r"capability 8\.0, this one has 7\.5"):
         inputs.randn(3, dtype="bfloat16")
-    monkeypatch.setattr(inputs, "CAPABILITY", (8, 0))
+    monkeypatch.setattr(settings, "capability", (8, 0))
     assert inputs.randn(3, dtype="bfloat16").dtype == torch.bfloat16

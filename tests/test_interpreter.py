@@ -21,7 +21,7 @@ from triton.language.extra.libdevice import atan2, fast_tanhf
 if triton.knobs.runtime.interpret:
     from triton.runtime import interpreter as stock
 
-    from judge.interpreter import patches
+    from judge.interpreter import overflow, patches, selftest
 
     patches.install()
 
@@ -910,9 +910,9 @@ def _offset_kernel(out_ptr, stride, OP: tl.constexpr):
 @pytest.mark.parametrize("op", ["argument", "constant", "scalar", "sum", "loop", "bytes"])
 def test_overflow_is_an_error_where_asked_for(op):
     out = torch.zeros(16, dtype=torch.int64)
-    with patches.overflow_errors():
+    with overflow.overflow_errors():
         raised(
-            patches.IntegerOverflow,
+            overflow.IntegerOverflow,
             "does not fit uint8" if op == "bytes" else "does not fit int32",
             lambda: _offset_kernel[(1,)](out, 65536, op),
         )
@@ -924,7 +924,7 @@ def test_overflow_is_an_error_where_asked_for(op):
 @pytest.mark.parametrize("op", ["wide", "random", "unmarked"])
 def test_overflow_that_is_none_or_is_meant(op):
     out = torch.zeros(16, dtype=torch.int64)
-    with patches.overflow_errors():
+    with overflow.overflow_errors():
         _offset_kernel[(1,)](out, 65536, op)
     if op == "wide":
         assert out[-1] == (65530 + 15) * 65536
@@ -932,9 +932,9 @@ def test_overflow_that_is_none_or_is_meant(op):
 
 @interpreted
 def test_overflow_message_names_the_numbers():
-    with patches.overflow_errors():
+    with overflow.overflow_errors():
         message = raised(
-            patches.IntegerOverflow,
+            overflow.IntegerOverflow,
             "int32",
             lambda: _offset_kernel[(1,)](torch.zeros(16, dtype=torch.int64), 65536, "argument"),
         )
@@ -947,7 +947,7 @@ def test_overflow_message_names_the_numbers():
 def test_self_test_is_content_and_fast():
     patches.install()
     start = time.process_time()
-    assert patches.self_test() == []
+    assert selftest.failures() == []
     assert time.process_time() - start < 0.3
 
 
@@ -964,24 +964,24 @@ def _old(name):
 )
 def test_self_test_tells_of_a_repair_that_is_gone(monkeypatch, name, line):
     monkeypatch.setattr(stock.InterpreterBuilder, name, _old(name))
-    (found,) = patches.self_test()
+    (found,) = selftest.failures()
     assert found.startswith(f"not repaired in triton {triton.__version__}: {line}: ")
 
 
 @interpreted
 def test_self_test_tells_of_a_function_that_is_gone(monkeypatch):
     monkeypatch.delattr(stock.InterpreterBuilder, "create_histogram")
-    (found,) = patches.self_test()
+    (found,) = selftest.failures()
     assert "tl.histogram: " in found
 
 
 @interpreted
 def test_self_test_tells_of_an_option_that_is_gone():
-    patches.set_option("debug", False)
+    overflow.set_option("debug", False)
     try:
-        (found,) = patches.self_test()
+        (found,) = selftest.failures()
     finally:
-        patches.set_option("debug", True)
+        overflow.set_option("debug", True)
     assert "tl.device_assert: no AssertionError was raised" in found
 
 
@@ -1005,7 +1005,8 @@ def test_importing_does_nothing():
 import triton.language as tl, triton.runtime.interpreter as stock
 from triton.language import core
 before = dict(vars(stock.InterpreterBuilder)), dict(vars(stock)), dict(vars(tl.tensor))
-from judge import interpreter, autotuning
+from judge.interpreter import patches, selftest
+from judge.subject import autotuning
 after = dict(vars(stock.InterpreterBuilder)), dict(vars(stock)), dict(vars(tl.tensor))
 print(before == after, stock.interpreter_builder.options.debug)
 """
@@ -1013,7 +1014,7 @@ print(before == after, stock.interpreter_builder.options.debug)
 
 
 def test_without_the_repairs_the_self_test_complains():
-    text = "from judge import interpreter; print(len(interpreter.self_test()))"
+    text = "from judge.interpreter import selftest; print(len(selftest.failures()))"
     assert int(script(text)) > 10
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from judge.core import paths
 from judge.core.verdict import Wrong
-from judge.plugin import scoreboard
-from judge.proof import mutants
+from judge.plugin import ladder
+from judge.proof import runner
 
 # Appended to the solution. honest is its launcher, unlaunched the same without any launch.
 PREPARATION = """
@@ -116,9 +116,9 @@ LAZY = {
 
 
 @pytest.mark.parametrize("lazy", LAZY)
-@pytest.mark.parametrize("puzzle", scoreboard.ladder())
+@pytest.mark.parametrize("puzzle", ladder.ladder())
 def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
-    challenge = mutants.test_module(puzzle).puzzle
+    challenge = runner.test_module(puzzle).puzzle
     if challenge.in_place and lazy == "an_earlier_answer":
         pytest.skip("returns nothing")
     names = list(inspect.signature(challenge.reference).parameters)
@@ -132,12 +132,12 @@ def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
     }
     solution = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
     source = solution + f"{PREPARATION}    {body}".format(**details)
-    case = next(c for c in mutants.cases_of(puzzle) if scoreboard.check_of(c.test) == "numerics")
-    with mutants.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as fault:
+    case = next(c for c in runner.cases_of(puzzle) if ladder.check_of(c.test) == "numerics")
+    with runner.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as fault:
         run_twice(case)
     assert re.search(words, str(fault.value)), f'fails, but not with "{words}": {fault.value}'
 
 
-def run_twice(case: mutants.Case) -> None:
+def run_twice(case: runner.Case) -> None:
     case.run()
     case.run(seed="with other numbers")

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from judge.core import paths
+from judge.core.arguments import Arguments
 from judge.diagnosis import mistakes
 from judge.diagnosis.symptoms import mistake
 from judge.diagnosis.wrong_result import Evidence
 from judge.numerics import compare
-from judge.subject.guarded_call import Arguments
+from judge.subject import loader
 
 
 def randn(*shape, seed=0, dtype=torch.float32):
@@ -28,7 +29,7 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
     function: "07_matmul/tiled_matmul"; wrong: from the inputs in float64, a tensor or a tuple
     """
     chapter, _, name = function.partition("/")
-    reference = paths.load_reference(chapter, name)
+    reference = loader.load_reference(chapter, name)
     parameters = inspect.signature(reference).parameters.values()
     arguments = Arguments(tuple(x.name for x in parameters), inputs, options)
 
@@ -56,7 +57,7 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
         blocks=blocks,
     )
     names = [f"result {other}" for other in range(len(got))]
-    tried = mistakes.tried(question, names, truth, paths.load_mistakes(chapter, name))
+    tried = mistakes.tried(question, names, truth, loader.load_mistakes(chapter, name))
     found = mismatch(number, got[number])
     assert found, "nothing is wrong"
     symptom = mistake(Evidence.of(got[number], truth[number], found, mistakes=tried))
@@ -331,6 +332,6 @@ def test_own_mistakes_take_what_the_reference_takes(path):
     }
     assert taken
     for name, parameters in taken.items():
-        reference = inspect.signature(paths.load_reference(path.stem, name)).parameters
+        reference = inspect.signature(loader.load_reference(path.stem, name)).parameters
         parameters = [x for x in parameters if x not in ("blocks", "dout") or x in reference]
         assert parameters == list(reference), name

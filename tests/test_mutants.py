@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judge import challenge
-from judge.proof import mutants
+from judge.core.settings import settings
+from judge.proof import mutants, runner
 
 FILES = sorted(mutants.FOLDER.glob("*.toml"))
 MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
@@ -14,12 +14,12 @@ MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")
 def test_mutant_is_caught(mutant, tmp_path):
     source = mutant.source()
-    if not challenge.interpreted and not mutant.seen_on_gpu:
+    if not settings.interpreted and not mutant.seen_on_gpu:
         pytest.skip("seen in the interpreter only")
-    cases = [case for case in mutants.cases_of(mutant.puzzle) if mutant.concerns(case)]
+    cases = [case for case in runner.cases_of(mutant.puzzle) if mutant.concerns(case)]
     assert cases, f"{mutant.puzzle} has no test {mutant.test} of its {mutant.check}"
-    with mutants.graded(mutant.puzzle, source, tmp_path):
-        fault = mutants.first_fault(cases)
+    with runner.graded(mutant.puzzle, source, tmp_path):
+        fault = runner.first_fault(cases)
     tried = ", ".join(case.name for case in cases)
     assert fault, f"{mutant.name} survived {tried}: the tests of {mutant.puzzle} have a hole"
     message = str(fault[1])

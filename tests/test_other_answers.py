@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from judge import challenge
 from judge.core import paths
+from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
-from judge.plugin import scoreboard
-from judge.proof import mutants
+from judge.plugin import ladder
+from judge.proof import runner
 
 FOLDER = paths.ROOT / "tests" / "alternatives"
 PUZZLES = sorted(f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py"))
@@ -24,7 +24,7 @@ COMPILED = {"01_pointwise/vector_add", "07_matmul/tiled", "13_attention/flash_at
 CHECKS = [
     (puzzle, check)
     for puzzle in PUZZLES
-    for check in scoreboard.CHECKS
+    for check in ladder.CHECKS
     if check != "speedup" and (check != "compiles" or puzzle in COMPILED)
 ]
 
@@ -48,10 +48,10 @@ def test_it_is_built_otherwise(puzzle):
 
 @pytest.mark.parametrize(("puzzle", "check"), CHECKS)
 def test_other_answer_passes(puzzle, check, monkeypatch):
-    if check == "traffic" and not challenge.interpreted:
+    if check == "traffic" and not settings.interpreted:
         pytest.skip("seen in the interpreter only")
-    monkeypatch.setattr(paths, "subjects", FOLDER)
-    cases = [case for case in mutants.cases_of(puzzle) if scoreboard.check_of(case.test) == check]
+    monkeypatch.setattr(settings, "subjects", FOLDER)
+    cases = [case for case in runner.cases_of(puzzle) if ladder.check_of(case.test) == check]
     assert cases
     for case in cases:
         try:

@@ -11,11 +11,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.benchmark import __main__, tables
-from judge.benchmark.__main__ import compare
+from judge.benchmark import __main__, tables, timing
 from judge.benchmark.peers import FOLDER, Peer, Sweep, load_sweeps, magnitude
+from judge.benchmark.timing import compare
 from judge.core import paths
+from judge.core.settings import settings
 from judge.speed.roofline import Limits
+from judge.subject import loader
 
 LIMITS = Limits(
     name="Simulated",
@@ -110,7 +112,7 @@ def test_a_row_for_each_contestant(timer):
 def test_contestants_take_turns(timer):
     run(timer, Peer("fast", taking(timer, "fast", 0.25)))
     rounds = [tuple(timer.order[n : n + 3]) for n in range(0, len(timer.order), 3)]
-    assert len(rounds) == __main__.MIN_ROUNDS
+    assert len(rounds) == timing.MIN_ROUNDS
     assert len(set(rounds)) == 6
     assert all(set(order) == {"solution", "eager", "fast"} for order in rounds)
     for name in ("solution", "eager", "fast"):
@@ -301,7 +303,7 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
         bytes_moved=lambda N, itemsize: 2 * N * itemsize,
     )
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(paths, "subjects", paths.PUZZLES)
+    monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     monkeypatch.setattr(__main__, "load_sweeps", lambda wanted: {"01_x/double": sweep})
     monkeypatch.setattr(__main__.limits, "measure", lambda: LIMITS)
     monkeypatch.setattr(__main__, "CudaTimer", lambda: timer)
@@ -331,7 +333,7 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
 )
 def test_the_command_rejects(monkeypatch, capsys, environment, arguments, message):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(paths, "subjects", paths.PUZZLES)
+    monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     # The rest of the run asks torch too.
@@ -379,10 +381,10 @@ def test_a_sweep_fits_its_reference(puzzle):
     small = tuple(min(n, 37) for n in sweep.sizes[0])
     moved, operations = sweep.work(small, sweep.dtypes[0])
     assert moved or operations
-    reference = paths.load_reference(puzzle.split("/")[0], sweep.baseline or sweep.function)
+    reference = loader.load_reference(puzzle.split("/")[0], sweep.baseline or sweep.function)
     functions = {peer.name: peer.function for peer in sweep.peers if peer.function}
     functions[__main__.EAGER] = reference
-    field = [__main__.Contestant(name, sweep.timed(call)) for name, call in functions.items()]
+    field = [timing.Contestant(name, sweep.timed(call)) for name, call in functions.items()]
     given = sweep.inputs(small, sweep.dtypes[0], "cpu")
     compared = sweep.baseline is None
     admitted = __main__._admit(field, __main__.Buffers(given, 10**9), compared=compared)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from judge.benchmark.libraries import CUBLASLT, flex, liger, sdpa
-from judge.core.paths import load_reference
+from judge.subject.loader import load_reference
 
 B, H, HKV, S, D = 2, 4, 2, 40, 16
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from judge import inputs
+from judge.core.settings import settings
+from judge.core.tensors import on_cpu
 from judge.core.verdict import Wrong
 from judge.speed import measure
-from judge.speed.buffers import Buffers, copy, on_cpu
+from judge.speed.buffers import Buffers, copy
 from judge.speed.interval import interval_of
 from judge.speed.measure import race
 from judge.speed.result import Race
@@ -631,7 +632,7 @@ def test_gradients_do_not_pile_up():
     ],
 )
 def test_arguments_keep_their_strides_on_the_cpu(make):
-    given = make(torch.randn(6, 9, device=inputs.DEVICE))
+    given = make(torch.randn(6, 9, device=settings.device))
     moved = on_cpu(given)
     assert moved.device.type == "cpu"
     assert moved.stride() == given.stride()

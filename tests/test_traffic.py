@@ -8,13 +8,13 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge import challenge
+from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.memory import executor
-from judge.memory.traffic import Traffic
+from judge.memory.budgets import Traffic
 from judge.memory.watch import Watch
 
-pytestmark = pytest.mark.skipif(not challenge.interpreted, reason="only the interpreter is watched")
+pytestmark = pytest.mark.skipif(not settings.interpreted, reason="only the interpreter is watched")
 
 
 @pytest.fixture(autouse=True)

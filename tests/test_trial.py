@@ -10,6 +10,7 @@ import torch
 from judge import challenge, inputs
 from judge.challenge import Challenge
 from judge.core import paths
+from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
 
 HEADER = """
@@ -37,7 +38,7 @@ def copying(tmp_path, monkeypatch):
         path = tmp_path / "01_pointwise" / "copy.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(HEADER + textwrap.dedent(source))
-        monkeypatch.setattr(paths, "subjects", tmp_path)
+        monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(paths, "_modules", {})
         test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
         return Challenge("copy", test, **({"exact": True} | spec))
@@ -258,7 +259,7 @@ def test_wrong_subject_fails(copying, case):
 
 @pytest.mark.parametrize("case", INTERPRETED)
 def test_wrong_subject_fails_in_the_interpreter(copying, case):
-    if not challenge.interpreted:
+    if not settings.interpreted:
         pytest.skip("a GPU does not show who stored what")
     source, message = INTERPRETED[case]
     with pytest.raises(Wrong, match=message):
@@ -277,7 +278,7 @@ def copy(x):
 
 
 def test_grid_is_checked_without_running_its_programs(copying):
-    if not challenge.interpreted:
+    if not settings.interpreted:
         pytest.skip("a GPU runs them")
     x = inputs.randn(70_000)
     copying(GRID.format("(x.numel(),)")).check_grid(x)
@@ -301,7 +302,7 @@ def copy(x):
 
 @pytest.mark.parametrize("diagnosed", [1, 1000])
 def test_results_of_large_grids_are_compared_on_a_gpu(copying, monkeypatch, diagnosed):
-    if challenge.interpreted:
+    if settings.interpreted:
         pytest.skip("the interpreter runs no program of a large grid")
     monkeypatch.setattr(challenge, "DIAGNOSED", diagnosed)
     x = inputs.randn(300)
@@ -344,7 +345,7 @@ def large():
 def test_offsets_of_a_large_result_are_checked_at_both_ends(copying, large):
     right = CHUNKS.format("tl.program_id(0).to(tl.int64)")
     copying(right).check_ends(large)
-    if not challenge.interpreted:
+    if not settings.interpreted:
         with pytest.raises(Wrong, match=r"\[2147483648\] was stored by no program: 77 of"):
             copying(right.replace("triton.cdiv(x.numel(), 1024)", "2**21")).check_ends(large)
         return
@@ -357,7 +358,7 @@ def test_offsets_of_a_large_result_are_checked_at_both_ends(copying, large):
     ["empty_like(x)", "zeros_like(x)", "zeros(x.shape, dtype=x.dtype, device=x.device)"],
 )
 def test_programs_that_loop_over_a_large_result_are_ended(copying, large, allocation):
-    if not challenge.interpreted:
+    if not settings.interpreted:
         pytest.skip("a GPU runs them to their end")
     copying(IN_A_LOOP.format(allocation)).check_ends(large)
 
@@ -385,7 +386,7 @@ def copy(x):
 
 
 def test_what_programs_that_did_not_run_should_have_stored_is_not_used(copying):
-    if not challenge.interpreted:
+    if not settings.interpreted:
         pytest.skip("all programs run on a GPU")
     x = inputs.integers(100_000, dtype="float16")
     copying(LEFT_TO_OTHERS.format("")).check_ends(x)

@@ -8,123 +8,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import date
-from importlib import metadata
 from pathlib import Path
 
 import torch
 
 from judge.benchmark import tables
-from judge.benchmark.peers import Size, Sweep, load_sweeps, magnitude
-from judge.benchmark.tables import EAGER, SOLUTION, Row
+from judge.benchmark.peers import load_sweeps
+from judge.benchmark.tables import Row
+from judge.benchmark.timing import compare
 from judge.core import paths
+from judge.core.settings import settings
 from judge.speed import gpu_lock, roofline
-from judge.speed.buffers import Buffers, snapshot, tensors
-from judge.speed.roofline import Bound, Limits
 from judge.speed.timer import CudaTimer
-
-WARMUP_ROUNDS, MIN_ROUNDS, MAX_ROUNDS = 2, 12, 200
-# Another order of sums, or tf32, stays far under this; another function does not.
-LARGEST_ERROR = 0.02
-COPY = "copy bandwidth"
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """Who runs: what to call, or None and a note that says why it cannot run."""
-
-    name: str
-    function: Callable | None
-    note: str = ""
-
-    @classmethod
-    def ready(cls, name: str, get: Callable[[], Callable]) -> Contestant:
-        """A contestant whose function is got by a call that may fail."""
-        try:
-            return cls(name, get())
-        except Exception as error:
-            return cls(name, None, _reason(error))
-
-
-def contest(
-    contestants: list[Contestant], buffers: Buffers, timer: CudaTimer, seconds: float
-) -> dict[str, float]:
-    """Median milliseconds of each contestant, by name. All of them can run.
-
-    Each round calls all of them on the same contents. Every second round turns the order about, and
-    then another begins.
-    """
-    times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
-    began, rounds = time.monotonic(), 0
-    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.monotonic() - began < seconds):
-        first = rounds // 2 % len(contestants)
-        order = contestants[first:] + contestants[:first]
-        for contestant in reversed(order) if rounds % 2 else order:
-            arguments = buffers.fill(rounds, rounds % len(buffers.contents))
-            ms, _ = timer.time(lambda c=contestant, a=arguments: c.function(*a))
-            times[contestant.name].append(ms)
-        rounds += 1
-    return {name: statistics.median(values[WARMUP_ROUNDS:]) for name, values in times.items()}
-
-
-def compare(
-    puzzle: str,
-    sweep: Sweep,
-    size: Size,
-    dtype: str,
-    measured: Limits,
-    timer: CudaTimer,
-    *,
-    device: str = "cuda",
-    seconds: float = 0.3,
-) -> list[Row]:
-    """A row for each contestant at one size, also for those that cannot run."""
-    # A graph that was compiled for other sizes counts against dynamo's limit of recompilations.
-    torch.compiler.reset()
-    contestants = _line_up(puzzle, sweep)
-    times: dict[str, float] = {}
-    try:
-        buffers = Buffers(sweep.inputs(size, dtype, device), timer.free_bytes())
-        contestants = _admit(contestants, buffers, compared=sweep.baseline is None)
-        if running := [contestant for contestant in contestants if contestant.function]:
-            times = contest(running, buffers, timer, seconds)
-    except Exception as error:
-        contestants = [
-            contestant if contestant.note else replace(contestant, note=_reason(error))
-            for contestant in contestants
-        ]
-    work = sweep.work(size, dtype)
-    bound = measured.bound(*work)
-    best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
-    rows = []
-    for contestant in contestants:
-        ms = times.get(contestant.name)
-        row = Row(
-            date=date.today().isoformat(),
-            device=measured.name,
-            torch=torch.__version__,
-            triton=metadata.version("triton"),
-            puzzle=puzzle,
-            size=" x ".join(map(str, size)),
-            magnitude=magnitude(size),
-            dtype=dtype,
-            contestant=contestant.name,
-            ms=ms,
-            limit_ms=bound.ms if bound else None,
-            limit=bound.limit if bound else None,
-            share=bound.ms / ms if bound and ms else None,
-            rate=_rate(work, bound, ms) if bound and ms else None,
-            to_eager=times[EAGER] / ms if ms and EAGER in times else None,
-            to_best_peer=best / ms if ms and best else None,
-            note=contestant.note,
-        )
-        rows.append(row)
-    return rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -141,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("timing needs a CUDA device, and torch finds none")
     if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y"):
         parser.error("TRITON_INTERPRET is set: the interpreter's time says nothing")
-    paths.subjects = (options.subject or paths.SOLUTIONS).resolve()
-    if not paths.subjects.is_dir():
+    settings.subjects = (options.subject or paths.SOLUTIONS).resolve()
+    if not settings.subjects.is_dir():
         parser.error(f"--subject {options.subject}: there is no such folder")
     try:
         sweeps = load_sweeps(options.puzzle)
@@ -173,75 +70,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{len(drawn)} pictures in {options.out}")
     print(f"{len(rows)} rows in {options.out / 'peers.csv'}")
     return 0
-
-
-def _line_up(puzzle: str, sweep: Sweep) -> list[Contestant]:
-    chapter, name = puzzle.partition(":")[0].split("/")
-    reference = paths.load_reference(chapter, sweep.baseline or sweep.function)
-
-    def contestant(name: str, get: Callable[[], Callable]) -> Contestant:
-        return Contestant.ready(name, lambda: sweep.timed(get()))
-
-    return [
-        contestant(SOLUTION, lambda: paths.load_subject(chapter, name, sweep.function)),
-        contestant(EAGER, lambda: reference),
-        *(contestant(peer.name, lambda p=peer: p.ready(reference)) for peer in sweep.peers),
-    ]
-
-
-def _rate(work: tuple, bound: Bound, ms: float) -> str:
-    moved, operations = work
-    if bound.limit == COPY:
-        return roofline.of(1e3 * moved / ms, "B/s")
-    return roofline.of(1e3 * operations[0] / ms, "FLOP/s")
-
-
-def _admit(
-    contestants: list[Contestant], buffers: Buffers, *, compared: bool = True
-) -> list[Contestant]:
-    """The contestants, those without their function that do not return what the reference does.
-
-    compared: whether the numbers must agree, and not only the shapes
-    """
-    expected = None
-    admitted = {}
-    for contestant in sorted(contestants, key=lambda contestant: contestant.name != EAGER):
-        admitted[contestant.name] = contestant
-        if contestant.function is None:
-            continue
-        try:
-            arguments = buffers.fill(0, 0)
-            returned = contestant.function(*arguments)
-            result = arguments if returned is None else returned
-            if contestant.name == EAGER:
-                expected = tensors(snapshot(result))
-            note = _difference(tensors(result), expected, compared) if expected else ""
-        except Exception as error:
-            note = _reason(error)
-        if note:
-            admitted[contestant.name] = Contestant(contestant.name, None, note)
-    return [admitted[contestant.name] for contestant in contestants]
-
-
-def _difference(results: list[torch.Tensor], expected: list[torch.Tensor], compared: bool) -> str:
-    """What is wrong with a result, "" if nothing. A peer may return the first results only."""
-    if not results:
-        return "returned no tensor"
-    for result, right in zip(results, expected, strict=False):
-        if result.shape != right.shape:
-            return f"wrong shape: {tuple(result.shape)}, not {tuple(right.shape)}"
-        if not compared:
-            continue
-        size = torch.linalg.vector_norm(right.abs().float())
-        error = torch.linalg.vector_norm((result.to(right.dtype) - right).abs().float())
-        if not error <= LARGEST_ERROR * size:
-            return f"wrong result: relative error {float(error / size):.2g}"
-    return ""
-
-
-def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"[:200]
 
 
 if __name__ == "__main__":

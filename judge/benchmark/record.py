@@ -48,8 +48,9 @@ def summarize(rows: list[Row], limits: list[Limits]) -> str:
     solutions = [row for row in rows if row.contestant == SOLUTION]
     dates = sorted({row.date for row in rows})
     parts = [
-        f"Measured on {' and '.join(dates)} by `python -m judge.benchmark`: {_names(rows, 'device')}, "
-        f"torch {_names(rows, 'torch')}, triton {_names(rows, 'triton')}.",
+        f"Measured on {' and '.join(dates)} by `python -m judge.benchmark`: "
+        f"{_names(rows, 'device')}, torch {_names(rows, 'torch')}, "
+        f"triton {_names(rows, 'triton')}.",
         f"Limits of that GPU, measured in the same runs: copy "
         f"{_range([measured.copy for measured in limits], 'B/s')} read plus written; "
         f"matmul {_matmul(limits)}.",

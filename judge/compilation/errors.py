@@ -14,7 +14,8 @@ from triton.compiler.errors import CompilationError
 
 from judge.compilation.advice import advice
 from judge.compilation.worker import describe
-from judge.core.paths import learners_frame, shown
+from judge.core.blame import learners_frame
+from judge.core.paths import shown
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 

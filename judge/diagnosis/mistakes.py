@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from judge.core.arguments import Arguments
 from judge.core.dtypes import wide
+from judge.core.tensors import on_cpu
 from judge.diagnosis import mistakes_in_inputs, mistakes_in_sums
 from judge.diagnosis.what_if import IMPOSSIBLE, Question
 from judge.diagnosis.wrong_result import Evidence, Mistake
 from judge.numerics.compare import Mismatch
-from judge.speed.buffers import on_cpu
-from judge.subject.guarded_call import Arguments
 
 # Above so many elements of the inputs a diagnosis is not worth its time.
 LARGEST = 2**19

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from judge.core.arguments import Arguments
 from judge.core.dtypes import rounds
 from judge.diagnosis.wrong_result import Mistake
-from judge.subject.guarded_call import Arguments
 
 Tensors = Mapping[str, torch.Tensor]
 

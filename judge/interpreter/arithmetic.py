@@ -13,7 +13,7 @@ import triton.runtime.interpreter as interpreter
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
-from judge.interpreter import float_formats
+from judge.interpreter import float_formats, libdevice
 
 _NUMPY = {
     "int1": bool,
@@ -231,7 +231,6 @@ def _histogram(builder, values, bins, mask):
 
 
 def _extern_elementwise(builder, library, path, symbol, arguments, return_type, is_pure):
-    from judge.interpreter import libdevice
 
     data = libdevice.call(symbol, [operand.data for operand in arguments])
     return TensorHandle(data.astype(numpy_dtype(return_type), copy=False), return_type.scalar)

@@ -15,13 +15,13 @@ import numpy as np
 import triton.language as tl
 
 from judge.interpreter import float_formats
+from judge.interpreter.memoization import interpreted
 
 _MODULES = ("triton.language.extra.cuda.libdevice", "triton.language.extra.libdevice")
 
 
 def install() -> None:
     """Let kernels in the interpreter call the functions of both modules."""
-    from judge.interpreter.memoization import interpreted
 
     cuda, common = (importlib.import_module(name) for name in _MODULES)
     calls = {

@@ -1,14 +1,11 @@
-"""Repairs to Triton's interpreter, so that it computes what a GPU would, and quickly.
+"""Replace what Triton's interpreter computes otherwise than a GPU, and what it computes slowly.
 
-Numbers are repaired in judge.interpreter.arithmetic, reductions in judge.interpreter.reductions, the reading of a kernel's
-Python in judge.interpreter.control_flow, libdevice in judge.interpreter.libdevice; judge.interpreter.memoization saves time. All of that
-takes the place of private names of Triton; judge.interpreter.selftest tells what has no effect on this version.
+`arithmetic` replaces numbers, `reductions` reductions and scans, `control_flow` the reading of a
+kernel's Python, `libdevice` the library of that name; `memoization` saves time. All of them take
+the place of private names of Triton; `selftest` tells which have no effect on this version.
 """
 
 from __future__ import annotations
-
-import contextlib
-from collections.abc import Iterator
 
 import numpy as np
 import triton.language as tl
@@ -16,73 +13,28 @@ import triton.runtime.interpreter as interpreter
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.language.semantic import TritonSemantic
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*"}
+from judge.interpreter import arithmetic, control_flow, libdevice, memoization, reductions
+from judge.interpreter.overflow import check_overflow, set_option
 
 # What is already in the place of Triton's.
 _installed: list[object] = []
-
-
-class IntegerOverflow(ArithmeticError):
-    """A sum or product that does not fit its integer type, inside `overflow_errors`."""
 
 
 def install() -> None:
     """Repair the interpreter of this process, which TRITON_INTERPRET has switched on."""
     if _installed:
         return
-    from judge.interpreter import arithmetic, control_flow, libdevice, memoization, reductions
-
     for part in (arithmetic, reductions, control_flow, libdevice, memoization):
         part.install()
     set_option("debug", True)
     set_option("sanitize_overflow", False)
     precisions = CUDAOptions.__dataclass_fields__["allowed_dot_input_precisions"].default
     set_option("allowed_dot_input_precisions", precisions)
-    TritonSemantic.binary_op_sanitize_overflow_impl = _check_overflow
+    TritonSemantic.binary_op_sanitize_overflow_impl = check_overflow
     interpreter._patch_lang_tensor = _patched_lang_tensor(interpreter._patch_lang_tensor)
     interpreter._implicit_cvt = _implicit_cvt(interpreter._implicit_cvt)
     interpreter.InterpretedFunction.run = _quiet(interpreter.InterpretedFunction.run)
     _installed.append(interpreter)
-
-
-def set_option(name: str, value: object) -> None:
-    """Options of the interpreter are a frozen dataclass."""
-    object.__setattr__(interpreter.interpreter_builder.options, name, value)
-
-
-@contextlib.contextmanager
-def overflow_errors() -> Iterator[None]:
-    """In the body, integers of up to 32 bits that overflow in a kernel raise IntegerOverflow.
-
-    Outside they wrap around, as on a GPU. So do, also inside, those of `tl.add(x, y,
-    sanitize_overflow=False)` and its like, which `tl.rand` is made of, and sums of `tl.sum`.
-    """
-    before = interpreter.interpreter_builder.options.sanitize_overflow
-    set_option("sanitize_overflow", True)
-    try:
-        yield
-    finally:
-        set_option("sanitize_overflow", before)
-
-
-def _check_overflow(semantic, left: tl.tensor, right: tl.tensor, operation) -> None:
-    dtype = left.type.scalar
-    if dtype.int_bitwidth >= 64 or not semantic.builder.options.sanitize_overflow:
-        return
-    # A product of two uint32 fits uint64 only, a difference of two int64 only.
-    exact = np.uint64 if dtype.name == "uint32" and operation.__name__ == "mul" else np.int64
-    compute = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[operation.__name__]
-    a, b = np.broadcast_arrays(left.handle.data.astype(exact), right.handle.data.astype(exact))
-    result = compute(a, b)
-    wrong = (result < dtype.get_int_min_value()) | (result > dtype.get_int_max_value())
-    if not wrong.any():
-        return
-    first = tuple(np.argwhere(wrong)[0])
-    raise IntegerOverflow(
-        f"{a[first]} {_SIGNS[operation.__name__]} {b[first]} = {result[first]} does not fit "
-        f"{dtype.name}: {np.count_nonzero(wrong)} of {wrong.size} values overflow\n"
-        "hint: convert one operand first, as in offs.to(tl.int64)"
-    )
 
 
 def _patched_lang_tensor(stock):
@@ -115,10 +67,3 @@ def _quiet(run):
             return run(*args, **kwargs)
 
     return run_quietly
-
-
-def self_test() -> list[str]:
-    """A line for each repair that has no effect on this version of Triton; none if all is well."""
-    from judge.interpreter import selftest
-
-    return selftest.missing()

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from judge.interpreter.patches import IntegerOverflow, overflow_errors
+from judge.interpreter.overflow import IntegerOverflow, overflow_errors
 
 NAN = float("nan")
 
@@ -204,7 +204,7 @@ def _checks() -> dict[str, Check]:
     }
 
 
-def missing() -> list[str]:
+def failures() -> list[str]:
     """A line for each repair that has no effect; none if all is well."""
     trials: dict[str, Callable[[], str | None]] = {
         name: check.run for name, check in _checks().items()

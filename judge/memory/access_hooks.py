@@ -12,7 +12,7 @@ import numpy as np
 import triton.runtime.interpreter as interpreter
 from triton.language.semantic import TritonSemantic
 
-from judge.memory.watch import Tracker
+from judge.memory.tracker import Tracker
 
 Builder = interpreter.InterpreterBuilder
 

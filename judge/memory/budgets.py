@@ -3,20 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from judge.core.verdict import Wrong
 from judge.memory.coordinates import CALLS
-
-if TYPE_CHECKING:
-    from judge.memory.traffic import Flow, Moved, Traffic
+from judge.memory.traffic import Flow, Moved, TrafficMeter
 
 # Lines of a kernel that a message names.
 NAMED = 3
 
 Budget = float | dict[str, float] | None
 
+# What passes through memory beside inputs and results, where a puzzle does not say otherwise.
+SCRATCH = 0.25
 
-def over_times(traffic: Traffic, budget: Budget, names: Iterable[str], verb: str) -> list[str]:
+
+class Traffic(TrafficMeter):
+    """What one run of a subject moved, and whether a budget allows it."""
+
+    def check(
+        self,
+        *,
+        reads: Budget = None,
+        writes: Budget = None,
+        launches: int | None = None,
+        sectors: Budget = None,
+        grid_at_most: int | None = None,
+        total_reads: float | None = None,
+        total_writes: float | None = None,
+        largest_write: int | None = None,
+        dot_macs: float | None = None,
+        scratch: float = SCRATCH,
+    ) -> None:
+        """Hold the traffic to a budget. Raises Wrong, with everything that is over it.
+
+        reads: how many times each tensor may be loaded, by name; one number is for every input
+        writes: how many times each may be stored, by name; one number is for every result
+        launches: how many kernels may be launched
+        sectors: 32-byte sectors over the least possible, of the loads and of the stores of each
+            tensor, by name; one number is for all tensors. Where a tensor may be loaded once, loads
+            of some of its elements may touch as many sectors as a load of all
+        grid_at_most: how many programs a launch may have
+        total_reads, total_writes: elements that may be loaded or stored in all
+        largest_write: no tensor of more elements may be stored to
+        dot_macs: multiply-adds through tl.dot
+        scratch: elements loaded from and stored to memory that is neither an input nor a result, as
+            a part of those of inputs and results
+        """
+        found = [
+            *over_launches(self, launches),
+            *over_times(self, reads, self.inputs, "read"),
+            *over_times(self, writes, self.result_names(), "written"),
+            *over_sectors(self, sectors, reads),
+            *over_grid(self, grid_at_most),
+            *over_total(self, total_reads, "loaded"),
+            *over_total(self, total_writes, "stored"),
+            *too_large(self, largest_write),
+            *over_dots(self, dot_macs),
+            *over_scratch(self, scratch),
+        ]
+        if found:
+            raise Wrong("\n".join(found))
+
+
+def over_times(traffic: TrafficMeter, budget: Budget, names: Iterable[str], verb: str) -> list[str]:
     """Tensors that are "read" or "written" more often than the budget says.
 
     names: of the tensors that a budget of one number is for
@@ -33,7 +82,7 @@ def over_times(traffic: Traffic, budget: Budget, names: Iterable[str], verb: str
     return found
 
 
-def _lines(traffic: Traffic, flow: Flow, moved: Moved, verb: str) -> str:
+def _lines(traffic: TrafficMeter, flow: Flow, moved: Moved, verb: str) -> str:
     """Each line's share, the largest first."""
     does = {"read": "reads", "written": "writes"}[verb]
     lines = sorted(flow.lines.items(), key=lambda line: -line[1])
@@ -43,12 +92,12 @@ def _lines(traffic: Traffic, flow: Flow, moved: Moved, verb: str) -> str:
     )
 
 
-def _call(traffic: Traffic, site: int, verb: str) -> str:
+def _call(traffic: TrafficMeter, site: int, verb: str) -> str:
     calls = CALLS["reads"] if verb == "read" else CALLS["writes"] + CALLS["updates"]
     return f"{traffic.sites[site].short} {traffic.sites[site].call(*calls)}"
 
 
-def over_sectors(traffic: Traffic, budget: Budget, reads: Budget) -> list[str]:
+def over_sectors(traffic: TrafficMeter, budget: Budget, reads: Budget) -> list[str]:
     """Tensors of which too many sectors are touched for the bytes that are wanted.
 
     reads: the budget of loads; see Traffic.check
@@ -72,7 +121,7 @@ def over_sectors(traffic: Traffic, budget: Budget, reads: Budget) -> list[str]:
     return found
 
 
-def over_launches(traffic: Traffic, budget: int | None) -> list[str]:
+def over_launches(traffic: TrafficMeter, budget: int | None) -> list[str]:
     """More kernels launched than the budget says."""
     if budget is None or traffic.launches <= budget:
         return []
@@ -81,7 +130,7 @@ def over_launches(traffic: Traffic, budget: int | None) -> list[str]:
     return [f"{count} launched ({kernels}), the budget is {budget}"]
 
 
-def over_grid(traffic: Traffic, budget: int | None) -> list[str]:
+def over_grid(traffic: TrafficMeter, budget: int | None) -> list[str]:
     """A launch of more programs than the budget says."""
     x, y, z = traffic.grid
     if budget is None or x * y * z <= budget:
@@ -89,7 +138,7 @@ def over_grid(traffic: Traffic, budget: int | None) -> list[str]:
     return [f"a launch has {x * y * z} programs, the budget is {budget}"]
 
 
-def over_total(traffic: Traffic, budget: float | None, verb: str) -> list[str]:
+def over_total(traffic: TrafficMeter, budget: float | None, verb: str) -> list[str]:
     """More elements "loaded" or "stored", of all tensors together, than the budget says."""
     flows = {
         name: moved.loaded if verb == "loaded" else moved.stored
@@ -105,7 +154,7 @@ def over_total(traffic: Traffic, budget: float | None, verb: str) -> list[str]:
     ]
 
 
-def too_large(traffic: Traffic, largest: int | None) -> list[str]:
+def too_large(traffic: TrafficMeter, largest: int | None) -> list[str]:
     """Tensors of more elements than this that are stored to."""
     return [
         f"{_title(name)} of {numel} elements is stored to; "
@@ -115,14 +164,14 @@ def too_large(traffic: Traffic, largest: int | None) -> list[str]:
     ]
 
 
-def over_dots(traffic: Traffic, budget: float | None) -> list[str]:
+def over_dots(traffic: TrafficMeter, budget: float | None) -> list[str]:
     """More multiply-adds through tl.dot than the budget says."""
     if budget is None or not _exceeds(traffic.dot_macs, budget):
         return []
     return [f"tl.dot does {traffic.dot_macs} multiply-adds, the budget is {_number(budget)}"]
 
 
-def over_scratch(traffic: Traffic, part: float) -> list[str]:
+def over_scratch(traffic: TrafficMeter, part: float) -> list[str]:
     """More traffic with memory of the subject's own than this part of that with the others."""
     moved = {n: m.loaded.elements + m.stored.elements for n, m in traffic.tensors.items()}
     own = moved.pop("scratch", 0)

@@ -1,7 +1,7 @@
 """Runs the programs of an interpreted launch, in place of Triton's GridExecutor.
 
-Kernels compute with virtual addresses (judge.memory.addresses), every access is watched (judge.memory.watch),
-the order of programs can be changed, and what goes wrong is told with the learner's own line.
+Kernels compute with virtual addresses (`addresses`), every access is checked (`tracker`), the order
+of programs can be changed, and errors name the learner's own line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from judge.memory import access_hooks
 from judge.memory.addresses import Storage
 from judge.memory.call_sites import raised_at
 from judge.memory.scheduling import Turns
-from judge.memory.watch import Enough, Tracker, Watch, current_watch
+from judge.memory.tracker import Enough, Tracker
+from judge.memory.watch import Watch, current_watch
 
 OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
 

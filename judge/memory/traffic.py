@@ -15,15 +15,10 @@ import numpy as np
 import torch
 
 from judge.core.launch import Launch
-from judge.core.verdict import Wrong
-from judge.memory import budgets
 from judge.memory.addresses import Region
 from judge.memory.call_sites import Sites
 
 SECTOR = 32
-
-# What passes through memory beside inputs and results, where a puzzle does not say otherwise.
-SCRATCH = 0.25
 
 
 @dataclass
@@ -102,7 +97,7 @@ class _Entry:
     least: int = 0
 
 
-class Traffic:
+class TrafficMeter:
     """The traffic of one run of a subject. Sizes are in elements unless they are called bytes.
 
     launches: their number
@@ -117,7 +112,7 @@ class Traffic:
         self.dot_macs = 0
         self.kernels: list[str] = []
         self.sites = sites
-        self._inputs = inputs
+        self.inputs = inputs
         self._results: tuple[torch.Tensor, ...] | None = None
         self._entries: dict[tuple[int, bool, int], _Entry] = {}
         # By launch, by program, by storage: first and last byte of each run that was touched.
@@ -188,8 +183,8 @@ class Traffic:
     def tensors(self) -> dict[str, Moved]:
         """All traffic, by name of tensor."""
         # A kernel may see a tensor as one of another type: complex64 as pairs of float32.
-        sizes = {name: tensor.numel() for name, tensor in self._inputs.items()}
-        itemsizes = {name: tensor.element_size() for name, tensor in self._inputs.items()}
+        sizes = {name: tensor.numel() for name, tensor in self.inputs.items()}
+        itemsizes = {name: tensor.element_size() for name, tensor in self.inputs.items()}
         for tensor in self._results or ():
             sizes.setdefault(self._name(tensor), tensor.numel())
             itemsizes.setdefault(self._name(tensor), tensor.element_size())
@@ -233,50 +228,6 @@ class Traffic:
             totals += np.sum(sizes, axis=0).tolist() if sizes else []
         return float(np.mean(totals)) if totals else 0.0
 
-    def check(
-        self,
-        *,
-        reads: budgets.Budget = None,
-        writes: budgets.Budget = None,
-        launches: int | None = None,
-        sectors: budgets.Budget = None,
-        grid_at_most: int | None = None,
-        total_reads: float | None = None,
-        total_writes: float | None = None,
-        largest_write: int | None = None,
-        dot_macs: float | None = None,
-        scratch: float = SCRATCH,
-    ) -> None:
-        """Hold the traffic to a budget. Raises Wrong, with everything that is over it.
-
-        reads: how many times each tensor may be loaded, by name; one number is for every input
-        writes: how many times each may be stored, by name; one number is for every result
-        launches: how many kernels may be launched
-        sectors: 32-byte sectors over the least possible, of the loads and of the stores of each
-            tensor, by name; one number is for all tensors. Where a tensor may be loaded once, loads
-            of some of its elements may touch as many sectors as a load of all
-        grid_at_most: how many programs a launch may have
-        total_reads, total_writes: elements that may be loaded or stored in all
-        largest_write: no tensor of more elements may be stored to
-        dot_macs: multiply-adds through tl.dot
-        scratch: elements loaded from and stored to memory that is neither an input nor a result, as
-            a part of those of inputs and results
-        """
-        found = [
-            *budgets.over_launches(self, launches),
-            *budgets.over_times(self, reads, self._inputs, "read"),
-            *budgets.over_times(self, writes, self._result_names(), "written"),
-            *budgets.over_sectors(self, sectors, reads),
-            *budgets.over_grid(self, grid_at_most),
-            *budgets.over_total(self, total_reads, "loaded"),
-            *budgets.over_total(self, total_writes, "stored"),
-            *budgets.too_large(self, largest_write),
-            *budgets.over_dots(self, dot_macs),
-            *budgets.over_scratch(self, scratch),
-        ]
-        if found:
-            raise Wrong("\n".join(found))
-
     @property
     def stored_sizes(self) -> set[tuple[str, int]]:
         """Name and number of elements of every tensor that a kernel stored to."""
@@ -289,7 +240,7 @@ class Traffic:
     def _name(self, tensor: torch.Tensor, argument: str = "") -> str:
         """The name of a tensor, by its memory; the kernel's own name for it tells inputs apart."""
         key = tensor.untyped_storage().data_ptr()
-        same = {n: t for n, t in self._inputs.items() if t.untyped_storage().data_ptr() == key}
+        same = {n: t for n, t in self.inputs.items() if t.untyped_storage().data_ptr() == key}
         if argument in same:
             return argument
         for name, other in same.items():
@@ -304,7 +255,7 @@ class Traffic:
                 return "result" if len(self._results) == 1 else f"result {number}"
         return "scratch"
 
-    def _result_names(self) -> list[str]:
+    def result_names(self) -> list[str]:
         return ["result"] if self._results is None else [self._name(r) for r in self._results]
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from judge import challenge, inputs
-from judge.compilation import check as compilation
+from judge.compilation import targets
+from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
-from judge.interpreter import patches
+from judge.interpreter import patches, selftest
 from judge.memory import executor
 from judge.plugin.environment import Environment
 from judge.speed import gpu
@@ -20,18 +21,18 @@ complaints: list[str] = []
 
 def start(config, environment: Environment) -> None:
     """Ready the judge for this process. Triton may be imported from here on."""
-    challenge.interpreted = environment.interpreted
-    challenge.targets = tuple(config.option.targets.split(","))
+    settings.interpreted = environment.interpreted
+    settings.targets = tuple(config.option.targets.split(","))
     try:
-        for name in challenge.targets:
-            compilation.target(name)
+        for name in settings.targets:
+            targets.target(name)
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
-    gpu.scale = config.option.speed_scale
-    inputs.DEVICE = environment.device
+    settings.speed_scale = config.option.speed_scale
+    settings.device = environment.device
     if not environment.interpreted:
-        inputs.CAPABILITY = torch.cuda.get_device_capability()
-        inputs.MULTIPROCESSORS = torch.cuda.get_device_properties("cuda").multi_processor_count
+        settings.capability = torch.cuda.get_device_capability()
+        settings.multiprocessors = torch.cuda.get_device_properties("cuda").multi_processor_count
     autotuning.install()
     workerinput = getattr(config, "workerinput", {})
     worker = workerinput.get("workerid")
@@ -42,7 +43,7 @@ def start(config, environment: Environment) -> None:
     if environment.interpreted:
         patches.install()
         executor.install()
-        complaints[:] = patches.self_test() + executor.self_test()
+        complaints[:] = selftest.failures() + executor.self_test()
 
 
 def _share_cores(workers: int, interpreted: bool) -> None:
@@ -56,9 +57,9 @@ def _share_cores(workers: int, interpreted: bool) -> None:
 
 def demand_means_for(check: str | None) -> None:
     """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
-    if check == "speedup" and challenge.interpreted:
+    if check == "speedup" and settings.interpreted:
         raise NotMeasured("speed takes a GPU")
-    if check == "traffic" and not challenge.interpreted:
+    if check == "traffic" and not settings.interpreted:
         raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
 
 

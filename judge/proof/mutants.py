@@ -13,18 +13,13 @@ each puzzle and in it one for each mutant, with
 
 from __future__ import annotations
 
-import inspect
-import itertools
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from judge.core import paths
-from judge.core.verdict import NotMeasured, Wrong
-from judge.plugin import scoreboard, session
+from judge.plugin import ladder
+from judge.proof.runner import Case
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,26 +59,9 @@ class Mutant:
 
     def concerns(self, case: Case) -> bool:
         """Whether this case of the puzzle's tests is one that must fail."""
-        if scoreboard.check_of(case.test) != self.check:
+        if ladder.check_of(case.test) != self.check:
             return False
         return self.test in ("", case.test, case.name)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test of a puzzle with its parameters. name: as pytest shows it, test_masks[ragged]"""
-
-    puzzle: str
-    test: str
-    name: str
-    function: Callable
-    parameters: dict
-
-    def run(self, seed: str = "") -> None:
-        """Run it as pytest would, on the same random numbers. Raises what the test raises."""
-        session.begin(f"puzzles/{test_file(self.puzzle)}::{self.name}{seed}")
-        session.demand_means_for(scoreboard.check_of(self.test))
-        self.function(**self.parameters)
 
 
 def read(path: Path) -> list[Mutant]:
@@ -94,73 +72,3 @@ def read(path: Path) -> list[Mutant]:
         for puzzle, mutants in chapter.items()
         for name, fields in mutants.items()
     ]
-
-
-def test_file(puzzle: str) -> Path:
-    """chapter/test_name.py, below puzzles/."""
-    chapter, name = puzzle.split("/")
-    return Path(chapter, f"test_{name}.py")
-
-
-def test_module(puzzle: str) -> ModuleType:
-    """The puzzle's tests, as a module."""
-    return paths.load(paths.PUZZLES / test_file(puzzle))
-
-
-def cases_of(puzzle: str) -> list[Case]:
-    """Every case of every test of the puzzle, in the order of its file."""
-    found = []
-    for test, function in vars(test_module(puzzle)).items():
-        if scoreboard.check_of(test) and inspect.isfunction(function):
-            for label, parameters in _parameters(function):
-                name = f"{test}[{label}]" if label else test
-                found.append(Case(puzzle, test, name, function, parameters))
-    return found
-
-
-def _parameters(function: Callable) -> Iterator[tuple[str, dict]]:
-    """The id and the parameters of each case that pytest.mark.parametrize makes of a function."""
-    axes = []
-    for mark in getattr(function, "pytestmark", []):
-        names, rows = mark.args
-        if isinstance(names, str):
-            names, rows = [names], [(row,) for row in rows]
-        labels = mark.kwargs.get("ids") or ["-".join(map(str, row)) for row in rows]
-        values = [dict(zip(names, row, strict=True)) for row in rows]
-        axes.append(list(zip(labels, values, strict=True)))
-    for combined in itertools.product(*axes):
-        merged = {}
-        for _, values in combined:
-            merged |= values
-        yield "-".join(label for label, _ in combined), merged
-
-
-@contextmanager
-def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
-    """In the body this source is what the puzzle's tests grade; it is written below folder."""
-    path = folder / f"{puzzle}.py"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(source)
-    before, paths.subjects = paths.subjects, folder
-    try:
-        yield
-    finally:
-        paths.subjects = before
-
-
-def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
-    """The first case that fails and why, or None. Raises NotMeasured if none can be measured."""
-    unmeasured = None
-    measured = False
-    for case in cases:
-        try:
-            case.run()
-        except Wrong as wrong:
-            return case, wrong
-        except NotMeasured as reason:
-            unmeasured = reason
-        else:
-            measured = True
-    if unmeasured and not measured:
-        raise unmeasured
-    return None

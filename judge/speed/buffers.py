@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import torch
 
+from judge.core.tensors import map_tensors, tensors
+
 # Contents and places of the inputs, the most first: the first pair for which memory suffices.
 PLENTY = ((3, 3), (2, 2), (2, 1))
 SHARE_OF_MEMORY = 3
@@ -72,22 +74,7 @@ def copy(arguments: tuple) -> tuple:
         made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
         return made.requires_grad_(tensor.requires_grad)
 
-    return _map(moved, arguments)
-
-
-def put(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Overwrite a tensor, also one that was expanded: each place of its memory once."""
-    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in target.stride())
-    target[once].copy_(source[once])
-
-
-def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with its strides, which `Tensor.cpu` does not keep where elements lie apart."""
-    if tensor.device.type == "cpu":
-        return tensor
-    moved = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    put(moved, tensor.detach())
-    return moved.requires_grad_(tensor.requires_grad)
+    return map_tensors(moved, arguments)
 
 
 def vary(arguments: tuple, number: int, of: int) -> tuple:
@@ -132,33 +119,13 @@ def _varied(tensor: torch.Tensor) -> int | None:
 
 def snapshot(returned: object) -> object:
     """What a call returned, in memory that no later call can reach."""
-    return _map(lambda tensor: tensor.detach().clone(), returned)
+    return map_tensors(lambda tensor: tensor.detach().clone(), returned)
 
 
 def poison(returned: object) -> None:
     """Overwrite what a call returned: who gets that memory next finds no answer in it."""
     for storage in _storages(returned).values():
         _bytes(storage).fill_(0xFF)
-
-
-def nbytes(returned: object) -> int:
-    """Bytes of the tensors in this, however deep."""
-    return sum(tensor.nbytes for tensor in tensors(returned))
-
-
-def _map(function: Callable[[torch.Tensor], object], tree: object) -> object:
-    if isinstance(tree, torch.Tensor):
-        return function(tree)
-    if isinstance(tree, (tuple, list)):
-        branches = [_map(function, branch) for branch in tree]
-        return branches if isinstance(tree, list) else tuple(branches)
-    return tree
-
-
-def tensors(tree: object) -> list[torch.Tensor]:
-    found = []
-    _map(found.append, tree)
-    return found
 
 
 def _storages(tree: object) -> dict[int, torch.UntypedStorage]:

@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from judge.core.tensors import nbytes
 from judge.core.verdict import Wrong
-from judge.speed.buffers import Buffers, nbytes, poison, snapshot
+from judge.speed.buffers import Buffers, poison, snapshot
 from judge.speed.interval import Block, interval_of
 from judge.speed.result import Race
 from judge.speed.roofline import Limits

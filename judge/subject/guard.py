@@ -11,37 +11,22 @@ operation of torch is the work itself, done elsewhere than in the kernel, and fa
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
+from judge.core.blame import current_line, is_learners
 from judge.core.dtypes import rounds
-from judge.core.paths import current_line, is_learners
 from judge.core.verdict import Wrong
-from judge.speed.buffers import put
-
-# Bytes before and after each tensor. On a GPU a last tile that overruns by one row of 16 Ki floats
-# still lands in them; in the interpreter nothing gets that far.
-CANARY = {"cpu": 2**12, "cuda": 2**16}
-
-# Read as float16, bfloat16, float32 or float64, words of these bytes are NaN, of payloads that no
-# arithmetic makes. The first byte is another for each tensor: what a kernel reads past the end of
-# one and stores past the end of another is seen.
-PATTERN = (0xFF, 0xFF, 0xFF)
-FIRST_BYTES = itertools.cycle(range(0xC1, 0xFF))
+from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# Storages above this are neither copied nor put between canaries: huge ones of which a view shows
-# little, or of which few programs touch anything.
-LARGEST = 2**32
 
 # Of these the default device is the host, also where the inputs are on a GPU.
 MAKERS = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
@@ -74,69 +59,6 @@ IMPORTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
 
 # Ways out of a tensor that the dispatcher does not see.
 ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
-
-
-@dataclass
-class Arena:
-    """One tensor's memory, with the canaries around it.
-
-    tensor: the view that subjects see
-    filled: whether the launcher gave all of it a value, as torch.zeros does
-    """
-
-    buffer: torch.Tensor
-    begin: int
-    end: int
-    tensor: torch.Tensor
-    name: str
-    first_byte: int
-    filled: bool = False
-
-    @classmethod
-    def like(cls, tensor: torch.Tensor, name: str) -> Arena:
-        """Memory for a tensor of this geometry and alignment, all of it poisoned."""
-        size = tensor.element_size()
-        extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-        extent = 0 if tensor.numel() == 0 else extent * size
-        canary = CANARY[tensor.device.type]
-        begin = canary + tensor.data_ptr() % 64
-        end = begin + extent
-        first_byte = next(FIRST_BYTES)
-        buffer = _pattern(end + canary, tensor.device, first_byte)
-        placed = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        placed.set_(
-            buffer.untyped_storage(), begin // size, tuple(tensor.shape), tuple(tensor.stride())
-        )
-        return cls(buffer, begin, end, placed, name, first_byte)
-
-    def fill(self, source: torch.Tensor) -> None:
-        """Take over the elements of the view, and leave the gaps between them poisoned."""
-        put(self.tensor, source)
-
-    @property
-    def fresh(self) -> torch.Tensor:
-        """The bytes that all of the memory held before anybody wrote there."""
-        return _pattern(self.buffer.numel(), self.buffer.device, self.first_byte)
-
-    def check(self, before: torch.Tensor | None = None) -> None:
-        """Raises Wrong if the canaries changed, or anything at all since `before` was cloned."""
-        intact = self.fresh if before is None else before
-        beside = (slice(None, self.begin), slice(self.end, None))
-        parts = (slice(None),) if before is not None else beside
-        if all(torch.equal(self.buffer[part], intact[part]) for part in parts):
-            return
-        changed = self.buffer != intact
-        ahead = int(changed[: self.begin].sum())
-        behind = int(changed[self.end :].sum())
-        if ahead or behind:
-            sides = [f"{ahead} bytes before its beginning"] * bool(ahead)
-            sides += [f"{behind} bytes past its end"] * bool(behind)
-            raise Wrong(
-                f"memory outside {self.name} was overwritten: {' and '.join(sides)}\n"
-                "hint: a store is not masked where the last tile ends"
-            )
-        if before is not None and changed.any():
-            raise Wrong(f"the input {self.name} was changed: {int(changed.sum())} bytes differ")
 
 
 class Guard(TorchDispatchMode):
@@ -309,18 +231,12 @@ def one_stream() -> Iterator[None]:
         torch._C._cuda_setStream = original
 
 
-def _pattern(size: int, device: torch.device, first_byte: int) -> torch.Tensor:
-    """At least so many bytes that read as NaN."""
-    word = torch.tensor((first_byte, *PATTERN), dtype=torch.uint8, device=device)
-    return word.repeat(-(-size // len(word)))
-
-
 def _untouched(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> torch.Tensor | None:
     """What this would allocate on the host, if it is too large to be filled: of any contents."""
     planned = func(*args, **(kwargs | {"device": "meta"}))
     like = args[0] if isinstance(args[0], torch.Tensor) else torch.empty(0)
     device = torch.device(kwargs.get("device") or like.device)
-    if device.type != "cpu" or planned.untyped_storage().nbytes() <= LARGEST:
+    if device.type != "cpu" or planned.untyped_storage().nbytes() <= MAX_COPIED_BYTES:
         return None
     return torch.empty_strided(planned.shape, planned.stride(), dtype=planned.dtype, device=device)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,64 +14,16 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.compiler.errors import CompilationError
 
 from judge.compilation import errors
-from judge.core import paths, time_limit
-from judge.core.dtypes import dtype_name
-from judge.core.launch import Launch, Recorder
+from judge.core import blame, crash_notes, paths, timeouts
+from judge.core.arguments import Arguments, describe_value
+from judge.core.launch import Launch
+from judge.core.tensors import put
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from judge.memory.watch import Watch
-from judge.speed.buffers import put
 from judge.subject import autotuning, tamper
-from judge.subject.guard import LARGEST, Arena, Guard
-
-
-@dataclass
-class Arguments:
-    """What a subject is called with: positional and keyword arguments, and their names.
-
-    tensors: the tensors among them, by the name of the parameter
-    """
-
-    names: tuple[str, ...]
-    positional: tuple
-    keyword: dict
-    tensors: dict[str, torch.Tensor] = field(init=False)
-
-    def __post_init__(self):
-        self.tensors = {n: v for n, v in self.values.items() if isinstance(v, torch.Tensor)}
-
-    @property
-    def values(self) -> dict[str, object]:
-        """All of them, by the name of the parameter."""
-        return dict(zip(self.names, self.positional, strict=False)) | self.keyword
-
-    def replaced(self, values: Mapping[str, object]) -> Arguments:
-        """The same arguments, with others for these parameters."""
-        given = dict(values)
-        positional = tuple(
-            given.pop(name, value) for name, value in zip(self.names, self.positional, strict=False)
-        )
-        return Arguments(self.names, positional, self.keyword | given)
-
-    def map(self, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Arguments:
-        """The same arguments with every tensor changed; one given twice stays one tensor."""
-        made: dict[int, torch.Tensor] = {}
-
-        def changed(name: str, value: object) -> object:
-            if not isinstance(value, torch.Tensor):
-                return value
-            if id(value) not in made:
-                made[id(value)] = change(name, value)
-            return made[id(value)]
-
-        positional = tuple(
-            changed(name, value) for name, value in zip(self.names, self.positional, strict=False)
-        )
-        return Arguments(
-            self.names, positional, {name: changed(name, v) for name, v in self.keyword.items()}
-        )
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name}: {_shown(value)}" for name, value in self.values.items())
+from judge.subject.canaries import MAX_COPIED_BYTES, Arena
+from judge.subject.guard import Guard
+from judge.subject.launch_recorder import Recorder
 
 
 @dataclass
@@ -180,10 +132,10 @@ class Trial:
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 synchronize()
-        except paths.RAISED as error:
+        except blame.RAISED as error:
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
-            if paths.is_unsolved(error, self.path):
+            if blame.is_unsolved(error, self.path):
                 raise Unsolved(f"unsolved: edit {paths.shown(self.path)}") from None
             some = self.interpreted and programs != "all"
             if some and guard.scalars and not isinstance(error, Verdict):
@@ -191,7 +143,7 @@ class Trial:
                     "the launcher read what programs store, and not all ran"
                 ) from None
             die_if_context_is_dead(error)
-            explain = paths.explain
+            explain = blame.explain
             if isinstance(error, CompilationError):
                 explain = errors.explained
             raise Wrong(explain(error, self.path)) from error
@@ -237,7 +189,7 @@ class Trial:
     def _results(self, returned: object) -> tuple[torch.Tensor, ...]:
         if self.in_place:
             if returned is not None:
-                raise Wrong(f"works in place and must return None, not {_shown(returned)}")
+                raise Wrong(f"works in place and must return None, not {describe_value(returned)}")
             return tuple(self.arguments.tensors[name] for name in self.in_place)
         results = returned if isinstance(returned, tuple) else (returned,)
         for number, result in enumerate(results):
@@ -245,7 +197,7 @@ class Trial:
             if result is None:
                 raise Wrong(f"returned None as {name}: return the tensor you allocated")
             if type(result) is not torch.Tensor:
-                raise Wrong(f"returned {_shown(result)} as {name}, not a plain tensor")
+                raise Wrong(f"returned {describe_value(result)} as {name}, not a plain tensor")
         return results
 
     def _is_of_nothing(self) -> bool:
@@ -258,7 +210,7 @@ class Trial:
     ) -> None:
         for launch in launches:
             file = launch.kernel.__code__.co_filename
-            if not paths.is_learners(file) and Path(file).resolve() != self.path.resolve():
+            if not blame.is_learners(file) and Path(file).resolve() != self.path.resolve():
                 name = launch.kernel.__name__
                 raise Wrong(f"launches {name} of {file}: the kernel must be your own")
         constant = self._is_of_nothing() and all(map(guard.has_filled, results))
@@ -299,7 +251,7 @@ class Trial:
 
 def is_huge(tensor: torch.Tensor) -> bool:
     """Whether its memory is too large to be copied between canaries."""
-    return tensor.untyped_storage().nbytes() > LARGEST
+    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
 
 
 def name_of(number: int, count: int) -> str:
@@ -336,7 +288,7 @@ def synchronize(seconds: float = float("inf")) -> None:
     until = time.monotonic() + seconds
     while not done.query():
         if time.monotonic() > until:
-            raise time_limit.TimeLimit
+            raise timeouts.TimeLimit
         time.sleep(0.0001)
     torch.cuda.synchronize()
 
@@ -349,19 +301,7 @@ def die_if_context_is_dead(error: BaseException) -> None:
         torch.cuda.synchronize()
     except RuntimeError:
         reason = str(error).splitlines()[0]
-        time_limit.die(
+        crash_notes.die(
             f"the kernel accessed memory that is not its own ({reason}); "
             "run with TRITON_INTERPRET=1 to see which access it was"
         )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, torch.Tensor):
-        kind = dtype_name(value.dtype)
-        layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
-        return f"{kind} {tuple(value.shape)}{layout}"
-    return (
-        repr(value)
-        if isinstance(value, (int, float, str, bool, type(None), tuple))
-        else (f"a {type(value).__name__}")
-    )

@@ -2,7 +2,7 @@
 
 from judge.challenge import challenge
 from judge.core.verdict import Wrong
-from judge.inputs import MULTIPROCESSORS, cases, dtypes, integers, offset, randn, strided
+from judge.inputs import cases, dtypes, integers, multiprocessors, offset, randn, strided
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 
@@ -55,7 +55,7 @@ def test_shapes_of_bad_input():
     ragged_everywhere=(67, 36, 132),
     inner_size_overruns=(32, 32, 68),
     inner_size_one_short=(32, 32, 60),
-    many_tiles_a_program=(83 * MULTIPROCESSORS - 2, 520, 20),
+    many_tiles_a_program=(83 * multiprocessors() - 2, 520, 20),
     last_group_has_fewer_rows=(600, 332, 20),
     one_row_of_tiles=(20, 1500, 40),
     one_column_of_tiles=(1500, 20, 40),
@@ -142,7 +142,7 @@ def test_traffic(M, N):
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=MULTIPROCESSORS,
+        grid_at_most=multiprocessors(),
     )
     for name in ("a", "b", "result"):
         moved = traffic.tensor(name)

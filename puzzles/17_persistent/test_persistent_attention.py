@@ -1,7 +1,7 @@
 """What 17.4, persistent attention, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import MULTIPROCESSORS, cases, dtypes, far_apart, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, far_apart, multiprocessors, offset, randn, strided, tensor
 
 puzzle = challenge("persistent_attention", rounded=True)
 
@@ -20,8 +20,8 @@ def three(B, H, Hkv, S, T, D, dtype="float16"):
     two_groups_of_two=(2, 4, 2, 24, 20, 16),
     one_head_of_keys=(2, 3, 1, 20, 24, 16),
     fewer_tiles_than_programs=(1, 3, 1, 16, 20, 16),
-    one_tile_more_than_programs=(1, MULTIPROCESSORS + 1, 1, 16, 20, 16),
-    many_tiles_a_program=(MULTIPROCESSORS - 1, 10, 5, 16, 20, 16),
+    one_tile_more_than_programs=(1, multiprocessors() + 1, 1, 16, 20, 16),
+    many_tiles_a_program=(multiprocessors() - 1, 10, 5, 16, 20, 16),
     many_tiles_of_many_lengths=(1, 3, 1, 300, 290, 16),
     whole_tiles_of_64=(1, 2, 1, 128, 128, 64),
     widest=(1, 2, 1, 40, 100, 128),
@@ -205,7 +205,7 @@ def test_numerics_default_scale():
 
 def test_numerics_nothing_stays_from_the_tile_before():
     # The first query of each head sees one key, of much smaller scores than the last query's.
-    q, k, v = three(2, 2 * MULTIPROCESSORS, MULTIPROCESSORS, 20, 24, 16)
+    q, k, v = three(2, 2 * multiprocessors(), multiprocessors(), 20, 24, 16)
     ramp = tensor(range(24))[:, None]
     puzzle.check(q.abs() + 0.5, (k * 0.2 + ramp).half(), v, causal=True)
 
@@ -219,8 +219,8 @@ def test_traffic(B, H, Hkv, D):
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=MULTIPROCESSORS,
-        total_writes=B * H * S * D + tiles + MULTIPROCESSORS,  # the last two: a counter of tiles
+        grid_at_most=multiprocessors(),
+        total_writes=B * H * S * D + tiles + multiprocessors(),  # the last two: a counter of tiles
         dot_macs=2 * B * H * S * T * D,
     )
 
@@ -233,8 +233,8 @@ def test_traffic_causal():
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=MULTIPROCESSORS,
-        total_writes=2 * S * D + tiles + MULTIPROCESSORS,
+        grid_at_most=multiprocessors(),
+        total_writes=2 * S * D + tiles + multiprocessors(),
         dot_macs=0.6 * 2 * 2 * S * S * D,
     )
 

@@ -1,7 +1,7 @@
 """What 17.2, persistent matmul, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import MULTIPROCESSORS, cases, dtypes, far_apart, integers, offset, randn, strided
+from judge.inputs import cases, dtypes, far_apart, integers, multiprocessors, offset, randn, strided
 
 puzzle = challenge("persistent_matmul", input_precision="tf32")
 
@@ -44,7 +44,7 @@ def test_shapes_of_bad_input():
     ragged_everywhere=(67, 35, 131),
     inner_size_overruns=(32, 32, 65),
     inner_size_one_short=(32, 32, 63),
-    many_tiles_a_program=(83 * MULTIPROCESSORS - 2, 520, 20),
+    many_tiles_a_program=(83 * multiprocessors() - 2, 520, 20),
     last_group_has_fewer_rows=(600, 330, 20),
     one_row_of_tiles=(20, 1500, 40),
     one_column_of_tiles=(1500, 20, 40),
@@ -129,7 +129,7 @@ def test_traffic(M, N):
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=MULTIPROCESSORS,
+        grid_at_most=multiprocessors(),
     )
 
 

@@ -1,7 +1,7 @@
 """What 17.1, persistent softmax, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import MULTIPROCESSORS, cases, dtypes, far_apart, integers, offset, randn, strided
+from judge.inputs import cases, dtypes, far_apart, integers, multiprocessors, offset, randn, strided
 
 puzzle = challenge("persistent_softmax")
 
@@ -10,8 +10,8 @@ puzzle = challenge("persistent_softmax")
     single_element=(1, 1),
     one_row=(1, 1000),
     one_column=(1000, 1),
-    a_row_for_each_program=(MULTIPROCESSORS, 9000),
-    fewer_rows_than_programs=(MULTIPROCESSORS - 1, 9000),
+    a_row_for_each_program=(multiprocessors(), 9000),
+    fewer_rows_than_programs=(multiprocessors() - 1, 9000),
 )
 def test_shapes(M, N):
     puzzle.check(randn(M, N))
@@ -25,9 +25,9 @@ def test_shapes_of_bad_input():
 
 
 @cases(
-    one_row_more_than_programs=(MULTIPROCESSORS + 1, 9000),
-    last_turn_of_some_programs=(3 * MULTIPROCESSORS - 1, 5000),
-    many_turns=(11 * MULTIPROCESSORS + 1, 2000),
+    one_row_more_than_programs=(multiprocessors() + 1, 9000),
+    last_turn_of_some_programs=(3 * multiprocessors() - 1, 5000),
+    many_turns=(11 * multiprocessors() + 1, 2000),
     short_rows_last_tile_ragged=(1237, 37),
     one_short_of_a_block=(5, 1023),
     one_past_a_block=(5, 1025),
@@ -129,7 +129,7 @@ def test_numerics_special_values_in_short_rows():
 @cases(short_rows=(3000, 48), long_rows=(11, 5000))
 def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(
-        reads=1, writes=1, launches=1, sectors=1.1, grid_at_most=MULTIPROCESSORS
+        reads=1, writes=1, launches=1, sectors=1.1, grid_at_most=multiprocessors()
     )
 
 

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import gelu
 
 from judge.core.dtypes import dtype_name
-from judge.core.paths import load_reference
+from judge.subject.loader import load_reference
 
 TANH = "tanh in place of erf in GELU"
 
