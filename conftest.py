@@ -127,9 +127,9 @@ def pytest_runtest_call(item):
         raise Wrong(f"not run: {puzzle} {why}")
     session.begin(item.nodeid)
     if puzzle:
-        session.demand_means_for(ladder.check_of(item.name))
+        session.require_measurable(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")
-    held = contextlib.nullcontext() if commands else gpu.used()
+    held = contextlib.nullcontext() if commands else gpu.shared()
     # Each of the processes it starts takes seconds before its own limit begins.
     seconds = item.config.option.time_limit * (3 if commands else 1)
     with held:
@@ -175,7 +175,7 @@ def pytest_handlecrashitem(crashitem, report):
     """A worker died in this test: say of what, and count it for its puzzle."""
     worker = report.node.workerinput
     folder = Path(worker["notes"])
-    reason = crash_notes.obituary(folder, worker["workerid"])
+    reason = crash_notes.describe_crash(folder, worker["workerid"])
     path, _, name = crashitem.partition("::")
     report.location = (path, None, name)
     report.longrepr = f"{path}: {reason}"

@@ -6,28 +6,28 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from judge.compilation import ahead_of_time
-from judge.core import paths
+from judge.compilation.ahead_of_time import check_compiles
 from judge.core.arguments import Arguments
-from judge.core.dtypes import dtype_name, wide
+from judge.core.dtypes import dtype_name
+from judge.core.paths import display_path
 from judge.core.settings import settings
 from judge.core.tensors import nbytes
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
-from judge.grading import Expected, Marking
-from judge.inputs import room
+from judge.grading import ResultCheck, Spec
+from judge.inputs import reserve
 from judge.interpreter import overflow
 from judge.memory.budgets import Traffic
 from judge.speed import gpu, measure
-from judge.subject import loader, tamper
+from judge.subject import tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.guard import one_stream
-from judge.subject.guarded_call import Trial
+from judge.subject.guarded_call import GuardedCall
 
 # What the running test measured, for the scoreboard, by kind of check.
 measured: dict[str, str] = {}
@@ -35,119 +35,92 @@ measured: dict[str, str] = {}
 raced: dict[str, str] = {}
 
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
-DISGUISED = 2**14
+MAX_DECOYED_ELEMENTS = 2**14
 # In calls of more elements the terms behind a result are not measured, and a wrong result is not
 # diagnosed: both run the reference many times, on numbers that the host draws.
-DIAGNOSED = 2**24
+MAX_DIAGNOSED_ELEMENTS = 2**24
 
 
-def challenge(function: str, **spec) -> Challenge:
-    """The puzzle whose test file calls this, for example puzzles/07_matmul/test_tiled.py.
+def challenge(function: str, **rules) -> Challenge:
+    """Return the puzzle whose test file calls this, for example puzzles/07_matmul/test_tiled.py.
 
     function: the name of the function to grade; the reference has the same name
-    spec: see Marking
+    rules: the other fields of `judge.grading.Spec`
     """
-    return Challenge(function, Path(sys._getframe(1).f_globals["__file__"]), **spec)
+    return Challenge(Spec(function, Path(sys._getframe(1).f_globals["__file__"]), **rules))
 
 
-class Challenge(Marking):
-    """One puzzle, and what its tests ask of a subject."""
+class Challenge:
+    """One puzzle, and what its tests ask of a subject.
 
-    # Masked lanes that are loaded without `other` hold what spoils a result.
-    _poison = True
+    Every check raises Unsolved where the stub is untouched, Wrong where the subject does not do
+    what the check asks, and NotMeasured where this machine cannot tell.
+    """
 
-    @property
-    def subject(self) -> Callable:
-        """The function to grade. Raises Unsolved or Wrong."""
-        return self._graded(loader.load_subject(self.chapter, self.name, self.function))
+    def __init__(self, spec: Spec):
+        self.spec = spec
 
     def check(self, *inputs, **options) -> None:
-        """The whole check of one case: run the subject under guard, then compare with the truth.
+        """Check one case: run the subject under guard, then compare with the truth.
 
-        inputs, options: what the subject is called with. Raises Unsolved or Wrong.
+        inputs, options: what the subject is called with
         """
-        arguments = self._arguments(inputs, options)
-        trial = self._trial(arguments)
-        size = sum(tensor.numel() for tensor in arguments.tensors.values())
-        if not settings.interpreted or size <= DISGUISED:
-            trial.disguise()
-            trial.run(poison=self._poison)
-            trial.restore()
-        outcome = trial.run(order="shuffled", poison=self._poison)
-        expected = self._expected(trial.original)
-        self._compare(trial, outcome, expected)
-        if self.deterministic:
-            self._check_repeatable(trial, outcome)
-        for config in range(1, outcome.configs):
-            trial.restore()
-            self._compare(trial, trial.run(order="shuffled", config=config), expected)
+        self._check(inputs, options)
+
+    def check_exactly(self, *inputs, **options) -> None:
+        """Check one case whose result must be the truth itself, rounded once."""
+        self._check(inputs, options, exact=True)
 
     def check_offsets(self, *inputs, **options) -> None:
-        """The same check, and in the interpreter an int32 that overflows is an error."""
-        # Poisoned integers overflow on their own.
-        self._poison = False
-        try:
-            with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
-                self.check(*inputs, **options)
-        finally:
-            self._poison = True
+        """Check one case; in the interpreter an int32 that overflows is an error."""
+        with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
+            # Poisoned integers overflow on their own.
+            self._check(inputs, options, poison=False)
 
     def check_grid(self, *inputs, **options) -> None:
-        """The same check on a GPU, of large calls without what takes minutes; in the interpreter,
-        where so many programs take minutes, only that a GPU would take the grids of the launches.
+        """Check one case of more programs than an axis of a grid takes.
+
+        On a GPU, large calls are compared without what takes minutes. In the interpreter, where so
+        many programs take minutes, only the grids of the launches are checked.
         """
         arguments = self._arguments(inputs, options)
-        outcome = self._trial(arguments).run(programs="none")
+        outcome = self._guarded(arguments).run(programs="none")
         if settings.interpreted:
             return
         size = sum(tensor.numel() for tensor in (*arguments.tensors.values(), *outcome.results))
-        if size > DIAGNOSED:
-            self._check_large(arguments, tuple(arguments.tensors.values()), outcome.results)
+        if size > MAX_DIAGNOSED_ELEMENTS:
+            tensors = tuple(arguments.tensors.values())
+            ResultCheck(self.spec).compare_large(arguments, tensors, outcome.results)
         else:
             self.check(*inputs, **options)
 
-    def check_ends(self, *inputs, **options) -> None:
-        """That offsets in a result of more than 2**31 elements are not of 32 bits.
+    def check_large_offsets(self, *inputs, **options) -> None:
+        """Check that offsets into a result of more than 2**31 elements are not of 32 bits.
 
         In the interpreter only the first and the last program of each launch run, on memory that is
-        asked for and hardly touched, and their accesses are checked, not what they compute. On a
-        GPU all run, and each element must be stored. Raises NotMeasured where memory is too small.
+        reserved and hardly touched, and their accesses are checked, not what they compute. On a GPU
+        all programs run, and each element must be stored.
         """
-        trial = self._trial(self._arguments(inputs, options))
+        call = self._guarded(self._arguments(inputs, options))
         if not settings.interpreted:
-            with gpu.alone():
-                memory_permitting(trial.run)
+            with gpu.exclusive():
+                _run_if_memory_suffices(call)
             return
-        room(MAX_COPIED_BYTES // 2, "float16")
+        reserve(MAX_COPIED_BYTES // 2, "float16")
         with overflow.overflow_errors():
-            configs = trial.run(programs="ends", poison=False).configs
+            configs = call.run(programs="ends", poison=False).configs
             for config in range(1, configs):
-                trial.run(programs="ends", poison=False, config=config)
-
-    @contextlib.contextmanager
-    def multiprocessors(self, count: int) -> Iterator[None]:
-        """In the body the subject's own `multiprocessors`, which the stub gives, counts so many."""
-        names = inspect.unwrap(self.subject).__globals__
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(names, "multiprocessors", lambda device: count)
-            yield
-
-    def check_exactly(self, *inputs, **options) -> None:
-        """The same check, and the result must be the truth itself, rounded once."""
-        exact, self.exact = self.exact, True
-        try:
-            self.check(*inputs, **options)
-        finally:
-            self.exact = exact
+                call.run(programs="ends", poison=False, config=config)
 
     def rejects(self, error: type[Exception], *inputs, naming: str, **options) -> None:
-        """Bad input raises `error`, and the message names the argument `naming`."""
+        """Check that bad input raises `error`, with a message that names the argument `naming`."""
         arguments = self._arguments(inputs, options)
-        call = f"{self.function}({arguments})"
-        where = paths.shown(self.path)
-        wanted = f"{where}: {call} must raise {error.__name__} that names {naming}"
+        wanted = (
+            f"{display_path(self.spec.path)}: {self.spec.function}({arguments}) must raise "
+            f"{error.__name__} that names {naming}"
+        )
         try:
-            self._trial(arguments).run()
+            self._guarded(arguments).run()
         except Unsolved:
             raise
         except Wrong as wrong:
@@ -160,36 +133,40 @@ class Challenge(Marking):
         raise Wrong(f"{wanted}, but it returned\nhint: check the inputs before you allocate")
 
     def traffic(self, *inputs, **options) -> Traffic:
-        """What one call moves. Returns the Traffic, whose `check` compares with a budget."""
-        trial = self._trial(self._arguments(inputs, options))
-        traffic = trial.run(count=True).watch.traffic
+        """Count what one call moves. Returns the Traffic, whose `check` compares with a budget."""
+        call = self._guarded(self._arguments(inputs, options))
+        traffic = call.run(count=True).watch.traffic
         measured["traffic"] = _moved(traffic)
         return traffic
 
-    def keeps(self, *inputs, at_most: int, **options) -> None:
-        """So many bytes at most stay for the backward pass, beside the inputs and the result."""
-        trial = self._trial(self._arguments(inputs, options))
-        trial.subject.keep = True
-        out = trial.run().results[0]
-        known = {x.untyped_storage().data_ptr() for x in (out, *trial.arguments.tensors.values())}
-        beside = [x for x in trial.subject.kept if x.untyped_storage().data_ptr() not in known]
+    def saved_for_backward(self, *inputs, at_most: int, **options) -> None:
+        """Check how much stays for the backward pass, beside the inputs and the result.
+
+        at_most: bytes
+        """
+        call = self._guarded(self._arguments(inputs, options))
+        call.subject.keep = True
+        out = call.run().results[0]
+        known = {x.untyped_storage().data_ptr() for x in (out, *call.arguments.tensors.values())}
+        beside = [x for x in call.subject.kept if x.untyped_storage().data_ptr() not in known]
         size = nbytes(beside)
         if size > at_most:
             tensors = ", ".join(f"{dtype_name(x.dtype)} {tuple(x.shape)}" for x in beside)
             raise Wrong(
-                f"{paths.shown(self.path)}: {self.function} keeps {size} bytes for the backward "
-                f"pass beside its inputs and its result, the budget is {at_most}: {tensors}\n"
+                f"{display_path(self.spec.path)}: {self.spec.function} keeps {size} bytes for the "
+                f"backward pass beside its inputs and its result, the budget is {at_most}: "
+                f"{tensors}\n"
                 "hint: what is cheap to make again in the backward pass need not be kept"
             )
 
     def compiles(self, *inputs, **options) -> None:
-        """Every kernel that the subject launches compiles for real GPUs and fits them."""
-        trial = self._trial(self._arguments(inputs, options))
-        outcome = trial.run()
+        """Check that every kernel that the subject launches compiles for real GPUs and fits."""
+        call = self._guarded(self._arguments(inputs, options))
+        outcome = call.run()
         launches = list(outcome.launches)
         for config in range(1, outcome.configs):
-            launches += trial.run(config=config).launches
-        ahead_of_time.check(launches, settings.targets, subject=self.path)
+            launches += call.run(config=config).launches
+        check_compiles(launches, settings.targets, subject=self.spec.path)
 
     def race(
         self,
@@ -200,73 +177,93 @@ class Challenge(Marking):
         baseline: str | None = None,
         **options,
     ) -> None:
-        """The subject is at least so many times as fast as the reference.
+        """Check that the subject is at least so many times as fast as the reference.
 
+        at_least: the speed-up that the spec asks for
         bytes_moved: the least that any kernel must load and store; each input and result once if
             neither this nor operations is given
         operations: how many the tensor cores must do, a multiplication and an addition being two,
             and the dtype that they are done in
+        baseline: another function of the reference file, to race instead of the reference
         """
+        spec = self.spec
         arguments = self._arguments(inputs, options)
-        opponent = self._opponent(baseline or self.function)
-        outcome = self._trial(arguments).run()
+        outcome = self._guarded(arguments).run()
         if bytes_moved is None and operations is None:
             bytes_moved = nbytes((*arguments.tensors.values(), *outcome.results))
         del outcome
-        subject = self._callable(self.subject, arguments)
-        with gpu.alone():
+        with gpu.exclusive():
             limits = gpu.measured_limits()
-            with tamper.untouched(self.path), one_stream():
+            with tamper.untouched(spec.path), one_stream():
                 race = measure.race(
-                    subject,
-                    self._callable(opponent, arguments),
+                    spec.on_tensors(spec.subject, arguments),
+                    spec.on_tensors(spec.opponent(baseline or spec.function), arguments),
                     tuple(arguments.tensors.values()),
                     at_least=at_least,
                     bytes_moved=bytes_moved,
                     operations=operations,
-                    check=lambda tensors, result: self._check_large(arguments, tensors, result),
+                    check=lambda tensors, results: ResultCheck(spec).compare_large(
+                        arguments, tensors, results
+                    ),
                     limits=limits,
                     scale=settings.speed_scale,
                 )
-        # Who works in the first call, and remembers or calls torch in later ones, is found out.
-        self._trial(arguments).run()
+        # A subject that works in the first call only, and then remembers, is found out here.
+        self._guarded(arguments).run()
         measured["speedup"] = race.summary()
         raced.update(race.columns())
         if race.verdict != "passed":
-            raise Wrong(f"{paths.shown(self.path)}: {race.message()}")
+            raise Wrong(f"{display_path(spec.path)}: {race.message()}")
 
-    def _check_large(self, arguments: Arguments, tensors: tuple, results: tuple) -> None:
-        """Raises Wrong, without a diagnosis. tensors: the numbers that the arguments held"""
-        reference = self._reference(arguments)
-        truth = reference(*map(wide, tensors))
-        # One yardstick does at such a size, and takes the memory of one.
-        yardsticks = tuple([result] for result in reference(*tensors))
-        expected = Expected(truth, yardsticks, (None,) * len(truth))
-        self._check_forms(results, expected)
-        for number, got in enumerate(results):
-            if mismatch := self._mismatch(number, got, expected):
-                raise Wrong(mismatch.message(f"{self.function}({arguments})"))
+    @contextlib.contextmanager
+    def multiprocessors(self, count: int) -> Iterator[None]:
+        """Let the subject's own `multiprocessors`, which the stub gives, return this count."""
+        names = inspect.unwrap(self.spec.subject).__globals__
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(names, "multiprocessors", lambda device: count)
+            yield
+
+    def _check(
+        self, inputs: tuple, options: dict, *, poison: bool = True, exact: bool | None = None
+    ) -> None:
+        arguments = self._arguments(inputs, options)
+        call = self._guarded(arguments)
+        size = sum(tensor.numel() for tensor in arguments.tensors.values())
+        if not settings.interpreted or size <= MAX_DECOYED_ELEMENTS:
+            call.fill_with_decoys()
+            call.run(poison=poison)
+            call.restore()
+        outcome = call.run(order="shuffled", poison=poison)
+        results = ResultCheck(self.spec, exact)
+        expected = results.expected(call.original)
+        results.compare(call, outcome, expected)
+        if self.spec.deterministic:
+            results.check_repeatable(call, outcome)
+        for config in range(1, outcome.configs):
+            call.restore()
+            results.compare(call, call.run(order="shuffled", config=config), expected)
 
     def _arguments(self, inputs: tuple, options: dict) -> Arguments:
-        parameters = inspect.signature(self.reference).parameters
+        parameters = inspect.signature(self.spec.reference).parameters
         return Arguments(tuple(parameters), inputs, options)
 
-    def _trial(self, arguments: Arguments) -> Trial:
-        trial = Trial(
-            self.subject,
-            self.path,
+    def _guarded(self, arguments: Arguments) -> GuardedCall:
+        spec = self.spec
+        call = GuardedCall(
+            spec.subject,
+            spec.path,
             arguments,
-            in_place=self.in_place,
+            in_place=spec.in_place,
             interpreted=settings.interpreted,
         )
-        trial.restore()
-        return trial
+        call.restore()
+        return call
 
 
-def memory_permitting(run: Callable) -> None:
-    """Call it. Raises NotMeasured where the GPU's memory does not suffice."""
+def _run_if_memory_suffices(call: GuardedCall) -> None:
+    """Raises NotMeasured where the GPU has too little memory."""
     try:
-        run()
+        call.run()
     except (Wrong, torch.OutOfMemoryError) as error:
         if not isinstance(error.__cause__ or error, torch.OutOfMemoryError):
             raise
@@ -274,7 +271,7 @@ def memory_permitting(run: Callable) -> None:
 
 
 def _moved(traffic: Traffic) -> str:
-    """What was read and written how often, for the scoreboard."""
+    """Say how often each tensor was read and written, for the scoreboard."""
     moves = [
         (name, verb, times)
         for name, moved in traffic.tensors.items()

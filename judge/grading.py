@@ -1,18 +1,18 @@
-"""What is right for a puzzle, and how a wrong result of its subject is told."""
+"""Grade the results of a subject: what they should be, how they differ, and why that may be."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from judge.core import paths
 from judge.core.arguments import Arguments
 from judge.core.dtypes import wide
 from judge.core.launch import blocks_of
+from judge.core.paths import display_path
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.diagnosis import mistakes, report
@@ -22,21 +22,17 @@ from judge.numerics import compare
 from judge.numerics.perturbation import rounded_runs, term_size
 from judge.subject import loader
 from judge.subject.gradients import Differentiable
-from judge.subject.guarded_call import Outcome, Trial, name_of
+from judge.subject.guarded_call import GuardedCall, Outcome, name_of
+
+Tensors = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What the reference gives: in float64, in the inputs' own dtype, and the size of its terms."""
+class Spec:
+    """One puzzle: its files, its functions, and the rules for its results.
 
-    truth: tuple[torch.Tensor, ...]
-    yardsticks: tuple[list[torch.Tensor], ...]
-    terms: tuple[torch.Tensor | None, ...]
-
-
-class Marking:
-    """One puzzle: its files, its reference, and the rules for its results.
-
+    function: the name of the function to grade; the reference has the same name
+    test_file: puzzles/NN_chapter/test_name.py
     results: names of the results, for messages, where there is more than one
     in_place: parameters that the subject changes; it then returns None
     exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance
@@ -48,29 +44,25 @@ class Marking:
         references in which large terms cancel between steps, as in attention's backward pass
     """
 
-    def __init__(
-        self,
-        function: str,
-        test_file: Path,
-        *,
-        results: tuple[str, ...] = (),
-        in_place: tuple[str, ...] = (),
-        exact: bool | None = None,
-        deterministic: bool = False,
-        input_precision: str | None = None,
-        gradients: bool = False,
-        rounded: bool = False,
-    ):
-        self.function = function
-        self.chapter = test_file.parent.name
-        self.name = test_file.stem.removeprefix("test_")
-        self.results, self.in_place = results, in_place
-        self.exact, self.deterministic = exact, deterministic
-        self.input_precision, self.rounded = input_precision, rounded
-        self.gradients = gradients
-        if gradients:
-            inputs = inspect.signature(self.reference).parameters.values()
-            self.results = ("out", *(f"d{x.name}" for x in inputs if x.default is x.empty))
+    function: str
+    test_file: Path
+    results: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    exact: bool | None = None
+    deterministic: bool = False
+    input_precision: str | None = None
+    gradients: bool = False
+    rounded: bool = False
+
+    @property
+    def chapter(self) -> str:
+        """The folder of the puzzle, 07_matmul."""
+        return self.test_file.parent.name
+
+    @property
+    def name(self) -> str:
+        """The name of the puzzle's files, tiled."""
+        return self.test_file.stem.removeprefix("test_")
 
     @property
     def path(self) -> Path:
@@ -78,20 +70,35 @@ class Marking:
         return settings.subjects / self.chapter / f"{self.name}.py"
 
     @property
-    def reference(self) -> Callable:
-        return self._opponent(self.function)
+    def subject(self) -> Callable:
+        """The function to grade. Raises Unsolved or Wrong."""
+        return self._graded(loader.load_subject(self.chapter, self.name, self.function))
 
-    def _opponent(self, function: str) -> Callable:
+    @property
+    def reference(self) -> Callable:
+        """The function of the same name in reference/, which gives the right results."""
+        return self.opponent(self.function)
+
+    def opponent(self, function: str) -> Callable:
+        """A function of the chapter's reference file, to compare or to race with."""
         return self._graded(loader.load_reference(self.chapter, function))
 
     def _graded(self, function: Callable) -> Callable:
         return Differentiable(function) if self.gradients else function
 
-    def _callable(self, function: Callable, arguments: Arguments) -> Callable:
+    def name_of(self, number: int) -> str:
+        """What messages call a result."""
+        names = self.results or self.in_place
+        if self.gradients:
+            inputs = inspect.signature(self.reference).parameters.values()
+            names = ("out", *(f"d{x.name}" for x in inputs if x.default is x.empty))
+        return names[number] if names else name_of(number, 1)
+
+    def on_tensors(self, function: Callable, arguments: Arguments) -> Callable[..., Tensors]:
         """The function, to be called with tensors alone; what it changes in place it returns."""
         names = list(arguments.tensors)
 
-        def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def call(*tensors: torch.Tensor) -> Tensors:
             given = dict(zip(names, tensors, strict=True))
             now = arguments.map(lambda name, _: given[name])
             returned = function(*now.positional, **now.keyword)
@@ -101,53 +108,98 @@ class Marking:
 
         return call
 
-    def _name(self, number: int) -> str:
-        names = self.results or self.in_place
-        return names[number] if names else name_of(number, 1)
 
-    def _expected(self, arguments: Arguments) -> Expected:
+@dataclass(frozen=True)
+class Expected:
+    """What the reference gives: in float64, in the inputs' own dtype, and the size of its terms."""
+
+    truth: Tensors
+    yardsticks: tuple[list[torch.Tensor], ...]
+    terms: tuple[torch.Tensor | None, ...]
+
+
+class ResultCheck:
+    """Compares the results of a puzzle's subject with those of its reference.
+
+    exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
+    """
+
+    def __init__(self, spec: Spec, exact: bool | None = None):
+        self.spec = spec
+        self.exact = spec.exact if exact is None else exact
+
+    def expected(self, arguments: Arguments) -> Expected:
+        """Evaluate the reference, in float64 and as yardsticks."""
         reference = self._reference(arguments)
         tensors = list(arguments.tensors.values())
         truth = reference(*map(wide, tensors))
         terms = [None] * len(truth) if self.exact else term_size(reference, tensors)
         return Expected(truth, self._yardsticks(reference, tensors), tuple(terms))
 
-    def _reference(self, arguments: Arguments) -> Callable:
-        """The reference, to be called with tensors alone, which it leaves as they are."""
-        evaluate = self._callable(self.reference, arguments)
-
-        def reference(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            return evaluate(*(tensor.clone() if self.in_place else tensor for tensor in tensors))
-
-        return reference
-
-    def _yardsticks(
-        self, reference: Callable, tensors: list[torch.Tensor]
-    ) -> tuple[list[torch.Tensor], ...]:
-        own = reference(*tensors)
-        if not self.rounded:
-            return tuple([result] for result in own)
-        dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
-        more = rounded_runs(reference, tensors, dtype)
-        return tuple([result, *runs] for result, runs in zip(own, more, strict=True))
-
-    def _compare(self, trial: Trial, outcome: Outcome, expected: Expected) -> None:
+    def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
+        """Raises Wrong, with a diagnosis, unless the results of a call are right."""
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
-            mismatch = self._mismatch(number, got, expected)
-            if mismatch:
+            if mismatch := self._mismatch(number, got, expected):
                 message = report.describe(
                     got,
                     expected.truth[number],
                     mismatch,
-                    inputs=trial.original.tensors,
-                    mistakes=self._mistakes(trial.original, outcome, number, expected),
+                    inputs=call.original.tensors,
+                    mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
-                    source=Source.of(self.path.read_text(encoding="utf-8")),
+                    source=Source.of(self.spec.path.read_text(encoding="utf-8")),
                 )
-                call = f"{paths.shown(self.path)}: {self.function}({trial.original})"
-                causes = self._causes(trial, outcome, number, expected)
-                raise Wrong("\n".join([call, message, *causes]))
+                title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
+                causes = self._causes(call, outcome, number, expected)
+                raise Wrong("\n".join([title, message, *causes]))
+
+    def compare_large(self, arguments: Arguments, tensors: Tensors, results: Tensors) -> None:
+        """Raises Wrong, without a diagnosis, where running the reference many times is too slow.
+
+        tensors: the numbers that the arguments held
+        """
+        reference = self._reference(arguments)
+        truth = reference(*map(wide, tensors))
+        # One yardstick does at such a size, and takes the memory of one.
+        yardsticks = tuple([result] for result in reference(*tensors))
+        expected = Expected(truth, yardsticks, (None,) * len(truth))
+        self._check_forms(results, expected)
+        for number, got in enumerate(results):
+            if mismatch := self._mismatch(number, got, expected):
+                raise Wrong(mismatch.message(f"{self.spec.function}({arguments})"))
+
+    def check_repeatable(self, call: GuardedCall, outcome: Outcome) -> None:
+        """Raises Wrong unless another run on the same input gives the same bits."""
+        call.restore()
+        again = call.run(order="shuffled", seed=1)
+        for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
+            if not torch.equal(_bytes_of(first), _bytes_of(second)):
+                raise Wrong(
+                    f"{display_path(self.spec.path)}: {self.spec.name_of(number)} differs between "
+                    "two runs on the same input\nhint: atomics add in no fixed order; write "
+                    "partial results and sum them in a second kernel"
+                )
+
+    def _reference(self, arguments: Arguments) -> Callable[..., Tensors]:
+        """The reference, to be called with tensors alone, which it leaves as they are."""
+        evaluate = self.spec.on_tensors(self.spec.reference, arguments)
+
+        def reference(*tensors: torch.Tensor) -> Tensors:
+            in_place = self.spec.in_place
+            return evaluate(*(tensor.clone() if in_place else tensor for tensor in tensors))
+
+        return reference
+
+    def _yardsticks(
+        self, reference: Callable[..., Tensors], tensors: Sequence[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], ...]:
+        own = reference(*tensors)
+        if not self.spec.rounded:
+            return tuple([result] for result in own)
+        dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        more = rounded_runs(reference, tensors, dtype)
+        return tuple([result, *runs] for result, runs in zip(own, more, strict=True))
 
     def _mismatch(
         self, number: int, got: torch.Tensor, expected: Expected
@@ -157,17 +209,17 @@ class Marking:
             expected.truth[number],
             expected.yardsticks[number],
             exact=self.exact,
-            name=self._name(number),
+            name=self.spec.name_of(number),
             magnitude=expected.terms[number],
-            input_precision=self.input_precision if got.dtype == torch.float32 else None,
+            input_precision=self.spec.input_precision if got.dtype == torch.float32 else None,
         )
 
     def _mistakes(
         self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected
     ) -> Iterator[Mistake]:
         """What may have been done wrong, for the diagnosis to try."""
-        question = mistakes.asked(
-            self.reference,
+        what_if = mistakes.build_what_if(
+            self.spec.reference,
             lambda given: self._reference(given)(*map(wide, given.tensors.values())),
             arguments,
             got=outcome.results,
@@ -176,23 +228,23 @@ class Marking:
             number=number,
             blocks=blocks_of(outcome.launches),
         )
-        names = [self._name(other) for other in range(len(outcome.results))]
-        own = loader.load_mistakes(self.chapter, self.function)
-        return mistakes.tried(question, names, expected.truth, own)
+        names = [self.spec.name_of(other) for other in range(len(outcome.results))]
+        own = loader.load_mistakes(self.spec.chapter, self.spec.function)
+        return mistakes.candidates(what_if, names, expected.truth, own)
 
     def _causes(
-        self, trial: Trial, outcome: Outcome, number: int, expected: Expected
+        self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
     ) -> Iterator[str]:
         """Sentences about what makes the result right when it is changed."""
         if outcome.config:
             yield f"with the autotuner's {outcome.config}"
-        if not trial.interpreted:
+        if not outcome.watch:
             return
 
         def right_if(**how) -> bool:
-            trial.restore()
+            call.restore()
             try:
-                again = trial.run(**how)
+                again = call.run(**how)
             except Wrong:
                 return False
             return self._mismatch(number, again.results[number], expected) is None
@@ -210,44 +262,29 @@ class Marking:
                 "order: a GPU runs them in any order and at once"
             )
 
-    def _check_forms(self, results: tuple[torch.Tensor, ...], expected: Expected) -> None:
+    def _check_forms(self, results: Tensors, expected: Expected) -> None:
+        path = display_path(self.spec.path)
         if len(results) != len(expected.yardsticks):
             raise Wrong(
-                f"{paths.shown(self.path)}: {self.function} returned {len(results)} "
-                f"tensors, not {len(expected.yardsticks)}"
+                f"{path}: {self.spec.function} returned {len(results)} tensors, "
+                f"not {len(expected.yardsticks)}"
             )
         for number, got in enumerate(results):
-            self._check_form(got, expected.yardsticks[number][0], number)
-
-    def _check_form(self, got: torch.Tensor, right: torch.Tensor, number: int) -> None:
-        name = self._name(number)
-        for aspect, found, expected in (
-            ("shape", tuple(got.shape), tuple(right.shape)),
-            ("dtype", got.dtype, right.dtype),
-            ("device", got.device, right.device),
-        ):
-            if found != expected:
+            name, right = self.spec.name_of(number), expected.yardsticks[number][0]
+            for aspect, found, wanted in (
+                ("shape", tuple(got.shape), tuple(right.shape)),
+                ("dtype", got.dtype, right.dtype),
+                ("device", got.device, right.device),
+            ):
+                if found != wanted:
+                    raise Wrong(f"{path}: {name} has {aspect} {found}, not {wanted}")
+            if not self.spec.in_place and not got.is_contiguous():
                 raise Wrong(
-                    f"{paths.shown(self.path)}: {name} has {aspect} {found}, not {expected}"
-                )
-        if not self.in_place and not got.is_contiguous():
-            raise Wrong(
-                f"{paths.shown(self.path)}: {name} is not contiguous: its strides are "
-                f"{got.stride()} for shape {tuple(got.shape)}"
-            )
-
-    def _check_repeatable(self, trial: Trial, outcome: Outcome) -> None:
-        trial.restore()
-        again = trial.run(order="shuffled", seed=1)
-        for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
-            if not torch.equal(bits(first), bits(second)):
-                raise Wrong(
-                    f"{paths.shown(self.path)}: {self._name(number)} differs between two runs on "
-                    "the same input\nhint: atomics add in no fixed order; write partial results "
-                    "and sum them in a second kernel"
+                    f"{path}: {name} is not contiguous: its strides are {got.stride()} for shape "
+                    f"{tuple(got.shape)}"
                 )
 
 
-def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a contiguous tensor, for comparison that NaN does not disturb."""
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a contiguous tensor, for a comparison that NaN does not disturb."""
     return tensor.reshape(-1).view(torch.uint8)

@@ -92,16 +92,16 @@ def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
 
     The gaps between them belong to no tensor, as in `large[:, ::2]`.
     """
-    room = [size * step for size, step in zip(x.shape, steps, strict=True)]
-    spread = torch.zeros(room, dtype=x.dtype, device=x.device)
+    extent = [size * step for size, step in zip(x.shape, steps, strict=True)]
+    spread = torch.zeros(extent, dtype=x.dtype, device=x.device)
     view = spread[tuple(slice(None, None, step) for step in steps)]
     return view.copy_(x)
 
 
 def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:
     """x, contiguous, beginning this many elements into its storage: not aligned to 16 bytes."""
-    room = torch.zeros(x.numel() + elements, dtype=x.dtype, device=x.device)
-    return room[elements:].view(x.shape).copy_(x)
+    memory = torch.zeros(x.numel() + elements, dtype=x.dtype, device=x.device)
+    return memory[elements:].view(x.shape).copy_(x)
 
 
 def far_apart(x: torch.Tensor, last: int = 2**31) -> torch.Tensor:
@@ -111,10 +111,10 @@ def far_apart(x: torch.Tensor, last: int = 2**31) -> torch.Tensor:
     `room`. x of 3 float16 elements asks for 4 GiB.
     """
     step = last // (x.numel() - 1) + 1
-    return room(step * (x.numel() - 1) + 1, x.dtype)[::step].copy_(x)
+    return reserve(step * (x.numel() - 1) + 1, x.dtype)[::step].copy_(x)
 
 
-def room(size: int, dtype: str | torch.dtype) -> torch.Tensor:
+def reserve(size: int, dtype: str | torch.dtype) -> torch.Tensor:
     """So many elements, of memory that is asked for. On the host nobody has touched it, so that it
     costs nothing; on a GPU it is zero.
 

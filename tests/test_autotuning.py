@@ -271,7 +271,7 @@ def test_rehearsal_leaves_what_a_benchmark_leaves(options, expected):
         assert (y == expected + 1).all()
 
 
-def test_hooks_run_outside_the_guard(monkeypatch):
+def test_hooks_run_outside_the_guard():
     inside = []
 
     @contextlib.contextmanager
@@ -280,12 +280,12 @@ def test_hooks_run_outside_the_guard(monkeypatch):
         yield
         inside.append("out")
 
-    monkeypatch.setattr(autotuning, "outside_guard", outside)
     hook = lambda named, **_: inside.append("hook")  # noqa: E731
     kernel = triton.autotune(configs(16, 32, pre_hook=hook), key=["N"], pre_hook=hook)(
         _block_kernel
     )
-    with ConfigSweep(0):
+    with ConfigSweep(0) as sweep:
+        sweep.outside_guard = outside
         kernel[(1,)](zeros(1), 8)
     assert inside == ["in", "hook", "out"] * 2
 

@@ -166,7 +166,7 @@ def launched(kernel, arguments: dict, **options) -> Launch:
 
 def checked(*launches: Launch, targets=("sm_80",), **options) -> list[ahead_of_time.Compiled]:
     subject = Path(launches[0].kernel.__code__.co_filename)
-    return ahead_of_time.check(list(launches), targets, subject=subject, **options)
+    return ahead_of_time.check_compiles(list(launches), targets, subject=subject, **options)
 
 
 @pytest.fixture
@@ -821,10 +821,11 @@ from triton.runtime import driver
 
 from judge.compilation import errors, worker
 from judge.core import paths
+from judge.core.settings import settings
 
 path = Path(sys.argv[1])
 settings.subjects = path.parent
-driver.set_active(worker.Machine(GPUTarget("cuda", 90, 32)))
+driver.set_active(worker.TargetDriver(GPUTarget("cuda", 90, 32)))
 try:
     paths.load(path).subject()
 except CompilationError as error:

@@ -29,7 +29,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def function_name(puzzle: str) -> str:
-    return runner.test_module(puzzle).puzzle.function
+    return runner.test_module(puzzle).puzzle.spec.function
 
 
 def functions(path: Path) -> dict[str, ast.FunctionDef]:

@@ -578,7 +578,7 @@ def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
 
 
 def test_mistakes_are_tried_for_some_time_only(monkeypatch):
-    monkeypatch.setattr(symptoms, "SECONDS", -1.0)
+    monkeypatch.setattr(symptoms, "MAX_SECONDS", -1.0)
     text = describe(-X, X.double(), mistakes=[Mistake("a mistake", lambda: -X)])
     assert "a mistake" not in text
     assert "the sign is the other one" in text

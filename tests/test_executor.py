@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.memory import executor
-from judge.memory.executor import KernelError
 from judge.memory.budgets import Traffic
+from judge.memory.executor import KernelError
 from judge.memory.watch import Watch
 
 pytestmark = pytest.mark.skipif(not settings.interpreted, reason="only the interpreter is watched")
@@ -60,7 +60,7 @@ def identity(original):
 @pytest.mark.parametrize(
     ("owner", "name", "value", "reported"),
     [
-        (executor.hooks, "_seeing_other", lambda memory: identity, "create_masked_load"),
+        (executor.access_hooks, "_seeing_other", lambda memory: identity, "create_masked_load"),
         (Traffic, "seeing_dots", lambda self, original: original, "create_dot"),
         (executor._Counting, "load", staticmethod(lambda *args: args[2]), "_interpreter.load"),
         (executor.interpreter.InterpreterBuilder, "create_masked_store", None, "small kernel"),

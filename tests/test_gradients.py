@@ -11,6 +11,7 @@ from judge.challenge import Challenge
 from judge.core import paths
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
+from judge.grading import Spec
 
 REFERENCE = """
 def scaled(x, y, scale=None):
@@ -78,7 +79,7 @@ def grade(tmp_path, monkeypatch):
         monkeypatch.setattr(paths, "ROOT", tmp_path)
         monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(paths, "_modules", {})
-        return Challenge("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True)
+        return Challenge(Spec("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True))
 
     inputs.seed("gradients")
     return make
@@ -122,11 +123,11 @@ def test_a_wrong_one_is_named(grade, old, new, message):
 
 
 def test_what_stays_for_the_backward_pass(grade):
-    grade().keeps(*given(), dout=inputs.randn(200), at_most=0)
+    grade().saved_for_backward(*given(), dout=inputs.randn(200), at_most=0)
     more = ("ctx.scale = scale", "ctx.scale, ctx.more = scale, [torch.zeros(200, device=x.device)]")
-    grade(more).keeps(*given(), dout=inputs.randn(200), at_most=800)
+    grade(more).saved_for_backward(*given(), dout=inputs.randn(200), at_most=800)
     with pytest.raises(Wrong, match=r"keeps 800 bytes .* the budget is 799: float32 \(200,\)"):
-        grade(more).keeps(*given(), dout=inputs.randn(200), at_most=799)
+        grade(more).saved_for_backward(*given(), dout=inputs.randn(200), at_most=799)
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="traffic is counted in the interpreter")

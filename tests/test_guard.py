@@ -11,7 +11,7 @@ import torch
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.subject.canaries import Arena
-from judge.subject.guard import SCALARS, Guard
+from judge.subject.guard import MAX_SCALARS_READ, Guard
 
 
 @pytest.fixture
@@ -52,7 +52,10 @@ FORBIDDEN = {
     "numpy": (lambda x: x.numpy(), "Tensor.numpy"),
     "tolist": (lambda x: x.tolist(), "Tensor.tolist"),
     "np.asarray": (lambda x: np.asarray(x), "Tensor.__array__"),
-    "scalars": (lambda x: [x[0, 0].item() for _ in range(SCALARS + 1)], "item() again and again"),
+    "scalars": (
+        lambda x: [x[0, 0].item() for _ in range(MAX_SCALARS_READ + 1)],
+        "item() again and again",
+    ),
     "compiled": (lambda x: torch.nn.functional.softmax(x, dim=-1), "softmax"),
 }
 

@@ -118,17 +118,17 @@ LAZY = {
 @pytest.mark.parametrize("lazy", LAZY)
 @pytest.mark.parametrize("puzzle", ladder.ladder())
 def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
-    challenge = runner.test_module(puzzle).puzzle
-    if challenge.in_place and lazy == "an_earlier_answer":
+    spec = runner.test_module(puzzle).puzzle.spec
+    if spec.in_place and lazy == "an_earlier_answer":
         pytest.skip("returns nothing")
-    names = list(inspect.signature(challenge.reference).parameters)
+    names = list(inspect.signature(spec.reference).parameters)
     body, words = LAZY[lazy]
-    if challenge.gradients:
+    if spec.gradients:
         words += "|without a grad_fn|tensors, not|gives no gradient|stored by no program"
     details = {
-        "chapter": challenge.chapter,
-        "function": challenge.function,
-        "in_place": [names.index(name) for name in challenge.in_place],
+        "chapter": spec.chapter,
+        "function": spec.function,
+        "in_place": [names.index(name) for name in spec.in_place],
     }
     solution = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
     source = solution + f"{PREPARATION}    {body}".format(**details)

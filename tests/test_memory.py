@@ -1139,7 +1139,7 @@ def own_bytes(view: torch.Tensor) -> set[int]:
     return {start + byte for start in starts for byte in range(size)}
 
 
-@pytest.mark.parametrize("mapped", [addresses.MAPPED, 0], ids=["map", "arithmetic"])
+@pytest.mark.parametrize("mapped", [addresses.MAX_MAPPED_ELEMENTS, 0], ids=["map", "arithmetic"])
 def test_elements_of_any_view(monkeypatch, mapped):
     monkeypatch.setattr(addresses, "MAPPED", mapped)
     chance = random.Random(0)

@@ -13,7 +13,7 @@ from judge.core import paths
 from judge.core.arguments import Arguments
 from judge.diagnosis import mistakes
 from judge.diagnosis.symptoms import mistake
-from judge.diagnosis.wrong_result import Evidence
+from judge.diagnosis.wrong_result import WrongResult
 from judge.numerics import compare
 from judge.subject import loader
 
@@ -46,7 +46,7 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
     def mismatch(other, result):
         return compare.compare(result, truth[other], yardsticks[other])
 
-    question = mistakes.asked(
+    question = mistakes.build_what_if(
         reference,
         evaluate,
         arguments,
@@ -57,10 +57,10 @@ def said(function, wrong, *inputs, blocks=(), number=0, **options):
         blocks=blocks,
     )
     names = [f"result {other}" for other in range(len(got))]
-    tried = mistakes.tried(question, names, truth, loader.load_mistakes(chapter, name))
+    tried = mistakes.candidates(question, names, truth, loader.load_mistakes(chapter, name))
     found = mismatch(number, got[number])
     assert found, "nothing is wrong"
-    symptom = mistake(Evidence.of(got[number], truth[number], found, mistakes=tried))
+    symptom = mistake(WrongResult.of(got[number], truth[number], found, mistakes=tried))
     return symptom.cause if symptom else ""
 
 
@@ -314,7 +314,7 @@ def test_a_mistake_must_explain_the_other_results():
 
 
 def test_large_inputs_are_left_alone():
-    x = torch.zeros(mistakes.LARGEST + 1)
+    x = torch.zeros(mistakes.MAX_DIAGNOSED_ELEMENTS + 1)
     assert said("01_pointwise/vector_add", lambda x, y: x - y + 1, x, x) == ""
 
 

@@ -15,7 +15,7 @@ from judge.speed import measure
 from judge.speed.buffers import Buffers, copy
 from judge.speed.interval import interval_of
 from judge.speed.measure import race
-from judge.speed.result import Race
+from judge.speed.result import RaceResult
 from judge.speed.roofline import Limits
 
 MB = 10**6
@@ -134,7 +134,7 @@ def check_doubled(inputs, result):
         raise Wrong("y[0] is not 2 * x[0]")
 
 
-def run(gpu: SimulatedGpu, subject, reference=None, at_least=1.0, **options) -> Race:
+def run(gpu: SimulatedGpu, subject, reference=None, at_least=1.0, **options) -> RaceResult:
     return race(
         subject,
         reference or double(gpu, 1.0),

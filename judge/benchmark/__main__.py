@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from judge.benchmark import tables
-from judge.benchmark.peers import load_sweeps
+from judge.benchmark.peers import load_benchmarks
 from judge.benchmark.tables import Row
 from judge.benchmark.timing import compare
 from judge.core import paths
@@ -42,19 +42,19 @@ def main(arguments: list[str] | None = None) -> int:
     if not settings.subjects.is_dir():
         parser.error(f"--subject {options.subject}: there is no such folder")
     try:
-        sweeps = load_sweeps(options.puzzle)
+        benchmarks = load_benchmarks(options.puzzle)
     except LookupError as error:
         parser.error(str(error))
     rows: list[Row] = []
-    with gpu_lock.alone(gpu_lock.choose()):
+    with gpu_lock.hold(gpu_lock.select_gpu()):
         measured = roofline.measure()
         timer = CudaTimer()
-        for puzzle, sweep in sweeps.items():
+        for puzzle, benchmark in benchmarks.items():
             began = time.monotonic()
-            for dtype in sweep.dtypes:
-                for size in sweep.sizes:
+            for dtype in benchmark.dtypes:
+                for size in benchmark.sizes:
                     found = compare(
-                        puzzle, sweep, size, dtype, measured, timer, seconds=options.seconds
+                        puzzle, benchmark, size, dtype, measured, timer, seconds=options.seconds
                     )
                     print(*(row.line() for row in found), sep="\n", flush=True)
                     rows += found

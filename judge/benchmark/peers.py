@@ -1,11 +1,11 @@
 """What a puzzle is compared with, and at which sizes: the words of the files in reference/peers.
 
 A file reference/peers/NN_chapter.py says for each puzzle of the chapter, by the name of its file,
-what a user would take instead of the solution. A puzzle may have a second sweep of other arguments,
-under its name and a word: "grouped_query:causal".
+what a user would take instead of the solution. A puzzle may have a second benchmark of other
+arguments, under its name and a word: "grouped_query:causal".
 
-    SWEEPS = {
-        "softmax": Sweep(
+    BENCHMARKS = {
+        "softmax": Benchmark(
             "softmax",
             make=lambda M, N, dtype: (torch.randn(M, N, dtype=dtype),),
             sizes=((4096, 4096), (16384, 4096), (10_007, 3001)),
@@ -53,7 +53,7 @@ COMPILED = Peer("torch.compile", prepare=lambda reference: torch.compile(referen
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Benchmark:
     """One puzzle's peers, sizes and least work.
 
     function: name of the puzzle's function
@@ -104,30 +104,31 @@ def magnitude(size: Size) -> int:
     return math.prod(size)
 
 
-def load_sweeps(wanted: list[str]) -> dict[str, Sweep]:
-    """The sweeps by puzzle ("07_matmul/tiled"), of all chapters or of those that are wanted.
+def load_benchmarks(wanted: list[str]) -> dict[str, Benchmark]:
+    """Load the benchmarks by puzzle ("07_matmul/tiled"), of all chapters or of those wanted.
 
-    wanted: chapters ("07_matmul"), puzzles ("07_matmul/tiled" or "tiled") with all of their sweeps,
-        or single sweeps ("grouped_query:causal"); none for all. Raises LookupError on one that no
-        file knows.
+    wanted: chapters ("07_matmul"), puzzles ("07_matmul/tiled" or "tiled") with all of their
+        benchmarks, or single ones ("grouped_query:causal"); none for all
+
+    Raises LookupError on one that no file knows.
     """
-    sweeps = {}
+    benchmarks = {}
     for path in sorted(FOLDER.glob("[0-9]*.py")):
-        for name, sweep in load(path).SWEEPS.items():
-            sweeps[f"{path.stem}/{name}"] = sweep
+        for name, benchmark in load(path).BENCHMARKS.items():
+            benchmarks[f"{path.stem}/{name}"] = benchmark
     if not wanted:
-        return sweeps
+        return benchmarks
     chosen = {}
     for word in wanted:
-        found = {path: sweep for path, sweep in sweeps.items() if word in _names(path)}
+        found = {path: benchmark for path, benchmark in benchmarks.items() if word in _names(path)}
         if not found:
-            raise LookupError(f"no puzzle or chapter {word} has peers: {', '.join(sweeps)}")
+            raise LookupError(f"no puzzle or chapter {word} has peers: {', '.join(benchmarks)}")
         chosen |= found
     return chosen
 
 
 def _names(path: str) -> set[str]:
-    """What a sweep may be called: by its chapter, its puzzle or itself."""
+    """What a benchmark may be called: by its chapter, its puzzle or itself."""
     puzzle = path.partition(":")[0]
     chapter = puzzle.partition("/")[0]
     return {chapter, *(name for whole in (path, puzzle) for name in (whole, whole.split("/")[1]))}

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 
 from judge.benchmark.tables import SOLUTION, Row, three_digits
-from judge.speed.roofline import Limits, of
+from judge.speed.roofline import Limits, format_si
 
 MARK = "<!-- From here on written by python -m judge.benchmark.record: changes are lost. -->"
 HEADER = "| puzzle | dtype | size | ms | rate | of the limit | x eager | x best peer | best peer |"
@@ -32,14 +32,14 @@ def read(folder: Path) -> tuple[list[Row], Limits]:
 
 
 def merge(runs: Iterable[list[Row]]) -> list[Row]:
-    """The rows of all runs by puzzle; a sweep that is in two runs is taken from the last one."""
-    sweeps: dict[tuple[str, str], list[Row]] = {}
+    """The rows of all runs by puzzle; of a benchmark that is in two runs, those of the last one."""
+    benchmarks: dict[tuple[str, str], list[Row]] = {}
     for rows in runs:
         run: dict[tuple[str, str], list[Row]] = {}
         for row in rows:
             run.setdefault((row.puzzle, row.dtype), []).append(row)
-        sweeps |= run
-    merged = [row for sweep in sweeps.values() for row in sweep]
+        benchmarks |= run
+    merged = [row for benchmark in benchmarks.values() for row in benchmark]
     return sorted(merged, key=lambda row: row.puzzle.partition("/")[0])
 
 
@@ -125,7 +125,7 @@ def _matmul(limits: list[Limits]) -> str:
 
 def _range(rates: list[float], unit: str) -> str:
     """One rate, or the least and the largest."""
-    return " to ".join(dict.fromkeys(of(rate, unit) for rate in (min(rates), max(rates))))
+    return " to ".join(dict.fromkeys(format_si(rate, unit) for rate in (min(rates), max(rates))))
 
 
 if __name__ == "__main__":

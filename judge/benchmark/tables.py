@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from judge.speed.roofline import Limits, of
+from judge.speed.roofline import Limits, format_si
 
 SOLUTION, EAGER = "solution", "eager"
 
@@ -69,7 +69,9 @@ def save(rows: list[Row], limits: Limits, folder: Path) -> None:
 def markdown(rows: list[Row], limits: Limits) -> str:
     """A table for each puzzle and dtype: contestants down, sizes across."""
     first = rows[0]
-    rates = ", ".join(f"{dtype} {of(rate, 'FLOP/s')}" for dtype, rate in limits.matmul.items())
+    rates = ", ".join(
+        f"{dtype} {format_si(rate, 'FLOP/s')}" for dtype, rate in limits.matmul.items()
+    )
     parts = [
         f"# {limits.name}",
         "",
@@ -77,7 +79,7 @@ def markdown(rows: list[Row], limits: Limits) -> str:
         "`python -m judge.benchmark --out DIR`. Medians in ms, the L2 flushed before each call; in",
         "brackets the part of the limit that was reached.",
         "",
-        f"Limits, measured: copy {of(limits.copy, 'B/s')}; matmul {rates}.",
+        f"Limits, measured: copy {format_si(limits.copy, 'B/s')}; matmul {rates}.",
     ]
     for title, group in _groups(rows):
         parts += ["", f"## {title}", "", *_table(group)]

@@ -11,7 +11,7 @@ from importlib import metadata
 
 import torch
 
-from judge.benchmark.peers import Size, Sweep, magnitude
+from judge.benchmark.peers import Benchmark, Size, magnitude
 from judge.benchmark.tables import EAGER, SOLUTION, Row
 from judge.core.tensors import tensors
 from judge.speed import roofline
@@ -23,7 +23,7 @@ from judge.subject import loader
 WARMUP_ROUNDS, MIN_ROUNDS, MAX_ROUNDS = 2, 12, 200
 
 # Another order of sums, or tf32, stays far under this; another function does not.
-LARGEST_ERROR = 0.02
+MAX_ERROR = 0.02
 
 COPY = "copy bandwidth"
 
@@ -45,7 +45,7 @@ class Contestant:
             return cls(name, None, _reason(error))
 
 
-def contest(
+def time_in_turn(
     contestants: list[Contestant], buffers: Buffers, timer: CudaTimer, seconds: float
 ) -> dict[str, float]:
     """Median milliseconds of each contestant, by name. All of them can run.
@@ -68,7 +68,7 @@ def contest(
 
 def compare(
     puzzle: str,
-    sweep: Sweep,
+    benchmark: Benchmark,
     size: Size,
     dtype: str,
     measured: Limits,
@@ -80,19 +80,19 @@ def compare(
     """A row for each contestant at one size, also for those that cannot run."""
     # A graph that was compiled for other sizes counts against dynamo's limit of recompilations.
     torch.compiler.reset()
-    contestants = _line_up(puzzle, sweep)
+    contestants = _line_up(puzzle, benchmark)
     times: dict[str, float] = {}
     try:
-        buffers = Buffers(sweep.inputs(size, dtype, device), timer.free_bytes())
-        contestants = _admit(contestants, buffers, compared=sweep.baseline is None)
+        buffers = Buffers(benchmark.inputs(size, dtype, device), timer.free_bytes())
+        contestants = _admit(contestants, buffers, compared=benchmark.baseline is None)
         if running := [contestant for contestant in contestants if contestant.function]:
-            times = contest(running, buffers, timer, seconds)
+            times = time_in_turn(running, buffers, timer, seconds)
     except Exception as error:
         contestants = [
             contestant if contestant.note else replace(contestant, note=_reason(error))
             for contestant in contestants
         ]
-    work = sweep.work(size, dtype)
+    work = benchmark.work(size, dtype)
     bound = measured.bound(*work)
     best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
     rows = []
@@ -121,25 +121,25 @@ def compare(
     return rows
 
 
-def _line_up(puzzle: str, sweep: Sweep) -> list[Contestant]:
+def _line_up(puzzle: str, benchmark: Benchmark) -> list[Contestant]:
     chapter, name = puzzle.partition(":")[0].split("/")
-    reference = loader.load_reference(chapter, sweep.baseline or sweep.function)
+    reference = loader.load_reference(chapter, benchmark.baseline or benchmark.function)
 
     def contestant(name: str, get: Callable[[], Callable]) -> Contestant:
-        return Contestant.ready(name, lambda: sweep.timed(get()))
+        return Contestant.ready(name, lambda: benchmark.timed(get()))
 
     return [
-        contestant(SOLUTION, lambda: loader.load_subject(chapter, name, sweep.function)),
+        contestant(SOLUTION, lambda: loader.load_subject(chapter, name, benchmark.function)),
         contestant(EAGER, lambda: reference),
-        *(contestant(peer.name, lambda p=peer: p.ready(reference)) for peer in sweep.peers),
+        *(contestant(peer.name, lambda p=peer: p.ready(reference)) for peer in benchmark.peers),
     ]
 
 
 def _rate(work: tuple, bound: Bound, ms: float) -> str:
     moved, operations = work
     if bound.limit == COPY:
-        return roofline.of(1e3 * moved / ms, "B/s")
-    return roofline.of(1e3 * operations[0] / ms, "FLOP/s")
+        return roofline.format_si(1e3 * moved / ms, "B/s")
+    return roofline.format_si(1e3 * operations[0] / ms, "FLOP/s")
 
 
 def _admit(
@@ -180,7 +180,7 @@ def _difference(results: list[torch.Tensor], expected: list[torch.Tensor], compa
             continue
         size = torch.linalg.vector_norm(right.abs().float())
         error = torch.linalg.vector_norm((result.to(right.dtype) - right).abs().float())
-        if not error <= LARGEST_ERROR * size:
+        if not error <= MAX_ERROR * size:
             return f"wrong result: relative error {float(error / size):.2g}"
     return ""
 

@@ -16,17 +16,17 @@ import triton
 
 from judge.compilation import errors, process, specialization
 from judge.compilation.process import Crashed, TimedOut
-from judge.compilation.targets import Target, target
+from judge.compilation.targets import Target, find_target
 from judge.core.launch import Launch
-from judge.core.paths import shown
+from judge.core.paths import display_path
 from judge.core.verdict import Wrong
 
-TIME_LIMIT = 60.0
-MOST_THREADS = 1024
+MAX_SECONDS = 60.0
+MAX_THREADS = 1024
 # Seconds before the end of a test's time limit by which the compiler must have answered.
-MARGIN = 2.0
+MARGIN_SECONDS = 2.0
 # With less time than this, many kernels do not compile that are none the worse for it.
-FAIR = 10.0
+MIN_FAIR_SECONDS = 10.0
 SLOW = (
     "hint: code that is unrolled grows with the tile: take smaller tiles, no long tl.static_range, "
     'and no input_precision="ieee" for the tl.dot of large float32 tiles'
@@ -86,13 +86,13 @@ class Fault:
     final: bool = False
 
 
-def check(
+def check_compiles(
     launches: Iterable[Launch],
     targets: Sequence[str] = ("sm_80", "sm_90"),
     *,
     subject: Path,
     details: bool = False,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float = MAX_SECONDS,
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
 
@@ -104,7 +104,7 @@ def check(
     kernel that does not compile or does not fit, with all its targets, and ValueError for an
     unknown target.
     """
-    gpus = [target(name) for name in targets]
+    gpus = [find_target(name) for name in targets]
     done: list[Compiled] = []
     seen = set()
     for launch in launches:
@@ -172,7 +172,7 @@ def _compiled(launch: Launch, request: dict, gpu: Target, time_limit: float) -> 
         )
     except TimedOut as error:
         what = f"did not finish compiling within {error.limit:.0f} s"
-        hints = [SLOW] if error.limit >= min(FAIR, time_limit) else []
+        hints = [SLOW] if error.limit >= min(MIN_FAIR_SECONDS, time_limit) else []
         if error.limit < time_limit:
             hints.append(
                 "hint: no more of the test's time was left: --time-limit SECONDS gives more"
@@ -195,15 +195,15 @@ def _compiled(launch: Launch, request: dict, gpu: Target, time_limit: float) -> 
 def _time_left() -> float:
     """Seconds until the time limit of the whole test (faults.time_limit), without the margin."""
     left = signal.getitimer(signal.ITIMER_REAL)[0]
-    return max(left - MARGIN, 1.0) if left else math.inf
+    return max(left - MARGIN_SECONDS, 1.0) if left else math.inf
 
 
 def _too_many_threads(place: str, num_warps: int, gpu: Target) -> Fault | None:
     threads = num_warps * gpu.warp_size
-    if threads <= MOST_THREADS:
+    if threads <= MAX_THREADS:
         return None
-    makes = f"num_warps={num_warps} makes {threads:,} threads a program, {gpu} has {MOST_THREADS:,}"
-    hint = f"hint: num_warps can be {MOST_THREADS // gpu.warp_size} at most"
+    makes = f"num_warps={num_warps} makes {threads:,} threads a program, {gpu} has {MAX_THREADS:,}"
+    hint = f"hint: num_warps can be {MAX_THREADS // gpu.warp_size} at most"
     return Fault(place, "does not fit", _lines(makes, hint))
 
 
@@ -238,7 +238,7 @@ def _message(launch: Launch, fault: Fault, gpus: list[Target]) -> str:
 
 def _place(launch: Launch) -> str:
     file, line = errors.definition(launch.kernel.__code__)
-    return f"{shown(file)}:{line}"
+    return f"{display_path(file)}:{line}"
 
 
 def _lines(*lines: str) -> str:

@@ -14,8 +14,8 @@ from triton.compiler.errors import CompilationError
 
 from judge.compilation.advice import advice
 from judge.compilation.worker import describe
-from judge.core.blame import learners_frame
-from judge.core.paths import shown
+from judge.core.blame import graded_frame
+from judge.core.paths import display_path
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
@@ -43,9 +43,9 @@ def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str)
         message += f" in {part}"
     own = [frame for frame in frames if not frame[0].startswith(LIBRARY)] or [(*kernel, None)]
     file, line, column = own[-1][:3]
-    place = f"{shown(file)}:{line}" + (f":{column + 1}" if column is not None else "")
+    place = f"{display_path(file)}:{line}" + (f":{column + 1}" if column is not None else "")
     body = [*_excerpt(file, line, column), message]
-    body += [f"called from {shown(frame[0])}:{frame[1]}" for frame in own[-2::-1]]
+    body += [f"called from {display_path(frame[0])}:{frame[1]}" for frame in own[-2::-1]]
     body += [launched] if launched else []
     if sentence := advice(message):
         body.append(f"hint: {sentence}")
@@ -54,7 +54,7 @@ def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str)
 
 def explained(error: CompilationError, path: Path) -> str:
     """What a launch on a GPU raised, in the words of the compile check."""
-    launched = f"launched at {learners_frame(error.__traceback__, path)}"
+    launched = f"launched at {graded_frame(error.__traceback__, path)}"
     place, body = rejection(describe(error, str(path)), "", (str(path), 1), launched)
     return f"{place}  does not compile\n{body}"
 

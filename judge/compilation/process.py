@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 # Importing torch and Triton, on a slow or busy machine.
-STARTUP = 180.0
+STARTUP_SECONDS = 180.0
 # From the end of the pipe to that of the process.
-EXIT = 5.0
+EXIT_SECONDS = 5.0
 # As much of what the compiler printed as is kept: a failed pass prints the whole kernel.
-LONGEST_LOG = 2**20
+MAX_LOG_BYTES = 2**20
 # What Triton prints where it caught its own crash, and goes on in an unsure state.
 CAUGHT_CRASHES = ("Assertion `", "PLEASE submit a bug report", "Stack dump:")
 
@@ -62,7 +62,7 @@ class Worker:
         )
         theirs.close()
         try:
-            self.ask((sys.path, sys.dont_write_bytecode), STARTUP)
+            self.ask((sys.path, sys.dont_write_bytecode), STARTUP_SECONDS)
         except (TimedOut, Crashed) as error:
             reason = self.printed().strip() or repr(error)
             raise RuntimeError(f"the compiler's process did not start:\n{reason}") from None
@@ -85,7 +85,7 @@ class Worker:
 
     def printed(self) -> str:
         """What the process wrote to its output since the last request."""
-        return os.pread(self.log.fileno(), LONGEST_LOG, 0).decode(errors="replace")
+        return os.pread(self.log.fileno(), MAX_LOG_BYTES, 0).decode(errors="replace")
 
     def alive(self) -> bool:
         return self.process.poll() is None
@@ -98,7 +98,7 @@ class Worker:
 
     def _died(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(EXIT)
+            self.process.wait(EXIT_SECONDS)
         self.kill()
         code = self.process.wait()
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"

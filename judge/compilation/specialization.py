@@ -16,7 +16,7 @@ from judge.core.launch import Launch
 
 ALIGNMENT = 16
 # AMD's backend addresses tensors of less bytes than this with 32-bit offsets.
-SMALL = 2**31
+SMALL_BYTES = 2**31
 TAKES = "a kernel takes tensors, tensor descriptors, int, float, bool, None and tuples of them"
 
 
@@ -110,7 +110,7 @@ def _tensor(tensor: torch.Tensor, name: str) -> tuple:
             f"hint: pass torch.view_as_real({name}), pairs of floats"
         )
     aligned = tensor.data_ptr() % ALIGNMENT == 0
-    small = tensor.untyped_storage().nbytes() < SMALL
+    small = tensor.untyped_storage().nbytes() < SMALL_BYTES
     return "tensor", dtype_name(tensor.dtype), aligned, small
 
 

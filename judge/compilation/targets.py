@@ -50,7 +50,7 @@ TARGETS = {
 }
 
 
-def target(name: str) -> Target:
+def find_target(name: str) -> Target:
     """The GPU of that name. Raises ValueError that lists the known names."""
     if name.strip() not in TARGETS:
         raise ValueError(f"unknown target {name!r}: one of {', '.join(TARGETS)}")

@@ -36,7 +36,7 @@ class NoSuchKernel(Exception):
     """The learner's module holds no @triton.jit function of that name."""
 
 
-class Machine:
+class TargetDriver:
     """What Triton asks of a driver to compile: which GPU there is."""
 
     def __init__(self, target):
@@ -53,7 +53,7 @@ class Machine:
         return 0
 
 
-class Pointer:
+class FakeTensor:
     """A tensor as far as a kernel is specialised by it."""
 
     def __init__(self, dtype: str, aligned: bool, small: bool):
@@ -130,7 +130,7 @@ def compile_kernel(request: dict):
 
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: made(*value) for name, value in request["arguments"].items()}
-    driver.set_active(Machine(GPUTarget(*request["target"])))
+    driver.set_active(TargetDriver(GPUTarget(*request["target"])))
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
     except BaseException:
@@ -159,7 +159,7 @@ def made(kind: str, *data):
     if kind == "value":
         return data[0]
     if kind == "tensor":
-        return Pointer(*data)
+        return FakeTensor(*data)
     if kind == "descriptor":
         return descriptor(*data)
     if kind == "tuple":

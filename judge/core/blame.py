@@ -10,7 +10,7 @@ from types import TracebackType
 
 import pytest
 
-from judge.core.paths import shown
+from judge.core.paths import display_path
 from judge.core.settings import settings
 from judge.core.verdict import Verdict
 
@@ -35,8 +35,9 @@ def explain(error: BaseException, path: Path) -> str:
         return str(error)
     if isinstance(error, SyntaxError) and error.filename:
         line = f"\n    {error.text.strip()}" if error.text else ""
-        return f"{shown(error.filename)}:{error.lineno}  {type(error).__name__}: {error.msg}{line}"
-    place = learners_frame(error.__traceback__, path) or shown(path)
+        place = f"{display_path(error.filename)}:{error.lineno}"
+        return f"{place}  {type(error).__name__}: {error.msg}{line}"
+    place = graded_frame(error.__traceback__, path) or display_path(path)
     line = _source(error.__traceback__, path)
     told = f"{place}  {type(error).__name__}: {error}" + line
     if any(word in f"{error}{line}" for word in ASKS_FOR_CUDA):
@@ -47,13 +48,13 @@ def explain(error: BaseException, path: Path) -> str:
     return told
 
 
-def learners_frame(trace: TracebackType | None, path: Path | None = None) -> str | None:
+def graded_frame(trace: TracebackType | None, path: Path | None = None) -> str | None:
     """file:line of the innermost frame that is the learner's own code, if there is one."""
-    frame = _learners_frame(trace, path)
-    return f"{shown(frame.filename)}:{frame.lineno}" if frame else None
+    frame = _graded_frame(trace, path)
+    return f"{display_path(frame.filename)}:{frame.lineno}" if frame else None
 
 
-def is_learners(filename: str) -> bool:
+def is_graded_file(filename: str) -> bool:
     """Whether this file is graded, rather than one of the judge, the tests or a library."""
     path = Path(filename)
     return path.is_relative_to(settings.subjects.resolve()) and not path.name.startswith("test_")
@@ -63,25 +64,23 @@ def current_line() -> str | None:
     """file:line of the learner's code that is being executed now, if any."""
     frame = sys._getframe(1)
     while frame is not None:
-        if is_learners(frame.f_code.co_filename):
-            return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+        if is_graded_file(frame.f_code.co_filename):
+            return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
 
 
-def _learners_frame(
-    trace: TracebackType | None, path: Path | None
-) -> traceback.FrameSummary | None:
+def _graded_frame(trace: TracebackType | None, path: Path | None) -> traceback.FrameSummary | None:
     frames = [
         frame
         for frame in traceback.extract_tb(trace)
-        if is_learners(frame.filename) or (path and Path(frame.filename) == path.resolve())
+        if is_graded_file(frame.filename) or (path and Path(frame.filename) == path.resolve())
     ]
     return frames[-1] if frames else None
 
 
 def _source(trace: TracebackType | None, path: Path | None) -> str:
-    frame = _learners_frame(trace, path)
+    frame = _graded_frame(trace, path)
     if frame is None:
         return ""
     line = linecache.getline(frame.filename, frame.lineno).strip()

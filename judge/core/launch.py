@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,13 @@ def blocks_of(launches: list[Launch]) -> list[int]:
     """Whole numbers that the kernels were given as constexprs: the sizes of their tiles."""
     given = (launch.arguments.get(name) for launch in launches for name in launch.constexprs)
     return sorted({value for value in given if type(value) is int and value > 1})
+
+
+class LaunchLog(Protocol):
+    """A context that notes what is launched in its body, in order."""
+
+    launches: list[Launch]
+
+    def __enter__(self) -> LaunchLog: ...
+
+    def __exit__(self, *exception: object) -> None: ...

@@ -16,7 +16,7 @@ SOLUTIONS = ROOT / "reference" / "solutions"
 _modules: dict[Path, ModuleType] = {}
 
 
-def shown(path: Path | str) -> str:
+def display_path(path: Path | str) -> str:
     """A path as a learner would type it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("../..") else relative
@@ -29,7 +29,7 @@ def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleTyp
     """
     path = path.resolve()
     if path not in _modules:
-        name = "kata:" + shown(path).removesuffix(".py").replace(os.sep, ":")
+        name = "kata:" + display_path(path).removesuffix(".py").replace(os.sep, ":")
         spec = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module

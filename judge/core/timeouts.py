@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator
 
 from judge.core import crash_notes
-from judge.core.blame import learners_frame
+from judge.core.blame import graded_frame
 from judge.core.verdict import Wrong
 
 # How long after the limit a process that could not be interrupted is ended.
@@ -75,7 +75,7 @@ def lift_time_limit() -> None:
 
 
 def _explain(seconds: float, interruption: BaseException) -> str:
-    where = learners_frame(interruption.__traceback__)
+    where = graded_frame(interruption.__traceback__)
     place = f"{where} " if where else ""
     return (
         f"{place}did not return within {seconds:g} s\n"

@@ -9,70 +9,70 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from judge.core.dtypes import dtype_name, rounds
-from judge.diagnosis.what_if import Question
+from judge.diagnosis.what_if import WhatIf
 from judge.diagnosis.wrong_result import Mistake
 
 
-def of_options(question: Question) -> Iterator[Mistake]:
+def of_options(what_if: WhatIf) -> Iterator[Mistake]:
     """A number, a flag or a tuple that is not used as it is given."""
     options = {
         name: value
-        for name, value in (question.defaults | question.arguments.values).items()
+        for name, value in (what_if.defaults | what_if.arguments.values).items()
         if not isinstance(value, torch.Tensor)
     }
     for name, value in options.items():
-        default = question.defaults.get(name)
+        default = what_if.defaults.get(name)
         if isinstance(value, bool):
             cause = f"{name} not used"
-            yield question.mistake(cause, f"{name} = {not value}", **{name: not value})
+            yield what_if.mistake(cause, f"{name} = {not value}", **{name: not value})
             continue
         if isinstance(value, tuple):
             cause = f"{name} in reverse order"
-            yield question.mistake(cause, **{name: value[::-1]})
+            yield what_if.mistake(cause, **{name: value[::-1]})
             for word, part in (("last", value[:-1]), ("first", value[1:])):
                 if part:
                     cause = f"the {word} of {name} left out"
-                    yield question.mistake(cause, **{name: part})
+                    yield what_if.mistake(cause, **{name: part})
             continue
         if isinstance(value, int) and abs(value) >= 2**31:
             cut = (value + 2**31) % 2**32 - 2**31
             cause = f"{name} cut to 32 bits"
-            yield question.mistake(cause, f"{name} = {cut}", **{name: cut})
+            yield what_if.mistake(cause, f"{name} = {cut}", **{name: cut})
         if default != value:
             cause = f"{name} not used"
-            yield question.mistake(cause, f"{name} = {default}", **{name: default})
+            yield what_if.mistake(cause, f"{name} = {default}", **{name: default})
         if isinstance(value, int):
             for other in (value - 1, value + 1):
                 cause = f"{name} off by one"
-                yield question.mistake(cause, f"{name} = {other}", **{name: other})
+                yield what_if.mistake(cause, f"{name} = {other}", **{name: other})
         if isinstance(value, float):
             cause = f"{name} left out"
-            yield question.mistake(cause, f"{name} = 0", **{name: 0.0})
+            yield what_if.mistake(cause, f"{name} = 0", **{name: 0.0})
             cause = f"the sign of {name} lost"
-            yield question.mistake(cause, f"{name} = {-value:.4g}", **{name: -value})
+            yield what_if.mistake(cause, f"{name} = {-value:.4g}", **{name: -value})
     for first, second in itertools.combinations(options, 2):
         alike = first.rstrip("0123456789") == second.rstrip("0123456789")
         if alike and isinstance(options[first], float) and isinstance(options[second], float):
             values = {first: options[second], second: options[first]}
             cause = f"{first} and {second} exchanged"
-            yield question.mistake(cause, **values)
+            yield what_if.mistake(cause, **values)
 
 
-def left_out(question: Question) -> Iterator[Mistake]:
-    for name, tensor in question.numbers.items():
+def left_out(what_if: WhatIf) -> Iterator[Mistake]:
+    for name, tensor in what_if.numbers.items():
         cause = f"{name} left out"
         for value in (0, 1):
             same = torch.full_like(tensor, value)
-            yield question.mistake(cause, f"{name} taken as {value}", **{name: same})
-    for name, tensor in question.arguments.tensors.items():
-        if tensor.dtype in (torch.int32, torch.int64) and len(question.arguments.tensors) > 1:
-            yield question.mistake(
+            yield what_if.mistake(cause, f"{name} taken as {value}", **{name: same})
+    for name, tensor in what_if.arguments.tensors.items():
+        if tensor.dtype in (torch.int32, torch.int64) and len(what_if.arguments.tensors) > 1:
+            yield what_if.mistake(
                 f"the sign of {name} turned", f"-{name} for {name}", **{name: -tensor}
             )
 
 
-def exchanged(question: Question) -> Iterator[Mistake]:
-    tensors = question.arguments.tensors
+def exchanged(what_if: WhatIf) -> Iterator[Mistake]:
+    tensors = what_if.arguments.tensors
     for first, second in itertools.combinations(tensors, 2):
         if (tensors[first].shape, tensors[first].dtype) == (
             tensors[second].shape,
@@ -80,12 +80,12 @@ def exchanged(question: Question) -> Iterator[Mistake]:
         ):
             cause = f"{first} and {second} exchanged"
             values = {first: tensors[second], second: tensors[first]}
-            yield question.mistake(cause, **values)
+            yield what_if.mistake(cause, **values)
 
 
-def misread(question: Question) -> Iterator[Mistake]:
+def misread(what_if: WhatIf) -> Iterator[Mistake]:
     """Strides that are not a tensor's own."""
-    tensors = question.arguments.tensors
+    tensors = what_if.arguments.tensors
     for name, tensor in tensors.items():
         dense = torch.empty(tensor.shape, device="meta").stride()
         tried = [("as if it were contiguous", dense)]
@@ -108,12 +108,12 @@ def misread(question: Question) -> Iterator[Mistake]:
         for how, strides in tried:
             if strides != tensor.stride() and (read := _with_strides(tensor, strides)) is not None:
                 cause = f"{name} read {how}"
-                yield question.mistake(cause, **{name: read})
+                yield what_if.mistake(cause, **{name: read})
 
 
-def one_for_all(question: Question) -> Iterator[Mistake]:
+def one_for_all(what_if: WhatIf) -> Iterator[Mistake]:
     """An offset that leaves a dimension out."""
-    tensors = question.arguments.tensors
+    tensors = what_if.arguments.tensors
     pairs = [
         pair
         for pair in itertools.combinations(tensors, 2)
@@ -124,36 +124,36 @@ def one_for_all(question: Question) -> Iterator[Mistake]:
             if length > 1:
                 whose = " and ".join(names)
                 first = {name: tensors[name].narrow(dim, 0, 1) for name in names}
-                yield question.mistake(
+                yield what_if.mistake(
                     f"an offset into {whose} that leaves out dimension {dim}, or its stride",
                     f"index 0 of {whose} there for all",
                     **{name: x.expand(tensors[name].shape) for name, x in first.items()},
                 )
 
 
-def padded(question: Question) -> Iterator[Mistake]:
+def padded(what_if: WhatIf) -> Iterator[Mistake]:
     """Masked-off lanes that take part."""
-    for name, tensor in question.numbers.items():
+    for name, tensor in what_if.numbers.items():
         if tensor.dim() == 0:
             continue
         for value in (0.0, 1.0):
             length = tensor.shape[-1]
-            for block in question.blocks:
+            for block in what_if.blocks:
                 whole = -(-length // block) * block
                 if block < 8 or whole == length:
                     continue
                 wider = torch.nn.functional.pad(tensor, (0, whole - length), value=value)
-                changed = question.arguments.replaced({name: wider})
+                changed = what_if.arguments.replaced({name: wider})
                 yield Mistake(
                     f"masked-off lanes of {name} that count as {value:g}",
-                    lambda changed=changed, length=length: _cut(question.evaluate(changed), length),
+                    lambda changed=changed, length=length: _cut(what_if.evaluate(changed), length),
                     f"rows of {whole} that hold {value:g} after the first {length}",
                 )
 
 
-def rounded(question: Question) -> Iterator[Mistake]:
+def rounded(what_if: WhatIf) -> Iterator[Mistake]:
     """A step in fewer bits than the inputs have."""
-    tensors = question.arguments.tensors
+    tensors = what_if.arguments.tensors
     for dtype in (torch.int32, torch.float32, torch.bfloat16, torch.float16):
         names = [name for name, x in tensors.items() if _loses(x.dtype, dtype)]
         sets = [*([name] for name in names), names]
@@ -163,11 +163,11 @@ def rounded(question: Question) -> Iterator[Mistake]:
             if rounds(tensors[chosen[0]].dtype):
                 values = {name: x.to(tensors[name].dtype) for name, x in values.items()}
             word = dtype_name(dtype)
-            changed = question.arguments.replaced(values)
+            changed = what_if.arguments.replaced(values)
             yield Mistake(
                 f"{whose} cast to {word} on the way",
                 lambda changed=changed, source=tensors[chosen[0]].dtype, dtype=dtype: _as_stored(
-                    question.evaluate(changed), source, dtype
+                    what_if.evaluate(changed), source, dtype
                 ),
             )
 

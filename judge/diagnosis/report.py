@@ -13,12 +13,12 @@ import torch
 
 from judge.diagnosis.source import UNKNOWN, Source
 from judge.diagnosis.symptoms import find
-from judge.diagnosis.wrong_result import LEAST, Evidence, Mistake, axis_names
+from judge.diagnosis.wrong_result import MIN_WRONG, Mistake, WrongResult, axis_names
 from judge.numerics.compare import Mismatch
 
 MAP_HEIGHT = 16
 MAP_WIDTH = 32
-LEAST_BLOCK = 8
+MIN_BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ def describe(
     source: what is known of the learner's code
     subject: put before the message, such as the path of the learner's file
     """
-    evidence = Evidence.of(got, truth, mismatch, inputs, mistakes, anything, source)
-    places = [] if evidence.drift is not None else where(evidence.wrong)
-    symptoms = find(evidence)
+    result = WrongResult.of(got, truth, mismatch, inputs, mistakes, anything, source)
+    places = [] if result.drift is not None else where(result.wrong)
+    symptoms = find(result)
 
     lines = [mismatch.message() if not subject else f"{subject}: {mismatch.message()}"]
     if places:
         lines.append("where: " + "; ".join(place.sentence for place in places))
         # A mistake that explains the whole result, right elements too, needs no map of them.
         if all(symptom.look for symptom in symptoms):
-            lines += draw(evidence)
+            lines += draw(result)
     if looks := [symptom.look for symptom in symptoms if symptom.look]:
         lines.append("how it looks: " + "; ".join(looks))
     causes = [symptom.cause for symptom in symptoms if symptom.strong]
@@ -88,15 +88,15 @@ def where(wrong: torch.Tensor) -> list[Place]:
     return places or [Place("nearly every element" if share > 0.9 else f"scattered, {share:.0%}")]
 
 
-def draw(evidence: Evidence) -> list[str]:
+def draw(result: WrongResult) -> list[str]:
     """The result as a small map, one character a tile; no lines where it would show nothing."""
-    wrong = evidence.wrong
-    if wrong.sum() < LEAST:
+    wrong = result.wrong
+    if wrong.sum() < MIN_WRONG:
         return []
-    poisoned = wrong & evidence.got.isnan()
+    poisoned = wrong & result.got.isnan()
     part = ""
     if wrong.dim() > 2:
-        leading = evidence.worst[:-2]
+        leading = result.worst[:-2]
         wrong, poisoned = wrong[leading], poisoned[leading]
         part = f"[{', '.join(map(str, leading))}] of "
     if wrong.dim() == 1:
@@ -115,12 +115,12 @@ def draw(evidence: Evidence) -> list[str]:
             [touched, ~_any(~wrong, tile), _any(poisoned, tile)], dim=-1
         ).tolist()
     ]
-    if evidence.wrong.dim() == 1:
+    if result.wrong.dim() == 1:
         marks = [marks[0][i : i + MAP_WIDTH] for i in range(0, len(marks[0]), MAP_WIDTH)]
         unit = "an element" if tile == (1, 1) else f"{tile[1]} elements"
     else:
         unit = "an element" if tile == (1, 1) else f"a tile of {tile[0]} x {tile[1]}"
-    shape = " x ".join(map(str, evidence.wrong.shape))
+    shape = " x ".join(map(str, result.wrong.shape))
     head = (
         f"map of {part}the result ({shape}), one character {unit}: "
         ". right, x partly wrong, X wrong, ? NaN"
@@ -136,16 +136,16 @@ def _along(hit: torch.Tensor, axis: tuple[str, str]) -> Place:
     if len(indices) == 1:
         return Place(f"only {one} {first}" + (" (the last)" if first == length - 1 else ""))
     step = indices[1] - first
-    if indices == list(range(first, length)) and first >= LEAST_BLOCK:
+    if indices == list(range(first, length)) and first >= MIN_BLOCK:
         block = first & -first
-        if block >= LEAST_BLOCK and length - first < min(block, first):
+        if block >= MIN_BLOCK and length - first < min(block, first):
             return Place(
                 f"{many} {first}..{last}: only the last, partial tile "
                 f"(blocks of {_blocks(first, length)})",
                 "a wrong mask of the last tile, or a grid that leaves it out, where the size is no "
                 "multiple of the block",
             )
-        if block >= LEAST_BLOCK:
+        if block >= MIN_BLOCK:
             return Place(
                 f"{many} {first}..{last}: all that follow the first {first}",
                 "a grid or a loop that ends too early, or a wrong mask of the last tile",
@@ -172,7 +172,7 @@ def _by_diagonal(wrong: torch.Tensor) -> Place | None:
     """Elements on the diagonal only, or on one side of it and up to it."""
     rows, columns = wrong.reshape(-1, *wrong.shape[-2:]).any(0).nonzero(as_tuple=True)
     ahead = columns - rows
-    if rows.unique().numel() < LEAST or columns.unique().numel() < LEAST:
+    if rows.unique().numel() < MIN_WRONG or columns.unique().numel() < MIN_WRONG:
         return None
     if (ahead == ahead[0]).all():
         name = "the diagonal" if ahead[0] == 0 else f"the diagonal column - row = {int(ahead[0])}"

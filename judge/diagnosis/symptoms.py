@@ -1,6 +1,6 @@
 """Patterns of a wrong result, each tested by a computation on its wrong elements.
 
-A detector takes the Evidence and returns a Symptom or None. To add one, write the function and put
+A detector takes a WrongResult and returns a Symptom or None. To add one, write the function and put
 it into a table at the end: ALWAYS is tried as a whole, ELSE only if nothing in ALWAYS holds.
 """
 
@@ -36,57 +36,57 @@ from judge.diagnosis.symptoms_precision import (
     whole_numbers,
 )
 from judge.diagnosis.what_if import IMPOSSIBLE
-from judge.diagnosis.wrong_result import LEAST, Evidence, Symptom
+from judge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 
-SHOWN = 2
+MAX_SHOWN = 2
 # For trying mistakes: a test that is too slow would be ended without a message.
-SECONDS = 20.0
+MAX_SECONDS = 20.0
 CONSTANT = "a constant that is left out or applied twice"
 
 
-def find(evidence: Evidence) -> list[Symptom]:
+def find(result: WrongResult) -> list[Symptom]:
     """The few symptoms that say most, the best first."""
-    if evidence.drift is not None:
-        return [drifting(evidence)]
+    if result.drift is not None:
+        return [drifting(result)]
     for table in (ALWAYS, ELSE):
-        found = [symptom for detect in table if (symptom := detect(evidence))]
+        found = [symptom for detect in table if (symptom := detect(result))]
         if found:
             strong = [symptom for symptom in found if symptom.strong]
-            return strong[:1] or found[:SHOWN]
+            return strong[:1] or found[:MAX_SHOWN]
     return []
 
 
-def mistake(evidence: Evidence) -> Symptom | None:
+def mistake(result: WrongResult) -> Symptom | None:
     """The first mistake that would give this very result."""
-    until = time.monotonic() + SECONDS
-    for tried in evidence.mistakes:
+    until = time.monotonic() + MAX_SECONDS
+    for tried in result.mistakes:
         if time.monotonic() > until:
             return None
         try:
             alternative = double(tried.compute().detach().cpu())
         except IMPOSSIBLE:
             continue
-        if evidence.is_made_by(alternative):
+        if result.is_made_by(alternative):
             return Symptom("", tried.sentence)
     return None
 
 
-def zero(evidence: Evidence) -> Symptom | None:
-    if not (evidence.got[evidence.wrong] == 0).all() or not rounds(evidence.dtype):
+def zero(result: WrongResult) -> Symptom | None:
+    if not (result.got[result.wrong] == 0).all() or not rounds(result.dtype):
         return None
-    if evidence.wrong.sum() < LEAST:
+    if result.wrong.sum() < MIN_WRONG:
         return None
-    squares = not evidence.source.uses(EXPONENTIALS, otherwise=False)
-    if squares and not evidence.got.any() and (large := squares_overflow(evidence)):
+    squares = not result.source.uses(EXPONENTIALS, otherwise=False)
+    if squares and not result.got.any() and (large := squares_overflow(result)):
         return Symptom(
             f"the whole result is 0, where inputs reach {large:.4g}",
             f"an overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
-    if not evidence.got.any():
+    if not result.got.any():
         return Symptom(
             "the whole result is 0",
             "a result that is stored before anything was added to it, or a mask or a factor that "
-            f"is 0 throughout{evidence.stand_in}",
+            f"is 0 throughout{result.stand_in}",
         )
     return Symptom(
         "all wrong elements are 0",
@@ -95,11 +95,11 @@ def zero(evidence: Evidence) -> Symptom | None:
     )
 
 
-def constant(evidence: Evidence) -> Symptom | None:
-    values = evidence.got[evidence.wrong]
-    if len(values) < LEAST or values[0] == 0 or not (values == values[0]).all():
+def constant(result: WrongResult) -> Symptom | None:
+    values = result.got[result.wrong]
+    if len(values) < MIN_WRONG or values[0] == 0 or not (values == values[0]).all():
         return None
-    if not evidence.varied(evidence.truth[evidence.wrong]):
+    if not result.varied(result.truth[result.wrong]):
         return None
     return Symptom(
         f"all wrong elements are {values[0].item():.4g}",
@@ -109,64 +109,64 @@ def constant(evidence: Evidence) -> Symptom | None:
     )
 
 
-def an_input(evidence: Evidence) -> Symptom | None:
-    for name, value in evidence.alike():
-        if evidence.fits(value):
+def an_input(result: WrongResult) -> Symptom | None:
+    for name, value in result.alike():
+        if result.fits(value):
             return Symptom(
                 f"the wrong elements are those of {name}",
                 f"{name} stored as it was loaded",
-                strong=evidence.everywhere,
+                strong=result.everywhere,
             )
     return None
 
 
-def factor(evidence: Evidence) -> Symptom | None:
-    ratio = evidence.typical(evidence.got / evidence.truth, evidence.wrong & (evidence.truth != 0))
-    if ratio is None or ratio == 0 or not evidence.fits(ratio * evidence.truth):
+def factor(result: WrongResult) -> Symptom | None:
+    ratio = result.typical(result.got / result.truth, result.wrong & (result.truth != 0))
+    if ratio is None or ratio == 0 or not result.fits(ratio * result.truth):
         return None
     if abs(ratio + 1) < 1e-3:
         cause = "a difference taken the wrong way round"
-        return Symptom("the sign is the other one", cause, strong=evidence.everywhere)
-    name, cause = _named_ratio(evidence, ratio)
+        return Symptom("the sign is the other one", cause, strong=result.everywhere)
+    name, cause = _named_ratio(result, ratio)
     look = f"the wrong elements are {name} times the expected ones"
     if cause is None and abs(ratio - 1) < NEAR_ONE:
         look, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
     if cause is None:
-        if evidence.wrong.sum() <= LEAST:
+        if result.wrong.sum() <= MIN_WRONG:
             return None
         # Of one row, or of some, `by_row` says it, and does not take it for a constant.
-        one_row = evidence.wrong.any(-1).sum() == 1
-        if evidence.truth.dim() > 1 and (one_row or not evidence.everywhere):
+        one_row = result.wrong.any(-1).sum() == 1
+        if result.truth.dim() > 1 and (one_row or not result.everywhere):
             return None
         cause = CONSTANT
-    return Symptom(look, cause, strong=evidence.everywhere)
+    return Symptom(look, cause, strong=result.everywhere)
 
 
-def offset(evidence: Evidence) -> Symptom | None:
-    difference = evidence.typical(evidence.got - evidence.truth, evidence.wrong)
-    if not isinstance(difference, float) or not evidence.fits(evidence.truth + difference):
+def offset(result: WrongResult) -> Symptom | None:
+    difference = result.typical(result.got - result.truth, result.wrong)
+    if not isinstance(difference, float) or not result.fits(result.truth + difference):
         return None
-    if evidence.wrong.sum() <= LEAST:
+    if result.wrong.sum() <= MIN_WRONG:
         return None
-    if not evidence.varied(evidence.truth[evidence.wrong]):
+    if not result.varied(result.truth[result.wrong]):
         return None
     side = "large" if difference > 0 else "small"
     return Symptom(
         f"the wrong elements are all too {side} by {abs(difference):.4g}",
         "a constant term that is left out or counted twice",
-        strong=evidence.everywhere,
+        strong=result.everywhere,
     )
 
 
-def input_off(evidence: Evidence) -> Symptom | None:
-    for name, value in evidence.alike():
+def input_off(result: WrongResult) -> Symptom | None:
+    for name, value in result.alike():
         for sign, word in ((-1, "left out"), (1, "counted twice")):
-            if evidence.fits(evidence.truth + sign * value):
+            if result.fits(result.truth + sign * value):
                 direction = "small" if sign < 0 else "large"
                 return Symptom(
                     f"the wrong elements are too {direction} by {name}",
                     f"{name} {word}",
-                    strong=evidence.everywhere,
+                    strong=result.everywhere,
                 )
     return None
 
@@ -185,24 +185,24 @@ FUNCTIONS = (
 )
 
 
-def function_of_truth(evidence: Evidence) -> Symptom | None:
-    if evidence.wrong.sum() < LEAST:
+def function_of_truth(result: WrongResult) -> Symptom | None:
+    if result.wrong.sum() < MIN_WRONG:
         return None
     for name, function, cause in FUNCTIONS:
-        if evidence.truth.is_complex() and function is torch.relu:
+        if result.truth.is_complex() and function is torch.relu:
             continue
-        if evidence.fits(function(evidence.truth)):
+        if result.fits(function(result.truth)):
             return Symptom(f"the result is {name} of the expected one", cause)
     return None
 
 
-def power(evidence: Evidence) -> Symptom | None:
+def power(result: WrongResult) -> Symptom | None:
     """Rows of a softmax whose exponents are all scaled by one factor."""
-    truth, got = evidence.truth, evidence.got
-    if truth.dim() < 2 or truth.is_complex() or truth.shape[-1] < LEAST:
+    truth, got = result.truth, result.got
+    if truth.dim() < 2 or truth.is_complex() or truth.shape[-1] < MIN_WRONG:
         return None
     usable = (truth > 1e-3 * truth.amax(-1, keepdim=True)) & (got > 0) & got.isfinite()
-    if usable.double().mean() < 0.1 or not evidence.everywhere:
+    if usable.double().mean() < 0.1 or not result.everywhere:
         return None
     many = usable.sum(-1, keepdim=True).clamp(min=1)
 
@@ -215,42 +215,42 @@ def power(evidence: Evidence) -> Symptom | None:
     left = (ours - exponent * theirs).square().sum() / ours.square().sum()
     if not (exponent > 0 and abs(exponent - 1) > 0.02 and left < 1e-3):
         return None
-    name, cause = _named_ratio(evidence, exponent, tolerance=0.01)
+    name, cause = _named_ratio(result, exponent, tolerance=0.01)
     return Symptom(
         f"each row is the expected one to the power of {name}, up to a factor",
         f"a wrong factor in the exponent: {cause or CONSTANT}",
     )
 
 
-def by_row(evidence: Evidence) -> Symptom | None:
+def by_row(result: WrongResult) -> Symptom | None:
     """Each row is off by a factor, or by a term, of its own."""
-    truth = evidence.truth
-    if truth.dim() < 2 or truth.is_complex() or not evidence.varied(evidence.got[evidence.wrong]):
+    truth = result.truth
+    if truth.dim() < 2 or truth.is_complex() or not result.varied(result.got[result.wrong]):
         return None
-    many = (evidence.wrong.sum(-1, keepdim=True) >= LEAST).expand(truth.shape)
+    many = (result.wrong.sum(-1, keepdim=True) >= MIN_WRONG).expand(truth.shape)
 
     def middle(values: torch.Tensor) -> torch.Tensor:
-        return values.where(evidence.wrong & values.isfinite(), math.nan).nanmedian(-1, True).values
+        return values.where(result.wrong & values.isfinite(), math.nan).nanmedian(-1, True).values
 
     for word, guess in (
-        ("factor", truth * middle(evidence.got / truth)),
-        ("difference", truth + middle(evidence.got - truth)),
+        ("factor", truth * middle(result.got / truth)),
+        ("difference", truth + middle(result.got - truth)),
     ):
-        if 2 * (evidence.wrong & many).sum() > evidence.wrong.sum() and evidence.fits(guess, many):
+        if 2 * (result.wrong & many).sum() > result.wrong.sum() and result.fits(guess, many):
             return Symptom(
                 f"each row is off by one {word} of its own",
                 "a wrong value for the whole row: its sum, maximum, mean or variance"
-                + evidence.stand_in,
-                strong=evidence.everywhere,
+                + result.stand_in,
+                strong=result.everywhere,
             )
     return None
 
 
-def miscounted(evidence: Evidence) -> Symptom | None:
-    got, truth = evidence.got, evidence.truth
-    if rounds(evidence.dtype) or evidence.dtype == torch.bool or truth.dim() != 1:
+def miscounted(result: WrongResult) -> Symptom | None:
+    got, truth = result.got, result.truth
+    if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
         return None
-    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or evidence.index_of_row():
+    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or result.index_of_row():
         return None
     look = f"the result sums to {got.sum():.0f}, expected {truth.sum():.0f}"
     if got.sum() < truth.sum():
@@ -260,10 +260,10 @@ def miscounted(evidence: Evidence) -> Symptom | None:
     return Symptom(look, cause, strong=False)
 
 
-def swapped_parts(evidence: Evidence) -> Symptom | None:
-    if not evidence.truth.is_complex():
+def swapped_parts(result: WrongResult) -> Symptom | None:
+    if not result.truth.is_complex():
         return None
-    if evidence.fits(torch.complex(evidence.truth.imag, evidence.truth.real)):
+    if result.fits(torch.complex(result.truth.imag, result.truth.real)):
         return Symptom(
             "real and imaginary parts are swapped", "offsets of the two parts that are swapped"
         )
@@ -303,12 +303,12 @@ ELSE = (row_sums, approximated, imprecise)
 
 
 def _named_ratio(
-    evidence: Evidence, ratio: complex, tolerance: float = 4e-6
+    result: WrongResult, ratio: complex, tolerance: float = 4e-6
 ) -> tuple[str, str | None]:
     """What a factor is called, and what it comes from where it is one of those that are known."""
     if isinstance(ratio, complex):
         return f"{ratio:.4g}", None
-    sizes = {n for x in (evidence.truth, *evidence.inputs.values()) for n in x.shape if n > 3}
+    sizes = {n for x in (result.truth, *result.inputs.values()) for n in x.shape if n > 3}
     mixed = "exp and exp2, or log and log2, that do not go together"
     known = [
         (2.0, "2", "something that is counted twice"),
@@ -335,7 +335,7 @@ def _named_ratio(
                 ((wrong / right) ** 0.5, f"({wrong} / {right}) ** 0.5", root),
             ]
     value, name, cause = min(known, key=lambda known: abs(ratio / known[0] - 1))
-    tolerance = max(evidence.eps / 4, tolerance)
+    tolerance = max(result.eps / 4, tolerance)
     if abs(ratio / value - 1) < tolerance and abs(value - 1) > 4 * tolerance:
         return f"{name} = {value:.4g}" if name != f"{value:g}" else name, cause
     return f"{ratio:.4g}", None

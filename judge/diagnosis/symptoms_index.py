@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from judge.diagnosis.wrong_result import Evidence, Symptom
+from judge.diagnosis.wrong_result import Symptom, WrongResult
 
 
-def tie(evidence: Evidence) -> Symptom | None:
+def tie(result: WrongResult) -> Symptom | None:
     """Indices of equal values: the wrong one of them was chosen."""
-    if not (name := evidence.index_of_row()):
+    if not (name := result.index_of_row()):
         return None
-    value, rows = evidence.inputs[name], evidence.wrong.nonzero()[:, 0]
-    got, expected = evidence.got[rows].long(), evidence.truth[rows].long()
+    value, rows = result.inputs[name], result.wrong.nonzero()[:, 0]
+    got, expected = result.got[rows].long(), result.truth[rows].long()
     inside = (got >= 0) & (got < value.shape[1])
     if not inside.all():
         return None
@@ -30,11 +30,11 @@ def tie(evidence: Evidence) -> Symptom | None:
     return None
 
 
-def past_the_end(evidence: Evidence) -> Symptom | None:
-    if not (name := evidence.index_of_row()):
+def past_the_end(result: WrongResult) -> Symptom | None:
+    if not (name := result.index_of_row()):
         return None
-    length = evidence.inputs[name].shape[1]
-    if not (evidence.got[evidence.wrong] >= length).all():
+    length = result.inputs[name].shape[1]
+    if not (result.got[result.wrong] >= length).all():
         return None
     return Symptom(
         f"the wrong indices are {length} or more, past the end of the rows of {name}",
@@ -42,11 +42,11 @@ def past_the_end(evidence: Evidence) -> Symptom | None:
     )
 
 
-def never_larger(evidence: Evidence) -> Symptom | None:
-    if not (name := evidence.index_of_row()):
+def never_larger(result: WrongResult) -> Symptom | None:
+    if not (name := result.index_of_row()):
         return None
-    largest = evidence.inputs[name].amax(1)
-    if (evidence.got[evidence.wrong] == 0).all() and (largest[evidence.wrong] < 0).all():
+    largest = result.inputs[name].amax(1)
+    if (result.got[result.wrong] == 0).all() and (largest[result.wrong] < 0).all():
         return Symptom(
             f"the index is 0 in rows of {name} that are negative throughout",
             "a search that starts from 0, which nothing there exceeds: start from -inf",

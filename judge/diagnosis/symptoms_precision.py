@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from judge.core.dtypes import dtype_name, rounds
-from judge.diagnosis.wrong_result import LEAST, Evidence, Symptom
+from judge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 
 # Elements, at least, in which a dependence on the value can be seen, and how much less neighbours
 # in value differ from one another than they would by chance.
@@ -45,24 +45,24 @@ def slopes(got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return products.sum(-1, keepdim=True) / squares.sum(-1, keepdim=True)
 
 
-def drifting(evidence: Evidence) -> Symptom:
-    usable = evidence.got.isfinite() & evidence.truth.isfinite()
-    got, truth = evidence.got[usable], evidence.truth[usable]
+def drifting(result: WrongResult) -> Symptom:
+    usable = result.got.isfinite() & result.truth.isfinite()
+    got, truth = result.got[usable], result.truth[usable]
     slope = float(slopes(got, truth))
     return Symptom(f"taken together, the result is {times(slope)} the expected one", NEARLY_RIGHT)
 
 
-def narrower(evidence: Evidence) -> Symptom | None:
+def narrower(result: WrongResult) -> Symptom | None:
     """Every value is a number of a narrower dtype."""
-    if evidence.dtype not in NARROWER:
+    if result.dtype not in NARROWER:
         return None
-    values, truth = evidence.got.real, evidence.truth.real
+    values, truth = result.got.real, result.truth.real
     # Numbers too small for their dtype have few bits of their own.
-    normal = values.isfinite() & (values.abs() >= torch.finfo(evidence.dtype).smallest_normal)
+    normal = values.isfinite() & (values.abs() >= torch.finfo(result.dtype).smallest_normal)
     values, truth = values[normal], truth[truth.isfinite()]
     if values.unique().numel() < 16:
         return None
-    for dtype in NARROWER[evidence.dtype]:
+    for dtype in NARROWER[result.dtype]:
         expected = (truth.to(dtype).double() == truth).double().mean()
         if expected < 0.5 and (values.to(dtype).double() == values).all():
             name = dtype_name(dtype)
@@ -73,10 +73,10 @@ def narrower(evidence: Evidence) -> Symptom | None:
     return None
 
 
-def row_sums(evidence: Evidence) -> Symptom | None:
+def row_sums(result: WrongResult) -> Symptom | None:
     """Each row is off by a factor near 1 of its own."""
-    got, truth = evidence.got, evidence.truth
-    if evidence.dtype not in HALF or truth.dim() < 2:
+    got, truth = result.got, result.truth
+    if result.dtype not in HALF or truth.dim() < 2:
         return None
     usable = got.isfinite() & truth.isfinite()
     got, truth = got.where(usable, 0), truth.where(usable, 0)
@@ -84,29 +84,29 @@ def row_sums(evidence: Evidence) -> Symptom | None:
     factors = factors.where(factors.isfinite(), 1)
     off = (factors - 1).abs().max()
     left = (got - factors * truth).square().sum() / (got - truth).square().sum()
-    if off > 64 * evidence.eps or left > 0.25 or factors.max() - factors.min() < 0.1 * off:
+    if off > 64 * result.eps or left > 0.25 or factors.max() - factors.min() < 0.1 * off:
         return None
     return Symptom(
         "each row is off by a factor of its own, from "
         f"{times(float(factors.min()))} to {times(float(factors.max()))} the expected one",
         "too few bits on the way in what a whole row shares: its sum accumulated in "
-        f"{dtype_name(evidence.dtype)} and not in float32, or a term of it that is wrong",
+        f"{dtype_name(result.dtype)} and not in float32, or a term of it that is wrong",
     )
 
 
-def approximated(evidence: Evidence) -> Symptom | None:
+def approximated(result: WrongResult) -> Symptom | None:
     """Small errors that depend on the value alone: neighbours in value are off by like amounts."""
-    got, truth = evidence.got, evidence.truth
-    if not rounds(evidence.dtype) or truth.is_complex():
+    got, truth = result.got, result.truth
+    if not rounds(result.dtype) or truth.is_complex():
         return None
     # More than the last rounding may do, wrong or not.
-    usable = got.isfinite() & truth.isfinite() & ((got - truth).abs() > evidence.eps * truth.abs())
+    usable = got.isfinite() & truth.isfinite() & ((got - truth).abs() > result.eps * truth.abs())
     if usable.sum() < SMOOTH_AMONG:
         return None
     error, size = (got - truth)[usable], truth[truth.isfinite()].square().mean().sqrt()
     if error.square().mean().sqrt() > SMALL * size:
         return None
-    for name, value in (*evidence.alike(), ("the expected value", truth)):
+    for name, value in (*result.alike(), ("the expected value", truth)):
         key = value[usable]
         if key.unique().numel() < SMOOTH_AMONG:
             continue
@@ -116,10 +116,10 @@ def approximated(evidence: Evidence) -> Symptom | None:
             cause = (
                 "a formula that is off: a term or a constant of it is wrong, or it only comes near"
             )
-            if evidence.dtype in HALF:
+            if result.dtype in HALF:
                 cause += (
                     "; or a sum that is rounded again and again: accumulated in "
-                    f"{dtype_name(evidence.dtype)} and not in float32"
+                    f"{dtype_name(result.dtype)} and not in float32"
                 )
             return Symptom(
                 f"the errors are small and follow {name}: where it is alike, so are they", cause
@@ -127,17 +127,17 @@ def approximated(evidence: Evidence) -> Symptom | None:
     return None
 
 
-def cancelled(evidence: Evidence) -> Symptom | None:
+def cancelled(result: WrongResult) -> Symptom | None:
     """A variance of rows far from zero, off by what float32 cannot hold of their squares."""
-    if evidence.dtype != torch.float32 or evidence.truth.dim() != 1:
+    if result.dtype != torch.float32 or result.truth.dim() != 1:
         return None
-    error = (evidence.got - evidence.truth).abs()[evidence.wrong]
-    for name, value in evidence.inputs.items():
-        rows = value.dim() == 2 and len(value) == len(evidence.truth)
+    error = (result.got - result.truth).abs()[result.wrong]
+    for name, value in result.inputs.items():
+        rows = value.dim() == 2 and len(value) == len(result.truth)
         if not rows or value.shape[1] < 2 or not rounds(value.dtype):
             continue
-        square = value.mean(1)[evidence.wrong].square()
-        far = value.var(1)[evidence.wrong] < 1e-3 * square
+        square = value.mean(1)[result.wrong].square()
+        far = value.var(1)[result.wrong] < 1e-3 * square
         lost = error / (2.0**-24 * square)
         if far.all() and lost.max() < 64 and lost.median() > 1 / 16:
             return Symptom(
@@ -148,10 +148,10 @@ def cancelled(evidence: Evidence) -> Symptom | None:
     return None
 
 
-def imprecise(evidence: Evidence) -> Symptom | None:
+def imprecise(result: WrongResult) -> Symptom | None:
     """Small errors of both signs, all over: too few bits somewhere."""
-    got, truth = evidence.got, evidence.truth
-    if not rounds(evidence.dtype) or truth.is_complex() or evidence.wrong.sum() < LEAST:
+    got, truth = result.got, result.truth
+    if not rounds(result.dtype) or truth.is_complex() or result.wrong.sum() < MIN_WRONG:
         return None
     usable = got.isfinite() & truth.isfinite()
     error, size = (got - truth)[usable], truth[usable].square().mean().sqrt()
@@ -161,21 +161,21 @@ def imprecise(evidence: Evidence) -> Symptom | None:
     if abs((error * truth[usable].sign()).sign().mean()) > 0.3:
         slope = slopes(got[usable], truth[usable])
         left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
-        return drifting(evidence) if loss < 0.05 and left < 0.25 else None
+        return drifting(result) if loss < 0.05 and left < 0.25 else None
     look = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
-    if evidence.dtype in HALF:
-        if loss > 64 * evidence.eps:
+    if result.dtype in HALF:
+        if loss > 64 * result.eps:
             return None
-        name = dtype_name(evidence.dtype)
+        name = dtype_name(result.dtype)
         return Symptom(
             look,
             f"too few bits on the way: a sum accumulated in {name} and not in float32, or a "
             "difference of large numbers",
             strong=False,
         )
-    if evidence.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
+    if result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
         return Symptom(look, "a step computed in float32", strong=False)
-    if evidence.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
+    if result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
         return Symptom(
             look,
             "a step in lower precision: a tl.dot in tf32 (input_precision), or a cast to half "
@@ -185,12 +185,12 @@ def imprecise(evidence: Evidence) -> Symptom | None:
     return None
 
 
-def whole_numbers(evidence: Evidence) -> Symptom | None:
-    got = evidence.got[evidence.wrong]
-    if not rounds(evidence.dtype) or got.is_complex() or not got.isfinite().all():
+def whole_numbers(result: WrongResult) -> Symptom | None:
+    got = result.got[result.wrong]
+    if not rounds(result.dtype) or got.is_complex() or not got.isfinite().all():
         return None
-    finite = evidence.truth[evidence.truth.isfinite()]
-    if len(got) < LEAST or (finite != finite.round()).any() or (got != got.round()).any():
+    finite = result.truth[result.truth.isfinite()]
+    if len(got) < MIN_WRONG or (finite != finite.round()).any() or (got != got.round()).any():
         return None
     return Symptom(
         "the inputs make exact whole numbers, and the result is off by whole numbers",

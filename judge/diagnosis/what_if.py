@@ -23,7 +23,7 @@ class Contradicted(ValueError):
 
 
 @dataclass(frozen=True)
-class Question:
+class WhatIf:
     """What makes this one of a call's results wrong.
 
     reference: all results in float64, for any arguments
@@ -48,9 +48,9 @@ class Question:
 
     def evaluate(self, arguments: Arguments) -> torch.Tensor:
         """The result that is asked about. Raises Contradicted."""
-        return self.chosen(self.reference(arguments))
+        return self.select(self.reference(arguments))
 
-    def chosen(self, made: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    def select(self, made: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
         """Of the results that a mistake makes, the one that is asked about. Raises Contradicted."""
         for number, is_this in enumerate(self.results):
             other = made[number]

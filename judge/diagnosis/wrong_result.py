@@ -12,7 +12,7 @@ from judge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from judge.numerics.compare import Mismatch
 
 # So many wrong elements at least, before a pattern in them means anything.
-LEAST = 4
+MIN_WRONG = 4
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Mistake:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WrongResult:
     """A wrong result on the CPU, in float64 (complex128 if complex).
 
     wrong: mask of the wrong elements; allowed: what each element may be off by
@@ -82,7 +82,7 @@ class Evidence:
         mistakes: Iterable[Mistake] = (),
         anything: bool = True,
         source: Source = UNKNOWN,
-    ) -> Evidence:
+    ) -> WrongResult:
         return cls(
             double(got.detach().cpu()),
             double(truth.detach().cpu()),
@@ -129,7 +129,7 @@ class Evidence:
     @staticmethod
     def varied(values: torch.Tensor) -> bool:
         """Whether there are several different values: a pattern in equal ones means nothing."""
-        return values.real.unique().numel() >= LEAST
+        return values.real.unique().numel() >= MIN_WRONG
 
     def fits(self, alternative: torch.Tensor, among: torch.Tensor | None = None) -> bool:
         """Whether nearly all wrong elements are these instead.
@@ -139,7 +139,7 @@ class Evidence:
         """
         among = self.wrong if among is None else self.wrong & among
         got, other, truth = self.got[among], alternative[among], self.truth[among]
-        if len(got) < min(LEAST, max(2, self.wrong.numel())):
+        if len(got) < min(MIN_WRONG, max(2, self.wrong.numel())):
             return False
         slack = torch.zeros_like(self.allowed[among])
         if not self.exact:
@@ -166,7 +166,7 @@ class Evidence:
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
         # NaN and infinity come about in many ways, and small numbers are near one another.
         telling = self.wrong & got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
-        few = self.wrong.sum() < LEAST
+        few = self.wrong.sum() < MIN_WRONG
         if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
             return False
         share = 1.0 if few else 0.95
@@ -190,7 +190,7 @@ class Evidence:
     def typical(self, values: torch.Tensor, among: torch.Tensor) -> complex | None:
         """The median of the finite values in a mask, or None where they are too few."""
         values = values[among & values.isfinite()]
-        if len(values) < min(LEAST, max(2, self.wrong.numel())):
+        if len(values) < min(MIN_WRONG, max(2, self.wrong.numel())):
             return None
         if values.is_complex():
             return complex(values.real.median(), values.imag.median())

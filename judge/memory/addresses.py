@@ -19,11 +19,11 @@ from judge.memory.data_races import Ledger
 
 # A window spans 16 TiB: a float32 offset of 2**40 elements still lies in it. The first window lies
 # above all addresses that a process can have.
-WINDOW = 44
+WINDOW_BITS = 44
 FIRST_WINDOW = 16
 
 # Views whose elements lie in a larger extent than this are checked by arithmetic, not by a map.
-MAPPED = 2**24
+MAX_MAPPED_ELEMENTS = 2**24
 
 
 class Storage:
@@ -127,7 +127,7 @@ class Region:
         return inside
 
     def _contains(self, element: np.ndarray) -> np.ndarray:
-        if self.extent // self.itemsize <= MAPPED:
+        if self.extent // self.itemsize <= MAX_MAPPED_ELEMENTS:
             if self._map is None:
                 self._map = np.zeros(self.extent // self.itemsize, dtype=bool)
                 np.lib.stride_tricks.as_strided(self._map, self.shape, self.strides)[...] = True
@@ -172,7 +172,7 @@ class Region:
         return found, element
 
 
-class Space:
+class AddressSpace:
     """The addresses of one launch: its windows, and the real ranges of tensors known besides."""
 
     def __init__(self, known: list[Region]):
@@ -183,14 +183,14 @@ class Space:
         """Give a tensor argument a window. Its address keeps its alignment, up to 256 bytes."""
         number = FIRST_WINDOW + len(self.windows)
         # No two windows lie a power of two apart: a pointer that is far off lands in no tensor.
-        scattered = (number * 0x9E3779B97F4A7C15 >> 16) % 2 ** (WINDOW - 2)
-        middle = (number << WINDOW) + 2 ** (WINDOW - 1) + (scattered & ~0xFFF)
+        scattered = (number * 0x9E3779B97F4A7C15 >> 16) % 2 ** (WINDOW_BITS - 2)
+        middle = (number << WINDOW_BITS) + 2 ** (WINDOW_BITS - 1) + (scattered & ~0xFFF)
         region.move(middle + (region.real & 0xFF))
         self.windows[number] = region
 
     def split(self, addresses: np.ndarray) -> list[tuple[Region | None, np.ndarray]]:
         """The lanes (their numbers) of each region that these addresses, uint64, lie in."""
-        number = addresses >> np.uint64(WINDOW)
+        number = addresses >> np.uint64(WINDOW_BITS)
         parts = []
         for window in np.unique(number):
             lanes = np.flatnonzero(number == window)

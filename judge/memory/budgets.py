@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from judge.core.verdict import Wrong
-from judge.memory.coordinates import CALLS
+from judge.memory.coordinates import ACCESS_CALLS
 from judge.memory.traffic import Flow, Moved, TrafficMeter
 
 # Lines of a kernel that a message names.
-NAMED = 3
+MAX_NAMED_LINES = 3
 
 Budget = float | dict[str, float] | None
 
 # What passes through memory beside inputs and results, where a puzzle does not say otherwise.
-SCRATCH = 0.25
+SCRATCH_SHARE = 0.25
 
 
 class Traffic(TrafficMeter):
@@ -32,7 +32,7 @@ class Traffic(TrafficMeter):
         total_writes: float | None = None,
         largest_write: int | None = None,
         dot_macs: float | None = None,
-        scratch: float = SCRATCH,
+        scratch: float = SCRATCH_SHARE,
     ) -> None:
         """Hold the traffic to a budget. Raises Wrong, with everything that is over it.
 
@@ -88,12 +88,16 @@ def _lines(traffic: TrafficMeter, flow: Flow, moved: Moved, verb: str) -> str:
     lines = sorted(flow.lines.items(), key=lambda line: -line[1])
     return ", ".join(
         f"{_call(traffic, site, verb)} {does} it {_above(elements / moved.numel, 0)} times"
-        for site, elements in lines[:NAMED]
+        for site, elements in lines[:MAX_NAMED_LINES]
     )
 
 
 def _call(traffic: TrafficMeter, site: int, verb: str) -> str:
-    calls = CALLS["reads"] if verb == "read" else CALLS["writes"] + CALLS["updates"]
+    calls = (
+        ACCESS_CALLS["reads"]
+        if verb == "read"
+        else ACCESS_CALLS["writes"] + ACCESS_CALLS["updates"]
+    )
     return f"{traffic.sites[site].short} {traffic.sites[site].call(*calls)}"
 
 

@@ -16,21 +16,21 @@ import torch
 import triton
 
 import judge
-from judge.core.paths import shown
+from judge.core.paths import display_path
 
 LIBRARIES = tuple(
     os.path.dirname(os.path.abspath(file)) + os.sep
     for file in (judge.__file__, os.__file__, triton.__file__, np.__file__, torch.__file__)
 )
 
-WIDEST_CALL = 80
+MAX_CALL_WIDTH = 80
 
 # By id, for the hash of a code object is slow; the object is kept, so that its id stays its own.
-_learners: dict[int, tuple[bool, CodeType]] = {}
+_is_user_code: dict[int, tuple[bool, CodeType]] = {}
 
 
 @dataclass(frozen=True)
-class Site:
+class CallSite:
     """A line of a kernel, or of a function that the kernel calls.
 
     caller: the line of the kernel from which that function was reached, None in the kernel itself
@@ -39,12 +39,12 @@ class Site:
     file: str
     line: int
     function: str
-    caller: Site | None = None
+    caller: CallSite | None = None
 
     @property
     def place(self) -> str:
         """path:line, the path relative to the current directory if the file lies under it."""
-        return f"{shown(self.file)}:{self.line}"
+        return f"{display_path(self.file)}:{self.line}"
 
     @property
     def short(self) -> str:
@@ -54,7 +54,7 @@ class Site:
     def call(self, *names: str) -> str:
         """The source of the call of one of these names on this line, else the whole line."""
         text = self.whole_call(*names)
-        return text if len(text) <= WIDEST_CALL else text[: WIDEST_CALL - 3] + "..."
+        return text if len(text) <= MAX_CALL_WIDTH else text[: MAX_CALL_WIDTH - 3] + "..."
 
     def whole_call(self, *names: str) -> str:
         """The same, however long."""
@@ -87,20 +87,20 @@ class Site:
         return linecache.getline(self.file, self.line).strip()
 
 
-class Sites:
+class CallSites:
     """Numbers for the lines that access memory, found by walking up from the running frame."""
 
     def __init__(self):
-        self.found: list[Site] = []
+        self.found: list[CallSite] = []
         self._numbers: dict[tuple, int] = {}
 
-    def __getitem__(self, number: int) -> Site:
+    def __getitem__(self, number: int) -> CallSite:
         return self.found[number]
 
     def here(self, kernel: CodeType) -> int:
         """The number of the innermost line of the learner's own code that is running now."""
         frame = sys._getframe(2)
-        while frame.f_code is not kernel and not is_learners(frame.f_code):
+        while frame.f_code is not kernel and not is_user_code(frame.f_code):
             frame = frame.f_back
             if frame is None:
                 return self._number((), None, None)
@@ -115,36 +115,36 @@ class Sites:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.found)
-            self.found.append(_site(frame, _site(outer, None)) or Site("", 0, ""))
+            self.found.append(_site(frame, _site(outer, None)) or CallSite("", 0, ""))
         return number
 
 
-def _site(frame: FrameType | None, caller: Site | None) -> Site | None:
+def _site(frame: FrameType | None, caller: CallSite | None) -> CallSite | None:
     if frame is None:
         return None
-    return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, caller)
+    return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, caller)
 
 
-def is_learners(code: CodeType) -> bool:
+def is_user_code(code: CodeType) -> bool:
     """Whether this is a function of a kernel's author: no library's, no judge's.
 
     A lambda or a comprehension counts as part of the function that it stands in.
     """
-    known = _learners.get(id(code))
+    known = _is_user_code.get(id(code))
     if known is None:
         file = os.path.abspath(code.co_filename)
         named = not (code.co_filename.startswith("<") or code.co_name.startswith("<"))
         theirs = named and not file.startswith(LIBRARIES)
-        known = _learners[id(code)] = (theirs, code)
+        known = _is_user_code[id(code)] = (theirs, code)
     return known[0]
 
 
-def raised_at(trace: TracebackType | None) -> Site | None:
+def raised_at(trace: TracebackType | None) -> CallSite | None:
     """The innermost line of the learner's code that an exception went through."""
     site = None
     for frame, line in traceback.walk_tb(trace):
-        if is_learners(frame.f_code):
-            site = Site(frame.f_code.co_filename, line, frame.f_code.co_name)
+        if is_user_code(frame.f_code):
+            site = CallSite(frame.f_code.co_filename, line, frame.f_code.co_name)
     return site
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from judge.memory.addresses import Region
-from judge.memory.call_sites import Site
+from judge.memory.call_sites import CallSite
 
-CALLS = {
+ACCESS_CALLS = {
     "reads": ("load", "gather"),
     "writes": ("store", "scatter"),
     "updates": tuple(
@@ -38,7 +38,7 @@ class Access:
     """
 
     verb: str
-    site: Site
+    site: CallSite
     program: tuple[int, int, int]
     grid: tuple[int, int, int]
     pointers: np.ndarray
@@ -49,11 +49,11 @@ class Access:
 
     @property
     def headline(self) -> str:
-        return self.site.describe(*CALLS[self.verb])
+        return self.site.describe(*ACCESS_CALLS[self.verb])
 
     @property
     def is_masked(self) -> bool:
-        return not self.mask.all() or "mask=" in self.site.whole_call(*CALLS[self.verb])
+        return not self.mask.all() or "mask=" in self.site.whole_call(*ACCESS_CALLS[self.verb])
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -68,7 +68,7 @@ class Access:
 
 
 @dataclass
-class Placed:
+class LaneCoordinates:
     """Lanes in a tensor's own coordinates.
 
     index: for each dimension the index of each lane, None along dimensions of stride 0
@@ -82,7 +82,7 @@ class Placed:
     names: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
-def place(access: Access, region: Region, element: np.ndarray) -> Placed:
+def locate(access: Access, region: Region, element: np.ndarray) -> LaneCoordinates:
     """Find each lane's index in the tensor from the elements' int64 offsets."""
     steps = _steps(element)
     if steps is None or not region.shape:
@@ -111,21 +111,21 @@ def place(access: Access, region: Region, element: np.ndarray) -> Placed:
         index.append(along)
     if names is None:
         names = _names_of(access, axis_of, index)
-    return Placed(shape, index, axis_of, names)
+    return LaneCoordinates(shape, index, axis_of, names)
 
 
 def _first(index: list[np.ndarray | None]) -> list[int | None]:
     return [None if along is None else int(along.flat[0]) for along in index]
 
 
-def _decoded(region: Region, element: np.ndarray) -> Placed:
+def _decoded(region: Region, element: np.ndarray) -> LaneCoordinates:
     if not region.shape:
         return _flat(region, element)
-    return Placed(region.shape, region.coordinates(element))
+    return LaneCoordinates(region.shape, region.coordinates(element))
 
 
-def _flat(region: Region, element: np.ndarray) -> Placed:
-    return Placed((max(1, region.numel),), [element])
+def _flat(region: Region, element: np.ndarray) -> LaneCoordinates:
+    return LaneCoordinates((max(1, region.numel),), [element])
 
 
 def _steps(element: np.ndarray) -> list[int] | None:
@@ -241,7 +241,7 @@ def element_text(region: Region, offset: int, name: str | None = None) -> str:
     return index_text(region.name if name is None else name, placed, np.array([True]))
 
 
-def index_text(name: str, placed: Placed, lanes: np.ndarray) -> str:
+def index_text(name: str, placed: LaneCoordinates, lanes: np.ndarray) -> str:
     """The elements of some lanes, such as a[67, 0..31]."""
     if not placed.index:
         return name

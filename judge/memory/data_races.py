@@ -16,7 +16,7 @@ import numpy as np
 MAP_NORESERVE = 0x4000
 
 # Lanes of atomics that are kept before they are worked into what each program knows.
-LOGGED = 2**22
+MAX_LOGGED_LANES = 2**22
 
 ACQUIRING = ("ACQUIRE", "ACQUIRE_RELEASE")
 RELEASING = ("RELEASE", "ACQUIRE_RELEASE")
@@ -152,7 +152,7 @@ class History:
             self._log.append((program, own, order, id(ledger), units))
             self._logged += units.size
             self._new_epoch = self._new_epoch or order in RELEASING
-            if self._logged > LOGGED:
+            if self._logged > MAX_LOGGED_LANES:
                 self._replay()
         else:
             self.relaxed = True

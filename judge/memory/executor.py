@@ -30,13 +30,13 @@ from judge.core.verdict import Verdict, Wrong
 from judge.memory import access_hooks
 from judge.memory.addresses import Storage
 from judge.memory.call_sites import raised_at
-from judge.memory.scheduling import Turns
-from judge.memory.tracker import Enough, Tracker
+from judge.memory.scheduling import Scheduler
+from judge.memory.tracker import StopProgram, Tracker
 from judge.memory.watch import Watch, current_watch
 
 OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
 
-LARGEST_GRID = (2**31 - 1, 65535, 65535)
+MAX_GRID = (2**31 - 1, 65535, 65535)
 
 StockExecutor = interpreter.GridExecutor
 
@@ -106,10 +106,10 @@ class Executor(StockExecutor):
 
         def run(number: int) -> None:
             tracker.start_program(number)
-            with contextlib.suppress(Enough):
+            with contextlib.suppress(StopProgram):
                 self.fn(**arguments)
 
-        tracker.turns = Turns(_order(tracker.watch, launch), run)
+        tracker.turns = Scheduler(_order(tracker.watch, launch), run)
         try:
             with access_hooks.taken(tracker):
                 tracker.turns.run_all()
@@ -218,7 +218,7 @@ def _checked(grid, kernel: str) -> tuple[int, int, int]:
             f"the grid of {kernel} is {tuple(grid)!r}: its sizes must be integers\n"
             "hint: triton.cdiv(n, BLOCK) rounds up to one"
         ) from None
-    for axis, (size, limit) in enumerate(zip(sizes, LARGEST_GRID, strict=False)):
+    for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
         if size < 0:
             raise Wrong(f"the grid of {kernel} is {sizes}: a size cannot be negative")
         if size > limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from judge.memory.addresses import Region
-from judge.memory.coordinates import CALLS, Access, Placed, index_text, place
+from judge.memory.coordinates import ACCESS_CALLS, Access, LaneCoordinates, index_text, locate
 
 
 def explain(access: Access, region: Region | None, bad: np.ndarray) -> str:
@@ -35,7 +35,7 @@ def explain(access: Access, region: Region | None, bad: np.ndarray) -> str:
                 "hint: a pointer moves by whole elements of its own type; a GPU faults here",
             )
         )
-    placed = place(access, region, offset // region.itemsize)
+    placed = locate(access, region, offset // region.itemsize)
     dim = _exceeded(placed, bad)
     text = f"{program} {access.verb} {index_text(region.name, placed, bad)}"
     if dim is None:
@@ -54,7 +54,7 @@ def _lanes(access: Access, bad: np.ndarray) -> str:
     return f"{count} of {active} lanes{let_through} are out of bounds"
 
 
-def _exceeded(placed: Placed, bad: np.ndarray) -> int | None:
+def _exceeded(placed: LaneCoordinates, bad: np.ndarray) -> int | None:
     for dim, (index, size) in enumerate(zip(placed.index, placed.shape, strict=True)):
         if index is not None and ((index[bad] < 0) | (index[bad] >= size)).any():
             return dim
@@ -77,7 +77,7 @@ def _size_text(shape: tuple[int, ...], dim: int) -> str:
 def _hint(
     access: Access,
     region: Region,
-    placed: Placed,
+    placed: LaneCoordinates,
     dim: int | None,
     offset: np.ndarray,
     bad: np.ndarray,
@@ -115,7 +115,7 @@ def _hint(
     return f"{text}: mask with {variable} < {limit}"
 
 
-def _scalar_hint(access: Access, placed: Placed, dim: int, index: int, limit: str) -> str:
+def _scalar_hint(access: Access, placed: LaneCoordinates, dim: int, index: int, limit: str) -> str:
     for axis, (program, programs) in enumerate(zip(access.program, access.grid, strict=True)):
         if program == index and programs > placed.shape[dim]:
             return (
@@ -126,7 +126,7 @@ def _scalar_hint(access: Access, placed: Placed, dim: int, index: int, limit: st
 
 
 def _is_call_of_tl(access: Access) -> bool:
-    call = access.site.call(*CALLS[access.verb])
+    call = access.site.call(*ACCESS_CALLS[access.verb])
     return "tl." in call or "triton.language." in call
 
 
@@ -134,7 +134,7 @@ def _is_constant(mask: np.ndarray, axis: int) -> bool:
     return bool((mask == mask.take([0], axis=axis)).all())
 
 
-def _variable(access: Access, placed: Placed, dim: int) -> tuple[str, str]:
+def _variable(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str, str]:
     """The expression to compare, and what to compare it with, by the kernel's own names."""
     size = placed.shape[dim]
     limits = [name for name, value in access.sizes.items() if value == size]

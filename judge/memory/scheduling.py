@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable
 from torch.utils._python_dispatch import _disable_current_modes
 
 # How long an abandoned thread may take to end.
-GRACE = 1.0
+GRACE_SECONDS = 1.0
 
 
 class _Cancelled(BaseException):
     """Ends the thread of a program that is not wanted any more."""
 
 
-class Turns:
+class Scheduler:
     """The programs of one launch, by number."""
 
     def __init__(self, order: Iterable[int], run: Callable[[int], None]):
@@ -57,7 +57,7 @@ class Turns:
         if self._error:
             raise self._error
 
-    def give_away(self) -> bool:
+    def yield_turn(self) -> bool:
         """Let another program run, because this one waits. False if there is no other."""
         own = self._own
         if self._pending:
@@ -118,4 +118,4 @@ class Turns:
         for semaphore in self._waiting:
             semaphore.release()
         for thread in self._threads:
-            thread.join(GRACE)
+            thread.join(GRACE_SECONDS)

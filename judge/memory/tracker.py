@@ -12,27 +12,27 @@ import triton.runtime.interpreter as interpreter
 from judge.core.launch import Launch
 from judge.core.verdict import Wrong
 from judge.memory import coordinates, data_races, out_of_bounds
-from judge.memory.addresses import WINDOW, Region, Space
-from judge.memory.call_sites import is_learners
+from judge.memory.addresses import WINDOW_BITS, AddressSpace, Region
+from judge.memory.call_sites import is_user_code
 from judge.memory.masked_lanes import poisoned
-from judge.memory.scheduling import Turns
+from judge.memory.scheduling import Scheduler
 from judge.memory.watch import Watch
 
 # After so many atomics of one line that all gave the same answer, other programs get their turn;
 # when all that have not ended wait so, and after so many each, nobody can change it any more.
-PATIENCE = 64
+POLLS_BEFORE_YIELD = 64
 
-DEADLOCK = 2048
+POLLS_BEFORE_DEADLOCK = 2048
 
 # A program that loops over a huge result is ended after so many accesses, if only "ends" run.
-ENOUGH = 1000
+MAX_ACCESSES_OF_AN_END = 1000
 
 DOES = {"reads": "loads", "writes": "stores", "updates": "updates"}
 
 DID = {"loaded": "loads", "stored": "stores", "updated": "updates"}
 
 
-class Enough(BaseException):
+class StopProgram(BaseException):
     """Ends a program that was seen long enough."""
 
 
@@ -46,8 +46,8 @@ class Tracker:
     def __init__(self, watch: Watch, launch: Launch, code: CodeType):
         self.watch, self.launch, self.code = watch, launch, code
         self.history, self.sites, self.traffic = watch.history, watch.sites, watch.traffic
-        self.space = Space(watch.known)
-        self.turns = Turns((), lambda number: None)
+        self.space = AddressSpace(watch.known)
+        self.turns = Scheduler((), lambda number: None)
         self.history.start_launch()
         if self.traffic:
             self.traffic.start_launch(launch)
@@ -80,14 +80,17 @@ class Tracker:
         size: bytes a lane
         order: memory semantics of an atomic, None if other programs do not see it as one
         """
-        if self.watch.programs == "ends" and len(self.history.site) - self._begun >= ENOUGH:
-            raise Enough
+        if (
+            self.watch.programs == "ends"
+            and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END
+        ):
+            raise StopProgram
         site = self.sites.here(self.code)
         real, parts = self._resolve(verb, site, pointers, mask, size)
         if not parts:
             return real
         if verb == "reads" and self.watch.programs == "ends" and self._is_unwritten(parts):
-            raise Enough
+            raise StopProgram
         history = self.history
         number = history.access(site)
         for region, units in parts:
@@ -123,7 +126,7 @@ class Tracker:
         if not active.size:
             return pointers, []
         low = int(active.min())
-        region = self.space.windows.get(low >> WINDOW)
+        region = self.space.windows.get(low >> WINDOW_BITS)
         if (
             region is None
             or not region.dense
@@ -167,7 +170,7 @@ class Tracker:
         self, verb: str, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
     ) -> coordinates.Access:
         frame = sys._getframe(1)
-        while frame.f_back and frame.f_code is not self.code and not is_learners(frame.f_code):
+        while frame.f_back and frame.f_code is not self.code and not is_user_code(frame.f_code):
             frame = frame.f_back
         return coordinates.Access(
             verb,
@@ -194,7 +197,7 @@ class Tracker:
             if view.storage is storage and view.holds(np.array([address - view.real]), 1).all()
         ]
         return data_races.explain(
-            self.sites[site].describe(*coordinates.CALLS[verb]),
+            self.sites[site].describe(*coordinates.ACCESS_CALLS[verb]),
             coordinates.element_text(region, address - region.real),
             (self.program, DOES[verb]),
             (self._program(other), DID[conflict.how], there.place),
@@ -228,18 +231,18 @@ class Tracker:
             self._waited = self._idle = 0
             return
         self._waited += 1
-        if self._waited % PATIENCE:
+        if self._waited % POLLS_BEFORE_YIELD:
             return
-        self._idle += PATIENCE
-        if self._idle > DEADLOCK * (self.turns.waiting + 1):
+        self._idle += POLLS_BEFORE_YIELD
+        if self._idle > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
             raise Wrong(
-                f"{self.sites[site].describe(*coordinates.CALLS['updates'])}\n"
+                f"{self.sites[site].describe(*coordinates.ACCESS_CALLS['updates'])}\n"
                 f"program {self.program} waits here for ever: every other program has ended or "
                 "waits, and none of them stored what it waits for\n"
                 "hint: release a lock after taking it, and let no two programs wait for each other"
             )
         program = self.number
-        if self.turns.give_away():
+        if self.turns.yield_turn():
             self._go_on(program)
             self._answer = (len(self.history.site) - 1, site, pointers, answer)
             self._waited = 0

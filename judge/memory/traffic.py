@@ -16,9 +16,9 @@ import torch
 
 from judge.core.launch import Launch
 from judge.memory.addresses import Region
-from judge.memory.call_sites import Sites
+from judge.memory.call_sites import CallSites
 
-SECTOR = 32
+SECTOR_BYTES = 32
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Flow:
     @property
     def passes(self) -> float:
         """Sectors over those that the whole tensor takes, packed."""
-        return self.sectors * SECTOR * self.times / self.bytes if self.bytes else 0.0
+        return self.sectors * SECTOR_BYTES * self.times / self.bytes if self.bytes else 0.0
 
 
 @dataclass
@@ -107,7 +107,7 @@ class TrafficMeter:
     sites: the lines of the kernels, by the numbers that flows know them by
     """
 
-    def __init__(self, sites: Sites, inputs: dict[str, torch.Tensor]):
+    def __init__(self, sites: CallSites, inputs: dict[str, torch.Tensor]):
         self.grids: list[tuple[int, int, int]] = []
         self.dot_macs = 0
         self.kernels: list[str] = []
@@ -152,8 +152,8 @@ class TrafficMeter:
         first = np.unique(units) * unit
         entry.accesses += 1
         entry.bytes += units.size * unit
-        entry.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR)))
-        entry.least += -(-first.size * unit // SECTOR)
+        entry.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
+        entry.least += -(-first.size * unit // SECTOR_BYTES)
         breaks = np.flatnonzero(np.diff(first) != unit)
         starts = first[np.concatenate(([0], breaks + 1))]
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit

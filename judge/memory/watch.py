@@ -14,11 +14,11 @@ from judge.core.verdict import Wrong
 from judge.memory import coordinates
 from judge.memory.addresses import Region, Storage
 from judge.memory.budgets import Traffic
-from judge.memory.call_sites import Sites
+from judge.memory.call_sites import CallSites
 from judge.memory.data_races import History
 
 # Contents of larger allocations are not compared from launch to launch.
-REMEMBERED = 2**26
+MAX_COMPARED_BYTES = 2**26
 
 
 _watches: list[Watch] = []
@@ -53,7 +53,7 @@ class Watch:
         self.launches: list[Launch] = []
         self.loads_without_other: dict[tuple[str, int], int] = {}
         self.history = History()
-        self.sites = Sites()
+        self.sites = CallSites()
         self.known: list[Region] = []
         self.traffic = Traffic(self.sites, inputs or {}) if count else None
         self.given = {x.untyped_storage().data_ptr() for x in (inputs or {}).values()}
@@ -86,7 +86,7 @@ class Watch:
         of_storage = [pair for pair in self._remembered if pair[0].storage is region.storage]
         for remembered, before in of_storage:
             before[:] = remembered.contents()
-        if not of_storage and region.extent <= REMEMBERED:
+        if not of_storage and region.extent <= MAX_COMPARED_BYTES:
             self._remembered.append((region, region.contents().copy()))
 
     def check_contents(self) -> None:
@@ -129,7 +129,9 @@ class Watch:
             if kind in ledger.last:
                 last = ledger.last[kind][first : first + -(-region.extent // ledger.unit)]
                 if (access := int(last.max(initial=0))) > 0:
-                    return self.sites[self.history.site[access]].describe(*coordinates.CALLS[verb])
+                    return self.sites[self.history.site[access]].describe(
+                        *coordinates.ACCESS_CALLS[verb]
+                    )
         return None
 
     def region(self, name: str, tensor: torch.Tensor) -> Region:

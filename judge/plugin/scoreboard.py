@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judge.core.paths import PUZZLES, shown
+from judge.core.paths import PUZZLES, display_path
 from judge.core.settings import settings
 from judge.core.verdict import Unsolved
 from judge.plugin.ladder import CHECKS, check_of, checks_of, ladder
@@ -130,7 +130,7 @@ class Scoreboard:
             if set(everywhere) != set(puzzles):
                 terminal.line(f"On the whole ladder: {len(solved)} of {len(everywhere)} solved.")
             if following := next((p for p in everywhere if p not in solved), None):
-                terminal.line(f"Next: {shown(grading / following)}.py")
+                terminal.line(f"Next: {display_path(grading / following)}.py")
 
     def write_times(self, terminal) -> None:
         """Print a line for each race, in the order of the ladder."""

@@ -25,7 +25,7 @@ def start(config, environment: Environment) -> None:
     settings.targets = tuple(config.option.targets.split(","))
     try:
         for name in settings.targets:
-            targets.target(name)
+            targets.find_target(name)
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
     settings.speed_scale = config.option.speed_scale
@@ -55,7 +55,7 @@ def _share_cores(workers: int, interpreted: bool) -> None:
     torch.set_num_threads(max(1, min(most, torch.get_num_threads()) // workers))
 
 
-def demand_means_for(check: str | None) -> None:
+def require_measurable(check: str | None) -> None:
     """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
     if check == "speedup" and settings.interpreted:
         raise NotMeasured("speed takes a GPU")

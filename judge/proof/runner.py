@@ -29,7 +29,7 @@ class Case:
     def run(self, seed: str = "") -> None:
         """Run it as pytest would, on the same random numbers. Raises what the test raises."""
         session.begin(f"puzzles/{test_file(self.puzzle)}::{self.name}{seed}")
-        session.demand_means_for(ladder.check_of(self.test))
+        session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
 
 

@@ -13,8 +13,8 @@ import torch
 from judge.core.tensors import map_tensors, tensors
 
 # Contents and places of the inputs, the most first: the first pair for which memory suffices.
-PLENTY = ((3, 3), (2, 2), (2, 1))
-SHARE_OF_MEMORY = 3
+CONTENTS_AND_PLACES = ((3, 3), (2, 2), (2, 1))
+MEMORY_DIVISOR = 3
 
 
 class Buffers:
@@ -32,8 +32,8 @@ class Buffers:
         make = inputs if callable(inputs) else None
         first = make(0) if make else tuple(inputs)
         size = sum(storage.nbytes() for storage in _storages(first).values())
-        for contents, places in PLENTY:
-            if (contents - 1 + places) * size <= free_bytes / SHARE_OF_MEMORY:
+        for contents, places in CONTENTS_AND_PLACES:
+            if (contents - 1 + places) * size <= free_bytes / MEMORY_DIVISOR:
                 break
         self.contents = [first]
         for number in range(1, contents):

@@ -11,7 +11,7 @@ from judge.core import timeouts
 from judge.speed import gpu_lock, roofline
 
 # Bytes that torch may keep for itself between tests.
-KEPT = 2**30
+MAX_CACHED_BYTES = 2**30
 
 _uuid: str | None = None
 _cache = None
@@ -21,11 +21,11 @@ _limits: roofline.Limits | None = None
 def take(worker: str | None, cache) -> None:
     """Make one of the GPUs this process's own. cache: pytest's, where measured limits are kept."""
     global _uuid, _cache
-    _uuid, _cache = gpu_lock.choose(worker), cache
+    _uuid, _cache = gpu_lock.select_gpu(worker), cache
 
 
 @contextlib.contextmanager
-def used() -> Iterator[None]:
+def shared() -> Iterator[None]:
     """A test that may use the GPU, beside tests of other processes, but not beside a race.
 
     Afterwards the memory that torch keeps for itself goes back: a race of another process wants it.
@@ -33,21 +33,21 @@ def used() -> Iterator[None]:
     if not _uuid:
         yield
         return
-    with gpu_lock.use(_uuid):
+    with gpu_lock.share(_uuid):
         try:
             yield
         finally:
-            if torch.cuda.memory_reserved() > KEPT:
+            if torch.cuda.memory_reserved() > MAX_CACHED_BYTES:
                 # A dead context frees nothing, and its test has said why.
                 with contextlib.suppress(RuntimeError):
                     torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def exclusive() -> Iterator[None]:
     """Nobody else uses the GPU in the body. The time limit does not run while others finish."""
     with timeouts.no_time_limit():
-        held = gpu_lock.alone(_uuid)
+        held = gpu_lock.hold(_uuid)
         held.__enter__()
     try:
         yield

@@ -23,11 +23,11 @@ from typing import TextIO
 FOLDER = Path(tempfile.gettempdir()) / f"triton-kata-{os.getuid()}"
 
 # What this process holds: the open lock files by GPU, and the GPUs it holds alone.
-_used: dict[str, TextIO] = {}
-_alone: set[str] = set()
+_shared: dict[str, TextIO] = {}
+_held: set[str] = set()
 
 
-def choose(worker: str | None = None) -> str:
+def select_gpu(worker: str | None = None) -> str:
     """Make one of the visible GPUs the current device of this process, and return its UUID.
 
     worker: the name of the xdist worker ("gw3" takes GPU 3 modulo their number); None for the first
@@ -43,50 +43,50 @@ def choose(worker: str | None = None) -> str:
 
 
 @contextmanager
-def use(uuid: str) -> Iterator[None]:
+def share(uuid: str) -> Iterator[None]:
     """Use this GPU in the body, beside others. Waits for a race to end. May be nested."""
-    if uuid in _used or uuid in _alone:
+    if uuid in _shared or uuid in _held:
         yield
         return
     with _open(uuid, "use") as lock:
         _enter(uuid, lock, fcntl.LOCK_SH)
-        _used[uuid] = lock
+        _shared[uuid] = lock
         try:
             yield
         finally:
-            del _used[uuid]
+            del _shared[uuid]
             _finish_work()
 
 
 @contextmanager
-def alone(uuid: str) -> Iterator[None]:
+def hold(uuid: str) -> Iterator[None]:
     """Use this GPU alone in the body. Waits until the others have left.
 
     Within `use`, this process gives its place up while it waits, and has it back afterwards. Raises
     RuntimeError within `alone`.
     """
-    if uuid in _alone:
+    if uuid in _held:
         raise RuntimeError(f"this process holds GPU {uuid} alone already")
-    outer = _used.get(uuid)
+    outer = _shared.get(uuid)
     if outer is None:
         with _open(uuid, "use") as lock:
-            yield from _hold_alone(uuid, lock)
+            yield from _hold_exclusively(uuid, lock)
         return
     _finish_work()
     fcntl.flock(outer, fcntl.LOCK_UN)
     try:
-        yield from _hold_alone(uuid, outer)
+        yield from _hold_exclusively(uuid, outer)
     finally:
         fcntl.flock(outer, fcntl.LOCK_SH)
 
 
-def _hold_alone(uuid: str, lock: TextIO) -> Iterator[None]:
+def _hold_exclusively(uuid: str, lock: TextIO) -> Iterator[None]:
     _enter(uuid, lock, fcntl.LOCK_EX)
-    _alone.add(uuid)
+    _held.add(uuid)
     try:
         yield
     finally:
-        _alone.discard(uuid)
+        _held.discard(uuid)
         _finish_work()
 
 

@@ -28,7 +28,7 @@ from judge.core.tensors import nbytes
 from judge.core.verdict import Wrong
 from judge.speed.buffers import Buffers, poison, snapshot
 from judge.speed.interval import Block, interval_of
-from judge.speed.result import Race
+from judge.speed.result import RaceResult
 from judge.speed.roofline import Limits
 from judge.speed.timer import CudaTimer
 
@@ -44,10 +44,10 @@ AUDITS = 7
 # H200. So calls are repeated until they last some 20 times as long, the shortest 60 times.
 AUDITED_MS, SHORTEST_MS = 3.0, 0.05
 # What of the calls' time may lie outside the stream unnoticed, or be more than by themselves.
-UNNOTICED, UNNOTICED_LONGER, UNNOTICED_MS = 0.1, 0.25, 0.3
+MAX_SHARE_ELSEWHERE, MAX_SHARE_LONGER, MAX_MS_ELSEWHERE = 0.1, 0.25, 0.3
 # How much quicker a call may be on numbers that it knows: of two short calls one after the other
 # the second was measured to be up to 10 % quicker.
-REMEMBERED = 1.2
+MAX_GAIN_WHEN_KNOWN = 1.2
 
 
 def race(
@@ -64,7 +64,7 @@ def race(
     scale: float = 1.0,
     timer: CudaTimer | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Race:
+) -> RaceResult:
     """Time a subject against the reference, alone on the GPU (see judge/speed/gpu_lock.py).
 
     subject, reference: called with the inputs; one that works in place returns what it changed
@@ -80,7 +80,7 @@ def race(
     what the subject raises.
     """
     timer = timer or CudaTimer()
-    turns = _Turns(subject, reference, Buffers(inputs, timer.free_bytes()), timer)
+    turns = _PairedRuns(subject, reference, Buffers(inputs, timer.free_bytes()), timer)
     turns.compile()
     began = clock()
 
@@ -117,7 +117,7 @@ def race(
                 "hint: the call did not do its work, or returned before it was done"
             )
         bound = limits.bound(bytes_moved, operations)
-    return Race(
+    return RaceResult(
         subject_ms=found.subject_ms,
         reference_ms=found.reference_ms,
         ratio=found.ratio,
@@ -134,7 +134,7 @@ def race(
 
 
 @dataclass
-class _Turns:
+class _PairedRuns:
     """Subject and reference, called in turn. kept: by content, one timed result drawn at random."""
 
     subject: Callable
@@ -216,7 +216,7 @@ class _Turns:
                 new.append(self._time(0, number, content))
                 known.append(self._time(0, number + 1, content))
             new_ms, known_ms = float(np.median(new)), float(np.median(known))
-            if new_ms <= REMEMBERED * known_ms:
+            if new_ms <= MAX_GAIN_WHEN_KNOWN * known_ms:
                 return
         raise Wrong(
             f"remembers what it computed: a call takes {new_ms:.3g} ms on numbers that it never "
@@ -247,13 +247,13 @@ class _Turns:
         measured = np.array(spans) / number  # [audits, streams], the first the call's own
         own = np.quantile(measured[:, 0], 0.25)
         beyond = np.quantile(measured[:, 1:] - measured[:, :1], 0.25, axis=0).max()
-        unnoticed = UNNOTICED_MS / number
-        if own - ms > max(UNNOTICED_LONGER * ms, unnoticed):
+        unnoticed = MAX_MS_ELSEWHERE / number
+        if own - ms > max(MAX_SHARE_LONGER * ms, unnoticed):
             return (
                 f"a call takes {ms:.3g} ms, and {own:.3g} ms where other streams begin with it, "
                 "not before"
             )
-        if beyond > max(UNNOTICED * own, unnoticed):
+        if beyond > max(MAX_SHARE_ELSEWHERE * own, unnoticed):
             return f"the stream was done after {own:.3g} ms, the GPU after {own + beyond:.3g} ms"
         return ""
 

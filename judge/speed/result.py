@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Race:
+class RaceResult:
     """What a race found.
 
     subject_ms, reference_ms: medians of a call

@@ -19,12 +19,12 @@ from judge.core.dtypes import dtype_name
 BANDWIDTH_TOLERANCE = 0.10
 MATMUL_TOLERANCE = 0.25
 
-LARGEST_COPY = 4 * 10**9
+MAX_COPY_BYTES = 4 * 10**9
 COPIES = 9
 PRODUCTS = 9
 PRODUCT_SIZES = (4096, 8192)
 # The larger product takes eight times as long as the smaller. A slow GPU is full with the smaller.
-LONGEST_PRODUCT_MS = 50
+MAX_PRODUCT_MS = 50
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,16 @@ class Limits:
             rate = crossing / ms * 1e3
             if rate > fastest * (1 + BANDWIDTH_TOLERANCE):
                 return (
-                    f"{ms:.3g} ms for {of(crossing, 'B')} would be {of(rate, 'B/s')}; "
-                    f"this GPU {verb} at {of(fastest, 'B/s')}"
+                    f"{ms:.3g} ms for {format_si(crossing, 'B')} would be "
+                    f"{format_si(rate, 'B/s')}; this GPU {verb} at {format_si(fastest, 'B/s')}"
                 )
         if operations and (fastest := self.matmul.get(dtype_name(operations[1]))):
             rate = operations[0] / ms * 1e3
             if rate > fastest * (1 + MATMUL_TOLERANCE):
                 return (
-                    f"{ms:.3g} ms for {of(operations[0], 'FLOP')} would be {of(rate, 'FLOP/s')}; "
-                    f"this GPU multiplies {dtype_name(operations[1])} at {of(fastest, 'FLOP/s')}"
+                    f"{ms:.3g} ms for {format_si(operations[0], 'FLOP')} would be "
+                    f"{format_si(rate, 'FLOP/s')}; this GPU multiplies "
+                    f"{dtype_name(operations[1])} at {format_si(fastest, 'FLOP/s')}"
                 )
         return None
 
@@ -139,7 +140,7 @@ def measure(device: torch.device | int | None = None) -> Limits:
     )
 
 
-def of(amount: float, unit: str) -> str:
+def format_si(amount: float, unit: str) -> str:
     """An amount with three digits and a decimal prefix: 268 MB, 12.8 TB/s."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if amount >= 0.9995 * factor:
@@ -156,7 +157,7 @@ def _three_digits(number: float) -> str:
 def _bandwidth() -> tuple[float, float]:
     """Bytes per second of a copy (read plus written) and of a sum (read)."""
     free, _ = torch.cuda.mem_get_info()
-    size = min(LARGEST_COPY, free // 4) // 4
+    size = min(MAX_COPY_BYTES, free // 4) // 4
     source = torch.randn(size, device="cuda")
     target = torch.empty_like(source)
     total = torch.empty((), device="cuda")
@@ -178,7 +179,7 @@ def _matmul_rate(dtype: str) -> float:
             c = torch.empty(shape, device="cuda", dtype=kind)
             ms = _median_ms(lambda a=a, b=b, c=c: torch.mm(a, b, out=c), PRODUCTS)
             best = max(best, 2 * size**3 / ms * 1e3)
-            if 8 * ms > LONGEST_PRODUCT_MS:
+            if 8 * ms > MAX_PRODUCT_MS:
                 break
     return best
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 FLUSH_FACTOR = 4
 FIRST_HOLD_MS = 0.2
 # A call that is still not queued after this long waits for the GPU: a longer hold would not help.
-LONGEST_HOLD_MS = 4.0
+MAX_HOLD_MS = 4.0
 CALIBRATION_CYCLES = 2_000_000
 POLL_SECONDS = 20e-6
 # So many streams wait for a call to begin without slowing one another down: with torch's
@@ -72,7 +72,7 @@ class CudaTimer:
             self.behind = self._start.query()
             self._finish()
         if self.behind:
-            self._hold_ms = min(2 * self._hold_ms, LONGEST_HOLD_MS)
+            self._hold_ms = min(2 * self._hold_ms, MAX_HOLD_MS)
         return self._start.elapsed_time(self._end), returned
 
     @property
@@ -89,7 +89,7 @@ class CudaTimer:
         that torch does not know, as far as they outlast the calls.
         """
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
-            self._prepare(2 * LONGEST_HOLD_MS)
+            self._prepare(2 * MAX_HOLD_MS)
             self._start.record(self._stream)
             others = self._groups[group]
             for stream in others:

@@ -97,17 +97,17 @@ def _who(event: str, arguments: tuple, frame: FrameType) -> str | None:
     """file:line of the learner's code that made this call, None if it did not or may."""
     if event == "open":
         path = os.path.abspath(arguments[0]) if isinstance(arguments[0], str) else ""
-        answers = path.startswith(ANSWERS) and not blame.is_learners(path)
+        answers = path.startswith(ANSWERS) and not blame.is_graded_file(path)
         return blame.current_line() if answers else None
     if event == "object.__getattr__" and arguments[1] not in FRAMES:
         return None
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] in AGENTS:
         frame = frame.f_back
-    if frame is None or not _is_learners(frame.f_code.co_filename, settings.subjects):
+    if frame is None or not _is_graded_file(frame.f_code.co_filename, settings.subjects):
         return None
-    return f"{paths.shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{paths.display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_learners(filename: str, subjects: object) -> bool:
-    return blame.is_learners(filename)
+def _is_graded_file(filename: str, subjects: object) -> bool:
+    return blame.is_graded_file(filename)

@@ -13,9 +13,6 @@ from collections.abc import Callable
 import triton
 from triton.runtime.autotuner import Autotuner, Config
 
-# Entered around hooks, `reset_to_zero` among them: they compute with torch, which subjects may not.
-outside_guard: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
-
 _original = Autotuner.run
 
 _active: list[ConfigSweep] = []
@@ -29,6 +26,8 @@ class ConfigSweep:
         that adds to its output and has no `reset_to_zero` then gives a wrong one
     count: the most configs that an autotuner had that was launched
     used: what was launched, with its config, in words
+    outside_guard: makes the context of hooks, `reset_to_zero` among them: they compute with torch,
+        which subjects may not
 
     What Triton remembers of a tuning key (its config, and that its first call is over) is forgotten
     by a new ConfigSweep, and kept when the same one is entered again.
@@ -38,6 +37,7 @@ class ConfigSweep:
         self.index, self.rehearse = index, rehearse
         self.count = 0
         self.used: list[str] = []
+        self.outside_guard: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
         self._tuned: dict[tuple, Config] = {}
 
     def __enter__(self) -> ConfigSweep:
@@ -69,16 +69,33 @@ class ConfigSweep:
             named = {**tuner.nargs, **given}
             if is_first and is_benchmarked:
                 if self.rehearse:
-                    _benchmark(tuner, config, args, given, named)
-                with outside_guard():
+                    self._benchmark(tuner, config, args, given, named)
+                with self.outside_guard():
                     tuner.pre_hook(named, reset_only=True)
             self._tuned[key] = tuner.best_config = config
             if config.pre_hook:
-                with outside_guard():
+                with self.outside_guard():
                     config.pre_hook(named)
             return tuner.fn.run(*args, **given)
         finally:
             tuner.nargs = None
+
+    def _benchmark(
+        self, tuner: Autotuner, config: Config, args: tuple, given: dict, named: dict
+    ) -> None:
+        with self.outside_guard():
+            if config.pre_hook:
+                config.pre_hook(named)
+            tuner.pre_hook(named)
+        failure = None
+        try:
+            tuner.fn.run(*args, **given)
+        except Exception as error:
+            failure = error
+            raise
+        finally:
+            with self.outside_guard():
+                tuner.post_hook(named, exception=failure)
 
     def _choose(self, tuner: Autotuner, kwargs: dict) -> tuple[Config, bool]:
         """A config, and whether Triton would time several to choose it."""
@@ -109,22 +126,6 @@ def _run(tuner: Autotuner, *args, **kwargs) -> object:
     if triton.knobs.runtime.interpret:
         return _default.launch(tuner, args, kwargs)
     return _original(tuner, *args, **kwargs)
-
-
-def _benchmark(tuner: Autotuner, config: Config, args: tuple, given: dict, named: dict) -> None:
-    with outside_guard():
-        if config.pre_hook:
-            config.pre_hook(named)
-        tuner.pre_hook(named)
-    failure = None
-    try:
-        tuner.fn.run(*args, **given)
-    except Exception as error:
-        failure = error
-        raise
-    finally:
-        with outside_guard():
-            tuner.post_hook(named, exception=failure)
 
 
 def _tuning_key(tuner: Autotuner, kwargs: dict) -> tuple:

@@ -36,7 +36,7 @@ class Differentiable:
                 f"{self.__name__} returned a result without a grad_fn: autograd knows no way back\n"
                 "hint: return what apply() of your torch.autograd.Function returns"
             )
-        self.kept = held(out) if self.keep else []
+        self.kept = saved_tensors(out) if self.keep else []
         named = dict(zip(inspect.signature(self.function).parameters, inputs, strict=False))
         leaves = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
         gradients = torch.autograd.grad(out, list(leaves.values()), dout, allow_unused=True)
@@ -53,7 +53,7 @@ def leaf(value: object) -> object:
     return value
 
 
-def held(out: torch.Tensor) -> list[torch.Tensor]:
+def saved_tensors(out: torch.Tensor) -> list[torch.Tensor]:
     """Tensors that torch.autograd.Functions behind `out` hold, saved or as attributes of ctx."""
     found, seen, nodes = [], set(), [out.grad_fn]
     while nodes:

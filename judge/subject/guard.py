@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-from judge.core.blame import current_line, is_learners
+from judge.core.blame import current_line, is_graded_file
 from judge.core.dtypes import rounds
 from judge.core.verdict import Wrong
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
@@ -32,7 +32,7 @@ WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAKERS = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
 
 # What a launcher may read back: a flag that its kernel set, a maximum.
-SCALARS = 4
+MAX_SCALARS_READ = 4
 
 aten = torch.ops.aten
 EMPTY = {
@@ -144,9 +144,11 @@ class Guard(TorchDispatchMode):
             return filled
         elif func is aten._local_scalar_dense.default:
             self.scalars += 1
-            if self.scalars <= SCALARS:
+            if self.scalars <= MAX_SCALARS_READ:
                 return func(*args, **kwargs)
-            self._forbid("item() again and again", f"a launcher may read {SCALARS} scalars at most")
+            self._forbid(
+                "item() again and again", f"a launcher may read {MAX_SCALARS_READ} scalars at most"
+            )
         self._forbid(*_advice(func))
         raise AssertionError
 
@@ -200,7 +202,7 @@ class _DeviceIsAsked(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         caller = sys._getframe(1).f_code.co_filename
-        if func in MAKERS and kwargs.get("device") is None and is_learners(caller):
+        if func in MAKERS and kwargs.get("device") is None and is_graded_file(caller):
             self._forbid(
                 f"torch.{func.__name__} without device=",
                 "say device=x.device: the memory is the host's otherwise, out of a GPU's reach",

@@ -14,13 +14,15 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.compiler.errors import CompilationError
 
 from judge.compilation import errors
-from judge.core import blame, crash_notes, paths, timeouts
+from judge.core import blame, crash_notes, timeouts
 from judge.core.arguments import Arguments, describe_value
-from judge.core.launch import Launch
+from judge.core.launch import Launch, LaunchLog
+from judge.core.paths import display_path
 from judge.core.tensors import put
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from judge.memory.watch import Watch
-from judge.subject import autotuning, tamper
+from judge.subject import tamper
+from judge.subject.autotuning import ConfigSweep
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 from judge.subject.guard import Guard
 from judge.subject.launch_recorder import Recorder
@@ -43,7 +45,7 @@ class Outcome:
     config: str
 
 
-class Trial:
+class GuardedCall:
     """The given arguments in guarded memory, and runs of the subject on them.
 
     in_place: names of the parameters that the subject changes
@@ -67,8 +69,7 @@ class Trial:
         )
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
-        self._sweep = (None, None)
-        self._config = 0
+        self._sweep: ConfigSweep | None = None
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -78,7 +79,7 @@ class Trial:
         self.arenas[name] = arena
         return arena.tensor
 
-    def disguise(self) -> None:
+    def fill_with_decoys(self) -> None:
         """Other contents in the same memory: who remembers an earlier call is found out."""
         for name, arena in self.arenas.items():
             tensor = self.original.tensors[name]
@@ -115,20 +116,46 @@ class Trial:
         config: which of an autotuner's configs to use; not given, that of the run before
         """
         guard = Guard(self.path.stem)
-        if config is None:
-            config = self._config
-        self._config = config
-        # A launch that is counted is not rehearsed, and needs a memory of its own.
-        if self._sweep[0] != (config, count):
-            self._sweep = ((config, count), autotuning.ConfigSweep(config, rehearse=not count))
-        sweep = self._sweep[1]
+        sweep = self._sweep_for(config, guard, rehearse=not count)
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
-        watch = self._watch(
+        log = self._launch_log(
             guard, order=order, poison=poison, count=count, programs=programs, seed=seed
         )
-        autotuning.outside_guard = lambda: self._hook(guard)
+        all_run = programs == "all" or not self.interpreted
+        returned = self._call(guard, sweep, log, all_run)
         try:
-            with tamper.untouched(self.path), sweep, watch, guard.watching():
+            guard.check_canaries()
+            self._check_inputs(snapshots)
+            results = self._results(returned)
+            self._check_launches(log.launches, results, guard)
+            self._check_own_memory(results, guard)
+            if isinstance(log, Watch):
+                self._check_not_stored_to(log)
+            if all_run and not self.in_place:
+                self._check_stored(results, guard, log)
+        except Wrong as wrong:
+            raise Wrong(f"{display_path(self.path)}: {self.subject.__name__}: {wrong}") from None
+        watch = log if isinstance(log, Watch) else None
+        if watch and watch.traffic:
+            watch.traffic.name_results(*results)
+        return Outcome(results, log.launches, watch, max(1, sweep.count), "; ".join(sweep.used))
+
+    def _sweep_for(self, config: int | None, guard: Guard, *, rehearse: bool) -> ConfigSweep:
+        """The same sweep again while the config stays, so that it remembers its tuning keys.
+
+        A launch that is counted is not rehearsed, and needs a memory of its own.
+        """
+        if config is None:
+            config = self._sweep.index if self._sweep else 0
+        if self._sweep is None or (self._sweep.index, self._sweep.rehearse) != (config, rehearse):
+            self._sweep = ConfigSweep(config, rehearse=rehearse)
+        self._sweep.outside_guard = lambda: self._run_hook(guard)
+        return self._sweep
+
+    def _call(self, guard: Guard, sweep: ConfigSweep, log: LaunchLog, all_run: bool) -> object:
+        """What the subject returns. all_run: whether all programs of its launches run"""
+        try:
+            with tamper.untouched(self.path), sweep, log, guard.watching():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 synchronize()
@@ -136,50 +163,27 @@ class Trial:
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if blame.is_unsolved(error, self.path):
-                raise Unsolved(f"unsolved: edit {paths.shown(self.path)}") from None
-            some = self.interpreted and programs != "all"
-            if some and guard.scalars and not isinstance(error, Verdict):
+                raise Unsolved(f"unsolved: edit {display_path(self.path)}") from None
+            if not all_run and guard.scalars and not isinstance(error, Verdict):
                 raise NotMeasured(
                     "the launcher read what programs store, and not all ran"
                 ) from None
-            die_if_context_is_dead(error)
-            explain = blame.explain
-            if isinstance(error, CompilationError):
-                explain = errors.explained
+            end_worker_if_context_is_dead(error)
+            explain = errors.explained if isinstance(error, CompilationError) else blame.explain
             raise Wrong(explain(error, self.path)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
-        try:
-            guard.check_canaries()
-            self._check_inputs(snapshots)
-            results = self._results(returned)
-            self._check_launches(watch.launches, results, guard)
-            self._check_own_memory(results, guard)
-            if self.interpreted:
-                self._check_not_stored_to(watch)
-            if (programs == "all" or not self.interpreted) and not self.in_place:
-                stored = watch.stored if self.interpreted else guard.stored
-                for number, result in enumerate(results):
-                    # A count that no atomic reached is the zero that the launcher put there.
-                    given = was_given(watch.launches, result) or self._is_of_nothing()
-                    if not (guard.has_filled(result) and given):
-                        check_stored(stored(result), name_of(number, len(results)))
-        except Wrong as wrong:
-            raise Wrong(f"{paths.shown(self.path)}: {self.subject.__name__}: {wrong}") from None
-        if count:
-            watch.traffic.name_results(*results)
-        seen = watch if self.interpreted else None
-        return Outcome(results, watch.launches, seen, max(1, sweep.count), "; ".join(sweep.used))
+        return returned
 
     @contextlib.contextmanager
-    def _hook(self, guard: Guard) -> Iterator[None]:
+    def _run_hook(self, guard: Guard) -> Iterator[None]:
         """In the body an autotuner's hook may write with torch, as `reset_to_zero` does."""
         with _disable_current_modes():
             yield
             for arena in guard.arenas:
                 guard.on_allocation(arena.tensor)
 
-    def _watch(self, guard: Guard, **options) -> Watch | Recorder:
+    def _launch_log(self, guard: Guard, **options) -> LaunchLog:
         if not self.interpreted:
             return Recorder()
         watch = Watch(inputs=self.arguments.tensors, **options)
@@ -210,7 +214,7 @@ class Trial:
     ) -> None:
         for launch in launches:
             file = launch.kernel.__code__.co_filename
-            if not blame.is_learners(file) and Path(file).resolve() != self.path.resolve():
+            if not blame.is_graded_file(file) and Path(file).resolve() != self.path.resolve():
                 name = launch.kernel.__name__
                 raise Wrong(f"launches {name} of {file}: the kernel must be your own")
         constant = self._is_of_nothing() and all(map(guard.has_filled, results))
@@ -248,6 +252,24 @@ class Trial:
             taken[pointer] = f"the same allocation as {name}"
         self._earlier.extend(results)
 
+    def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
+        """Raises Wrong unless every element of each result comes from a kernel's store."""
+        for number, result in enumerate(results):
+            # A count that no atomic reached is the zero that the launcher put there.
+            given = was_given(log.launches, result) or self._is_of_nothing()
+            if guard.has_filled(result) and given:
+                continue
+            stored = log.stored(result) if isinstance(log, Watch) else guard.stored(result)
+            if stored.all():
+                continue
+            first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
+            missing = stored.size - np.count_nonzero(stored)
+            raise Wrong(
+                f"{name_of(number, len(results))}[{first}] was stored by no program: {missing} of "
+                f"{stored.size} elements were never written by a kernel\n"
+                "hint: is the grid large enough, and does the mask let every element through?"
+            )
+
 
 def is_huge(tensor: torch.Tensor) -> bool:
     """Whether its memory is too large to be copied between canaries."""
@@ -255,6 +277,7 @@ def is_huge(tensor: torch.Tensor) -> bool:
 
 
 def name_of(number: int, count: int) -> str:
+    """What messages call one of so many results."""
     return "the result" if count == 1 else f"result {number}"
 
 
@@ -265,19 +288,6 @@ def was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
     return any(
         isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == storage
         for value in given
-    )
-
-
-def check_stored(stored: np.ndarray | np.bool_, name: str) -> None:
-    """Every element of a result comes from a kernel's store. Raises Wrong."""
-    if stored.all():
-        return
-    first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
-    missing = stored.size - np.count_nonzero(stored)
-    raise Wrong(
-        f"{name}[{first}] was stored by no program: {missing} of {stored.size} elements "
-        "were never written by a kernel\n"
-        "hint: is the grid large enough, and does the mask let every element through?"
     )
 
 
@@ -293,7 +303,7 @@ def synchronize(seconds: float = float("inf")) -> None:
     torch.cuda.synchronize()
 
 
-def die_if_context_is_dead(error: BaseException) -> None:
+def end_worker_if_context_is_dead(error: BaseException) -> None:
     """A CUDA context that saw an illegal access answers every later call with the same error."""
     if not torch.cuda.is_initialized():
         return
@@ -301,7 +311,7 @@ def die_if_context_is_dead(error: BaseException) -> None:
         torch.cuda.synchronize()
     except RuntimeError:
         reason = str(error).splitlines()[0]
-        crash_notes.die(
+        crash_notes.end_worker(
             f"the kernel accessed memory that is not its own ({reason}); "
             "run with TRITON_INTERPRET=1 to see which access it was"
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from judge.core import paths
 from judge.core.blame import RAISED, explain
-from judge.core.paths import ROOT, load, shown
+from judge.core.paths import display_path, load
 from judge.core.settings import settings
 from judge.core.verdict import Unsolved, Wrong
 from judge.subject.tamper import untouched
@@ -15,24 +16,26 @@ def load_subject(chapter: str, name: str, function: str) -> Callable:
     """The function to grade. Raises Unsolved or Wrong, whatever is in the file."""
     path = settings.subjects / chapter / f"{name}.py"
     if not path.exists():
-        raise Unsolved(f"unsolved: {shown(path)} does not exist")
+        raise Unsolved(f"unsolved: {display_path(path)} does not exist")
     try:
         module = load(path, untouched(path))
     except RAISED as error:
         raise Wrong(explain(error, path)) from error
     found = getattr(module, function, None)
     if found is None:
-        raise Wrong(f"{shown(path)} defines no function {function}: the tests call it by that name")
+        raise Wrong(
+            f"{display_path(path)} defines no function {function}: the tests call it by that name"
+        )
     if not callable(found):
-        raise Wrong(f"{shown(path)}: {function} is no function but {type(found).__name__}")
+        raise Wrong(f"{display_path(path)}: {function} is no function but {type(found).__name__}")
     return found
 
 
 def load_reference(chapter: str, function: str) -> Callable:
-    return getattr(load(ROOT / "reference" / f"{chapter}.py"), function)
+    return getattr(load(paths.ROOT / "reference" / f"{chapter}.py"), function)
 
 
 def load_mistakes(chapter: str, function: str) -> Callable | None:
     """What may go wrong in this function alone, None where nothing is written down."""
-    path = ROOT / "reference" / "mistakes" / f"{chapter}.py"
+    path = paths.ROOT / "reference" / "mistakes" / f"{chapter}.py"
     return getattr(load(path), function, None) if path.exists() else None

@@ -1,7 +1,7 @@
 """What 01.6, complex multiplication, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, room, strided
+from judge.inputs import cases, far_apart, integers, offset, randn, reserve, strided
 
 puzzle = challenge("complex_multiply")
 
@@ -71,8 +71,8 @@ def test_masks_offsets_beyond_32_bits():
 
 def test_masks_result_beyond_32_bits():
     # Half as many complex numbers are as many floats.
-    x = room(2**30 + 77, "complex64")
-    puzzle.check_ends(x, x)
+    x = reserve(2**30 + 77, "complex64")
+    puzzle.check_large_offsets(x, x)
 
 
 def test_numerics():

@@ -1,7 +1,7 @@
 """What 01.1, copy, is held to."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, room, strided, tensor
+from judge.inputs import cases, dtypes, integers, offset, randn, reserve, strided, tensor
 
 puzzle = challenge("copy", exact=True)
 
@@ -35,7 +35,7 @@ def test_masks_unaligned_view():
 
 
 def test_masks_result_beyond_32_bits():
-    puzzle.check_ends(room(2**31 + 77, "float16"))
+    puzzle.check_large_offsets(reserve(2**31 + 77, "float16"))
 
 
 @dtypes(

@@ -160,7 +160,7 @@ def test_masks_second_tile_beyond_32_bits(which):
 
 def test_masks_result_beyond_32_bits():
     q, k, v, dout = (x.expand(512, 513, 64, 128) for x in four(1, 1, 1, 1, 1, 128))
-    puzzle.check_ends(q, k, v, dout=dout)
+    puzzle.check_large_offsets(q, k, v, dout=dout)
 
 
 @dtypes("float16", "bfloat16")
@@ -306,7 +306,7 @@ def test_traffic_causal():
 def test_traffic_kept_for_the_backward_pass():
     B, H, S = 2, 4, 40
     q, k, v, dout = four(B, H, 2, S, 50, 16)
-    puzzle.keeps(q, k, v, dout=dout, at_most=4 * B * H * S)
+    puzzle.saved_for_backward(q, k, v, dout=dout, at_most=4 * B * H * S)
 
 
 @cases(d_64=("float16", 64, False), d_128_causal=("bfloat16", 128, True))

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,))
 COEFFICIENTS = (1.0, -1.0, 0.5, -0.25, 0.125, -0.0625, 0.03125, -0.015625)
@@ -19,8 +19,8 @@ def moved(vectors):
     return lambda N, itemsize: vectors * N * itemsize
 
 
-SWEEPS = {
-    "copy": Sweep(
+BENCHMARKS = {
+    "copy": Benchmark(
         "copy",
         make=vectors(1),
         sizes=SIZES,
@@ -28,7 +28,7 @@ SWEEPS = {
         peers=(Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x)), COMPILED),
         bytes_moved=moved(2),
     ),
-    "vector_add": Sweep(
+    "vector_add": Benchmark(
         "vector_add",
         make=vectors(2),
         sizes=SIZES,
@@ -36,7 +36,7 @@ SWEEPS = {
         peers=(Peer("torch.add", torch.add), COMPILED),
         bytes_moved=moved(3),
     ),
-    "fma": Sweep(
+    "fma": Benchmark(
         "fused_multiply_add",
         make=vectors(3),
         sizes=SIZES,
@@ -44,7 +44,7 @@ SWEEPS = {
         peers=(Peer("torch.addcmul", lambda x, y, z: torch.addcmul(z, x, y)), COMPILED),
         bytes_moved=moved(4),
     ),
-    "swish": Sweep(
+    "swish": Benchmark(
         "swish",
         make=vectors(1),
         sizes=SIZES,
@@ -52,7 +52,7 @@ SWEEPS = {
         peers=(Peer("functional.silu", functional.silu), COMPILED),
         bytes_moved=moved(2),
     ),
-    "polynomial": Sweep(
+    "polynomial": Benchmark(
         "polynomial",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype), COEFFICIENTS),
         sizes=SIZES,
@@ -60,7 +60,7 @@ SWEEPS = {
         peers=(COMPILED,),
         bytes_moved=moved(2),
     ),
-    "complex_multiply": Sweep(
+    "complex_multiply": Benchmark(
         "complex_multiply",
         make=vectors(2),
         sizes=SIZES,

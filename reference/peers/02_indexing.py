@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((2048, 2048), (16384, 16384), (20_011, 19_997), (16384, 32768))
 
@@ -37,8 +37,8 @@ def kept(M, N, itemsize):
     return (2 * M * N - below) * itemsize
 
 
-SWEEPS = {
-    "outer_add": Sweep(
+BENCHMARKS = {
+    "outer_add": Benchmark(
         "outer_add",
         make=lambda M, N, dtype: (torch.randn(M, dtype=dtype), torch.randn(N, dtype=dtype)),
         sizes=SIZES,
@@ -46,7 +46,7 @@ SWEEPS = {
         peers=(COMPILED,),
         bytes_moved=lambda M, N, itemsize: (M * N + M + N) * itemsize,
     ),
-    "strided_copy": Sweep(
+    "strided_copy": Benchmark(
         "strided_copy",
         make=every_second_row,
         sizes=SIZES,
@@ -54,7 +54,7 @@ SWEEPS = {
         peers=(Peer("Tensor.contiguous", lambda x: x.contiguous()), COMPILED),
         bytes_moved=copied,
     ),
-    "transpose": Sweep(
+    "transpose": Benchmark(
         "transpose",
         make=matrix,
         sizes=SIZES,
@@ -62,7 +62,7 @@ SWEEPS = {
         peers=(Peer("Tensor.contiguous", lambda x: x.T.contiguous()), COMPILED),
         bytes_moved=copied,
     ),
-    "embedding": Sweep(
+    "embedding": Benchmark(
         "embedding",
         make=picks,
         sizes=(
@@ -79,7 +79,7 @@ SWEEPS = {
         ),
         bytes_moved=gathered,
     ),
-    "triu": Sweep(
+    "triu": Benchmark(
         "triu",
         make=matrix,
         sizes=SIZES,

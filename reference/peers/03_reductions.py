@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((16384, 4096), (20_011, 12_007), (32768, 8192), (1024, 524_288))
 
@@ -29,8 +29,8 @@ def histc(reference):
     return lambda x, bins: torch.histc(x, bins, 0, bins)
 
 
-SWEEPS = {
-    "row_sum": Sweep(
+BENCHMARKS = {
+    "row_sum": Benchmark(
         "row_sum",
         make=matrix,
         sizes=SIZES,
@@ -38,7 +38,7 @@ SWEEPS = {
         peers=(Peer("torch.sum", lambda x: torch.sum(x, 1)), COMPILED),
         bytes_moved=read,
     ),
-    "row_argmax": Sweep(
+    "row_argmax": Benchmark(
         "row_argmax",
         make=matrix,
         sizes=SIZES,
@@ -46,7 +46,7 @@ SWEEPS = {
         peers=(Peer("torch.max", lambda x: torch.max(x, 1).indices), COMPILED),
         bytes_moved=read,
     ),
-    "total_sum": Sweep(
+    "total_sum": Benchmark(
         "total_sum",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
         sizes=((2**26,), (300_000_007,), (2**29,), (2**30,)),
@@ -54,7 +54,7 @@ SWEEPS = {
         peers=(Peer("torch.sum", torch.sum), COMPILED),
         bytes_moved=lambda N, itemsize: N * itemsize,
     ),
-    "variance": Sweep(
+    "variance": Benchmark(
         "variance",
         make=matrix,
         sizes=SHORT_SIZES,
@@ -62,7 +62,7 @@ SWEEPS = {
         peers=(Peer("torch.var", lambda x: torch.var(x, 1)), COMPILED),
         bytes_moved=read,
     ),
-    "welford": Sweep(
+    "welford": Benchmark(
         "welford",
         make=matrix,
         sizes=SIZES,
@@ -70,7 +70,7 @@ SWEEPS = {
         peers=(Peer("torch.var_mean", mean_and_variance), COMPILED),
         bytes_moved=read,
     ),
-    "cumsum": Sweep(
+    "cumsum": Benchmark(
         "cumsum",
         make=matrix,
         sizes=((4096, 4096), (16384, 8192), (15_013, 12_007), (1024, 262_144)),
@@ -78,7 +78,7 @@ SWEEPS = {
         peers=(Peer("torch.cumsum", lambda x: torch.cumsum(x, 1)), COMPILED),
         bytes_moved=lambda M, N, itemsize: 2 * M * N * itemsize,
     ),
-    "histogram": Sweep(
+    "histogram": Benchmark(
         "histogram",
         make=lambda N, bins, dtype: (torch.randint(0, bins, (N,), dtype=dtype), bins),
         sizes=((2**26, 256), (200_000_003, 1000), (2**28, 256), (2**28, 4096)),

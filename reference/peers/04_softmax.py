@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional
 
 from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 
 def matrix(M, N, dtype):
@@ -27,8 +27,8 @@ def liger_loss(kernel, logits, targets):
     return kernel.apply(logits, targets, None, -100, 0.0, 0.0, "none")[0]
 
 
-SWEEPS = {
-    "softmax": Sweep(
+BENCHMARKS = {
+    "softmax": Benchmark(
         "softmax",
         make=matrix,
         sizes=((4096, 4096), (16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192)),
@@ -40,7 +40,7 @@ SWEEPS = {
         ),
         bytes_moved=copied,
     ),
-    "column_softmax": Sweep(
+    "column_softmax": Benchmark(
         "column_softmax",
         make=matrix,
         sizes=((2048, 32768), (6007, 20_011), (4096, 32768), (2**22, 64)),
@@ -48,7 +48,7 @@ SWEEPS = {
         peers=(Peer("torch.softmax", lambda x: torch.softmax(x, 0)), COMPILED),
         bytes_moved=copied,
     ),
-    "online_softmax": Sweep(
+    "online_softmax": Benchmark(
         "online_softmax",
         make=matrix,
         sizes=((64, 131_072), (1024, 131_072), (701, 200_003), (512, 524_288)),
@@ -60,7 +60,7 @@ SWEEPS = {
         ),
         bytes_moved=copied,
     ),
-    "cross_entropy": Sweep(
+    "cross_entropy": Benchmark(
         "cross_entropy",
         make=lambda M, V, dtype: (torch.randn(M, V, dtype=dtype), torch.randint(0, V, (M,))),
         sizes=((2048, 32768), (8192, 32768), (8191, 50_257), (8192, 128_256)),

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional
 
 from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((16384, 4096), (20_011, 6007), (32768, 8192), (4096, 32768))
 EPS_LAYER, EPS_RMS = 1e-5, 1e-6
@@ -53,8 +53,8 @@ def native_backward(dy, x, weight, mean, rstd):
     )
 
 
-SWEEPS = {
-    "layer_norm": Sweep(
+BENCHMARKS = {
+    "layer_norm": Benchmark(
         "layer_norm",
         make=vectors(1, 2),
         sizes=SIZES,
@@ -66,7 +66,7 @@ SWEEPS = {
         ),
         bytes_moved=moved(2),
     ),
-    "rms_norm": Sweep(
+    "rms_norm": Benchmark(
         "rms_norm",
         make=vectors(1, 1),
         sizes=SIZES,
@@ -78,7 +78,7 @@ SWEEPS = {
         ),
         bytes_moved=moved(2),
     ),
-    "residual_rms_norm": Sweep(
+    "residual_rms_norm": Benchmark(
         "residual_rms_norm",
         make=vectors(2, 1),
         sizes=SIZES,
@@ -90,7 +90,7 @@ SWEEPS = {
         ),
         bytes_moved=moved(4),
     ),
-    "layer_norm_backward": Sweep(
+    "layer_norm_backward": Benchmark(
         "layer_norm_backward",
         make=backward_inputs,
         sizes=(*SIZES[:-1], (8192, 16384)),

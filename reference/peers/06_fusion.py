@@ -7,7 +7,7 @@ from torch.nn import functional
 from torch.optim.adamw import adamw
 
 from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((4096, 4096), (8192, 16384), (20_011, 11_007), (16384, 16384))
 PROBABILITY, SEED = 0.5, 123
@@ -69,8 +69,8 @@ def fused_adamw(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, w
     )
 
 
-SWEEPS = {
-    "swiglu": Sweep(
+BENCHMARKS = {
+    "swiglu": Benchmark(
         "swiglu",
         make=matrices(2),
         sizes=SIZES,
@@ -78,7 +78,7 @@ SWEEPS = {
         peers=(COMPILED, liger("LigerSiLUMulFunction", lambda f, a, b: f.apply(a, b))),
         bytes_moved=moved(3),
     ),
-    "bias_gelu": Sweep(
+    "bias_gelu": Benchmark(
         "bias_gelu",
         make=lambda M, N, dtype: (torch.randn(M, N, dtype=dtype), torch.randn(N, dtype=dtype)),
         sizes=SIZES,
@@ -86,7 +86,7 @@ SWEEPS = {
         peers=(COMPILED,),
         bytes_moved=moved(2),
     ),
-    "dropout": Sweep(
+    "dropout": Benchmark(
         "dropout",
         make=dropped,
         sizes=SIZES,
@@ -95,7 +95,7 @@ SWEEPS = {
         bytes_moved=moved(2),
         baseline="eager_dropout",
     ),
-    "dropout_backward": Sweep(
+    "dropout_backward": Benchmark(
         "dropout_backward",
         make=dropped,
         sizes=SIZES,
@@ -108,7 +108,7 @@ SWEEPS = {
         bytes_moved=moved(2),
         baseline="eager_dropout",
     ),
-    "asin": Sweep(
+    "asin": Benchmark(
         "asin",
         make=lambda M, N, dtype: (torch.rand(M, N, dtype=dtype) * 2 - 1,),
         sizes=SIZES,
@@ -116,7 +116,7 @@ SWEEPS = {
         peers=(COMPILED,),
         bytes_moved=moved(2),
     ),
-    "adam_step": Sweep(
+    "adam_step": Benchmark(
         "adam_step",
         make=optimizer_state,
         sizes=SIZES,

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from judge.benchmark.libraries import CUBLASLT
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((2048,) * 3, (4096,) * 3, (4003, 4001, 4007), (8192,) * 3)
 
@@ -43,7 +43,7 @@ def cublaslt_epilogue(x, weight, bias, activation):
 
 
 def product(function):
-    return Sweep(
+    return Benchmark(
         function,
         make=factors,
         sizes=SIZES,
@@ -54,8 +54,8 @@ def product(function):
     )
 
 
-SWEEPS = {
-    "matvec": Sweep(
+BENCHMARKS = {
+    "matvec": Benchmark(
         "matvec",
         make=lambda M, K, dtype: (torch.randn(M, K, dtype=dtype), torch.randn(K, dtype=dtype)),
         sizes=((4096, 4096), (16384, 16384), (20_011, 18_013), (32768, 16384)),
@@ -65,7 +65,7 @@ SWEEPS = {
     ),
     "tiled": product("tiled_matmul"),
     "swizzled": product("swizzled_matmul"),
-    "batched": Sweep(
+    "batched": Benchmark(
         "batched_matmul",
         make=batches,
         sizes=(
@@ -79,7 +79,7 @@ SWEEPS = {
         bytes_moved=lambda B, M, N, K, itemsize: B * moved(M, N, K, itemsize),
         operations=lambda B, M, N, K: B * multiplied(M, N, K),
     ),
-    "linear": Sweep(
+    "linear": Benchmark(
         "linear",
         make=layer,
         sizes=SIZES,

@@ -6,7 +6,7 @@ A compiled reference stores its scores, masked or not: the causal ones are not c
 import torch
 
 from judge.benchmark.libraries import flex, sdpa
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((1, 16, 1024, 64), (3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))
 GROUPED_SIZES = (
@@ -62,7 +62,7 @@ def windowed(B, H, S, D, window):
 
 def attention(function, causal, operations, *others):
     backends = ("SDPA flash", "SDPA efficient", "SDPA cuDNN")
-    return Sweep(
+    return Benchmark(
         function,
         make=heads(3),
         sizes=SIZES,
@@ -74,7 +74,7 @@ def attention(function, causal, operations, *others):
 
 def grouped_query(causal, *others):
     backends = ("SDPA flash", "SDPA cuDNN")
-    return Sweep(
+    return Benchmark(
         "grouped_query_attention",
         make=grouped(causal),
         sizes=GROUPED_SIZES,
@@ -84,8 +84,8 @@ def grouped_query(causal, *others):
     )
 
 
-SWEEPS = {
-    "attention_scores": Sweep(
+BENCHMARKS = {
+    "attention_scores": Benchmark(
         "attention_scores",
         make=heads(2),
         sizes=SIZES,
@@ -98,7 +98,7 @@ SWEEPS = {
     "causal_attention": attention("causal_attention", True, causal),
     "grouped_query": grouped_query(False, COMPILED),
     "grouped_query:causal": grouped_query(True),
-    "sliding_window": Sweep(
+    "sliding_window": Benchmark(
         "sliding_window_attention",
         make=lambda B, H, S, D, window, dtype: (*heads(3)(B, H, S, D, dtype), window),
         sizes=WINDOW_SIZES,

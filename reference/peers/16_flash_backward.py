@@ -11,7 +11,7 @@ from torch._functorch import config as functorch
 from torch.nn import functional
 
 from judge.benchmark.libraries import flex, sdpa
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 SIZES = ((3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))
 BACKENDS = ("SDPA flash", "SDPA cuDNN")
@@ -74,7 +74,7 @@ def whole_backward(name, wanted):
 
 
 def part(function, wanted, count):
-    return Sweep(
+    return Benchmark(
         function,
         make=saved,
         sizes=SIZES,
@@ -85,7 +85,7 @@ def part(function, wanted, count):
 
 
 def whole(timed, causal, count):
-    return Sweep(
+    return Benchmark(
         "differentiable_attention",
         make=heads,
         sizes=SIZES,
@@ -96,8 +96,8 @@ def whole(timed, causal, count):
     )
 
 
-SWEEPS = {
-    "delta": Sweep(
+BENCHMARKS = {
+    "delta": Benchmark(
         "attention_delta",
         make=lambda B, H, S, D, dtype: heads(B, H, S, D, dtype)[:2],
         sizes=((1, 16, 1024, 64), (8, 32, 4096, 128), (7, 31, 5003, 128), (8, 32, 8192, 128)),

@@ -3,7 +3,7 @@
 import torch
 
 from judge.benchmark.libraries import CUBLASLT, flex, liger, sdpa
-from judge.benchmark.peers import COMPILED, Peer, Sweep
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
 
 ROWS = ((4096, 4096), (16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192))
 PRODUCTS = ((2048,) * 3, (4096,) * 3, (4003, 4001, 4007), (8192,) * 3)
@@ -11,7 +11,7 @@ HEADS = ((1, 16, 1024, 64), (3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 
 
 
 def product(function):
-    return Sweep(
+    return Benchmark(
         function,
         make=lambda M, N, K, dtype: (
             torch.randn(M, K, dtype=dtype),
@@ -32,7 +32,7 @@ def attention(causal):
         q, k, v = (torch.randn(B, H, S, D, dtype=dtype) for _ in range(3))
         return q, k, v, None, causal
 
-    return Sweep(
+    return Benchmark(
         "persistent_attention",
         make=make,
         sizes=HEADS,
@@ -42,8 +42,8 @@ def attention(causal):
     )
 
 
-SWEEPS = {
-    "persistent_softmax": Sweep(
+BENCHMARKS = {
+    "persistent_softmax": Benchmark(
         "persistent_softmax",
         make=lambda M, N, dtype: (torch.randn(M, N, dtype=dtype),),
         sizes=ROWS,

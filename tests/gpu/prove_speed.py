@@ -19,7 +19,7 @@ import triton.language as tl
 from judge.core.verdict import Wrong
 from judge.speed import gpu_lock, roofline
 from judge.speed.measure import race
-from judge.speed.result import Race
+from judge.speed.result import RaceResult
 from judge.speed.roofline import Limits
 from judge.speed.timer import CudaTimer
 
@@ -133,13 +133,13 @@ class Proof:
     timer: CudaTimer
     failures: int = 0
 
-    def race(self, subject: Callable, reference: Callable, *shapes: tuple, **options) -> Race:
+    def race(self, subject: Callable, reference: Callable, *shapes: tuple, **options) -> RaceResult:
         dtype = torch.bfloat16 if len(shapes) > 1 else torch.float32
         inputs = tuple(torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
         settings = {"at_least": 1.0, "max_seconds": SECONDS, "timer": self.timer} | options
         return race(subject, reference, inputs, limits=self.limits, **settings)
 
-    def repeat(self, title: str, runs: int, wanted: Callable[[Race], bool], *args, **options):
+    def repeat(self, title: str, runs: int, wanted: Callable[[RaceResult], bool], *args, **options):
         """So many races, every one of which must be as wanted."""
         began = time.monotonic()
         found = [self.race(*args, **options) for _ in range(runs)]
@@ -186,13 +186,13 @@ def check_copy(inputs: tuple, result: torch.Tensor) -> None:
         raise Wrong("y is not x")
 
 
-def holds_one(found: Race) -> bool:
+def holds_one(found: RaceResult) -> bool:
     return found.low <= 1 <= found.high
 
 
 def main() -> int:
     began = time.monotonic()
-    with gpu_lock.alone(gpu_lock.choose()):
+    with gpu_lock.hold(gpu_lock.select_gpu()):
         measured = roofline.measure()
         print(measured.to_json())
         proof = Proof(measured, CudaTimer())

@@ -12,6 +12,7 @@ from judge.challenge import Challenge
 from judge.core import paths
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
+from judge.grading import Spec
 
 HEADER = """
 import torch, triton
@@ -41,7 +42,7 @@ def copying(tmp_path, monkeypatch):
         monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(paths, "_modules", {})
         test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
-        return Challenge("copy", test, **({"exact": True} | spec))
+        return Challenge(Spec("copy", test, **({"exact": True} | spec)))
 
     inputs.seed("trial")
     return make
@@ -304,7 +305,7 @@ def copy(x):
 def test_results_of_large_grids_are_compared_on_a_gpu(copying, monkeypatch, diagnosed):
     if settings.interpreted:
         pytest.skip("the interpreter runs no program of a large grid")
-    monkeypatch.setattr(challenge, "DIAGNOSED", diagnosed)
+    monkeypatch.setattr(challenge, "MAX_DIAGNOSED_ELEMENTS", diagnosed)
     x = inputs.randn(300)
     copying(RIGHT["plain"]).check_grid(x)
     with pytest.raises(Wrong, match=r"(?s)copy\(x: float32 \(300,\)\).* is wrong in 300 of 300"):
@@ -339,18 +340,20 @@ def copy(x):
 
 @pytest.fixture
 def large():
-    return inputs.room(2**31 + 77, "float16")
+    return inputs.reserve(2**31 + 77, "float16")
 
 
 def test_offsets_of_a_large_result_are_checked_at_both_ends(copying, large):
     right = CHUNKS.format("tl.program_id(0).to(tl.int64)")
-    copying(right).check_ends(large)
+    copying(right).check_large_offsets(large)
     if not settings.interpreted:
         with pytest.raises(Wrong, match=r"\[2147483648\] was stored by no program: 77 of"):
-            copying(right.replace("triton.cdiv(x.numel(), 1024)", "2**21")).check_ends(large)
+            copying(right.replace("triton.cdiv(x.numel(), 1024)", "2**21")).check_large_offsets(
+                large
+            )
         return
     with pytest.raises(Wrong, match=r"2097152 \* 1024 = 2147483648 does not fit int32"):
-        copying(CHUNKS.format("tl.program_id(0)")).check_ends(large)
+        copying(CHUNKS.format("tl.program_id(0)")).check_large_offsets(large)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +363,7 @@ def test_offsets_of_a_large_result_are_checked_at_both_ends(copying, large):
 def test_programs_that_loop_over_a_large_result_are_ended(copying, large, allocation):
     if not settings.interpreted:
         pytest.skip("a GPU runs them to their end")
-    copying(IN_A_LOOP.format(allocation)).check_ends(large)
+    copying(IN_A_LOOP.format(allocation)).check_large_offsets(large)
 
 
 LEFT_TO_OTHERS = """
@@ -389,15 +392,15 @@ def test_what_programs_that_did_not_run_should_have_stored_is_not_used(copying):
     if not settings.interpreted:
         pytest.skip("all programs run on a GPU")
     x = inputs.integers(100_000, dtype="float16")
-    copying(LEFT_TO_OTHERS.format("")).check_ends(x)
+    copying(LEFT_TO_OTHERS.format("")).check_large_offsets(x)
     with pytest.raises(NotMeasured, match="not all ran"):
-        copying(LEFT_TO_OTHERS.format("assert list[-64].item() == N - 64")).check_ends(x)
+        copying(LEFT_TO_OTHERS.format("assert list[-64].item() == N - 64")).check_large_offsets(x)
 
 
 def test_a_large_result_is_the_subjects_own(copying, large):
     source = CHUNKS.format("tl.program_id(0).to(tl.int64)")
     with pytest.raises(Wrong, match="in the memory of its input x"):
-        copying(source.replace("torch.empty_like(x)", "x")).check_ends(large)
+        copying(source.replace("torch.empty_like(x)", "x")).check_large_offsets(large)
 
 
 ONE_WRONG_CONFIG = """
@@ -487,6 +490,6 @@ def test_alias_is_kept(copying):
     puzzle = copying(source)
     x = inputs.randn(3)
     arguments = challenge.Arguments(("x", "y"), (x, x), {})
-    placed = puzzle._trial(arguments).arguments
+    placed = puzzle._guarded(arguments).arguments
     assert placed.positional[0] is placed.positional[1]
     assert torch.equal(placed.positional[0], x)

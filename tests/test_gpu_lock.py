@@ -77,14 +77,14 @@ MIXED = """
 number = int(sys.argv[2])
 gpu = "GPU-" + "ab"[number % 2]
 for turn in range(6):
-    with gpus.use(gpu):
+    with gpus.share(gpu):
         note(gpu, "use"); time.sleep(0.003); note(gpu, "leave")
         if (turn + number) % 3 == 0:
-            with gpus.alone(gpu):
+            with gpus.hold(gpu):
                 note(gpu, "race"); time.sleep(0.005); note(gpu, "end")
         note(gpu, "use"); time.sleep(0.002); note(gpu, "leave")
     if (turn + number) % 4 == 0:
-        with gpus.alone(gpu):
+        with gpus.hold(gpu):
             note(gpu, "race"); time.sleep(0.002); note(gpu, "end")
 """
 
@@ -106,7 +106,7 @@ def test_overlaps_are_seen():
 
 def test_tests_use_a_gpu_together(tmp_path):
     script = """
-with gpus.use("g"):
+with gpus.share("g"):
     note(sys.argv[2], "in")
     while len((gpus.FOLDER / "journal").read_text().splitlines()) < 3:
         time.sleep(0.002)
@@ -120,7 +120,7 @@ me, other = sys.argv[2], sys.argv[3]
 mine = gpus.FOLDER / me
 until = time.monotonic() + 5
 while time.monotonic() < until and not (gpus.FOLDER / "raced").exists():
-    with gpus.use("g"):
+    with gpus.share("g"):
         mine.touch()
         note(me, "in")
         for _ in range(50):
@@ -132,7 +132,7 @@ while time.monotonic() < until and not (gpus.FOLDER / "raced").exists():
 
 RACE = """
 note("race", "waits")
-with gpus.alone("g"):
+with gpus.hold("g"):
     (gpus.FOLDER / "raced").touch()
 """
 
@@ -154,7 +154,7 @@ with gpus.{kind}("g"):
 """
 
 
-@pytest.mark.parametrize("kind", ["use", "alone"])
+@pytest.mark.parametrize("kind", ["share", "hold"])
 def test_a_process_that_dies_holds_nothing(tmp_path, kind):
     holder = start(tmp_path, HOLDER.format(kind=kind))
     wait_for(tmp_path, "holder", "in")
@@ -168,12 +168,12 @@ def test_a_process_that_dies_holds_nothing(tmp_path, kind):
 
 
 def test_a_process_that_dies_at_the_turnstile_lets_the_next_through(tmp_path):
-    holder = start(tmp_path, HOLDER.format(kind="use"))
+    holder = start(tmp_path, HOLDER.format(kind="share"))
     wait_for(tmp_path, "holder", "in")
     racer = start(tmp_path, RACE)
     wait_for(tmp_path, "race", "waits")
     time.sleep(0.1)
-    user = start(tmp_path, 'with gpus.use("g"): note("user", "in")')
+    user = start(tmp_path, 'with gpus.share("g"): note("user", "in")')
     time.sleep(0.3)
     assert ["user", "in"] not in journal(tmp_path)
     racer.send_signal(signal.SIGKILL)
@@ -185,10 +185,10 @@ def test_a_process_that_dies_at_the_turnstile_lets_the_next_through(tmp_path):
 
 def test_after_a_race_others_may_use_the_gpu_again(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
-    with gpu_lock.use("g"):
-        with gpu_lock.alone("g"):
+    with gpu_lock.share("g"):
+        with gpu_lock.hold("g"):
             pass
-        finish([start(tmp_path, 'with gpus.use("g"): note("user", "in")')], seconds=10)
+        finish([start(tmp_path, 'with gpus.share("g"): note("user", "in")')], seconds=10)
         racer = start(tmp_path, RACE)
         wait_for(tmp_path, "race", "waits")
         time.sleep(0.1)
@@ -198,24 +198,24 @@ def test_after_a_race_others_may_use_the_gpu_again(tmp_path, monkeypatch):
 
 def test_nesting(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
-    before = dict(gpu_lock._used)  # on a GPU this test itself uses one
-    with gpu_lock.use("g"), gpu_lock.use("g"), gpu_lock.alone("g"):
-        with gpu_lock.use("g"):
+    before = dict(gpu_lock._shared)  # on a GPU this test itself uses one
+    with gpu_lock.share("g"), gpu_lock.share("g"), gpu_lock.hold("g"):
+        with gpu_lock.share("g"):
             pass
-        with pytest.raises(RuntimeError, match="alone already"), gpu_lock.alone("g"):
+        with pytest.raises(RuntimeError, match="alone already"), gpu_lock.hold("g"):
             pass
-        with gpu_lock.alone("another"):
+        with gpu_lock.hold("another"):
             pass
-    assert gpu_lock._used == before
-    assert not gpu_lock._alone
+    assert gpu_lock._shared == before
+    assert not gpu_lock._held
 
 
 def test_an_exception_lets_go(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
-    for manager in (gpu_lock.use, gpu_lock.alone):
+    for manager in (gpu_lock.share, gpu_lock.hold):
         with pytest.raises(KeyError), manager("g"):
             raise KeyError
-    with pytest.raises(KeyError), gpu_lock.use("g"), gpu_lock.alone("g"):
+    with pytest.raises(KeyError), gpu_lock.share("g"), gpu_lock.hold("g"):
         raise KeyError
     finish([start(tmp_path, RACE)])
 
@@ -233,7 +233,7 @@ def test_workers_share_the_gpus_out(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     names = [None, "gw0", "gw1", "gw4", "gw11"]
-    assert [gpu_lock.choose(name) for name in names] == [
+    assert [gpu_lock.select_gpu(name) for name in names] == [
         "GPU-0",
         "GPU-0",
         "GPU-1",
@@ -243,14 +243,16 @@ def test_workers_share_the_gpus_out(monkeypatch):
     assert chosen == [0, 0, 1, 1, 2]
 
 
-@pytest.mark.parametrize(("reserved", "freed"), [(machine.KEPT + 1, 1), (machine.KEPT, 0)])
+@pytest.mark.parametrize(
+    ("reserved", "freed"), [(machine.MAX_CACHED_BYTES + 1, 1), (machine.MAX_CACHED_BYTES, 0)]
+)
 def test_a_test_that_ends_gives_large_memory_back(tmp_path, monkeypatch, reserved, freed):
     calls = []
     monkeypatch.setattr(gpu_lock, "FOLDER", tmp_path)
     monkeypatch.setattr(machine, "_uuid", "g")
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpu_lock._used)))
-    with pytest.raises(KeyError), machine.used():
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpu_lock._shared)))
+    with pytest.raises(KeyError), machine.shared():
         raise KeyError
     assert len(calls) == freed
     assert all("g" in used for used in calls)

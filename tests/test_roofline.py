@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from judge.speed import roofline as limits_module
-from judge.speed.roofline import Limits, measure, of
+from judge.speed.roofline import Limits, format_si, measure
 
 MB = 10**6
 H200 = Limits(
@@ -84,7 +84,7 @@ def test_the_faster_of_copy_and_read_counts():
     ],
 )
 def test_amounts_have_three_digits(amount, words):
-    assert of(amount, "B") == words
+    assert format_si(amount, "B") == words
 
 
 class Event:
@@ -172,7 +172,7 @@ def test_measuring(simulated):
 
 
 def test_a_slow_gpu_is_spared_the_large_product(simulated, monkeypatch):
-    monkeypatch.setattr(limits_module, "LONGEST_PRODUCT_MS", 0.1)
+    monkeypatch.setattr(limits_module, "MAX_PRODUCT_MS", 0.1)
     measure()
     assert {size for size, _, _ in simulated} == {4096}
 

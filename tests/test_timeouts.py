@@ -81,7 +81,7 @@ def test_obituary(diary, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     (tmp_path / "gw0").write_text(diary)
-    assert sentence in crash_notes.obituary(tmp_path, "gw0")
+    assert sentence in crash_notes.describe_crash(tmp_path, "gw0")
 
 
 def test_what_is_sent_to_a_worker_that_is_gone_ends_no_run(request):

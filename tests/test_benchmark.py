@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from judge.benchmark import __main__, tables, timing
-from judge.benchmark.peers import FOLDER, Peer, Sweep, load_sweeps, magnitude
+from judge.benchmark.peers import FOLDER, Benchmark, Peer, load_benchmarks, magnitude
 from judge.benchmark.timing import compare
 from judge.core import paths
 from judge.core.settings import settings
+from judge.core.verdict import Unsolved
 from judge.speed.roofline import Limits
 from judge.subject import loader
 
@@ -53,8 +54,8 @@ class SimulatedTimer:
 @pytest.fixture
 def timer(monkeypatch):
     timer = SimulatedTimer()
-    monkeypatch.setattr(paths, "load_reference", lambda *_: taking(timer, "eager", 1.0))
-    monkeypatch.setattr(paths, "load_subject", lambda *_: taking(timer, "solution", 0.5))
+    monkeypatch.setattr(loader, "load_reference", lambda *_: taking(timer, "eager", 1.0))
+    monkeypatch.setattr(loader, "load_subject", lambda *_: taking(timer, "solution", 0.5))
     return timer
 
 
@@ -81,11 +82,11 @@ def run(timer, *others, **options) -> dict[str, tables.Row]:
         "make": lambda M, N, dtype: (torch.randn(M, N, dtype=dtype),),
         "bytes_moved": lambda M, N, itemsize: 2 * M * N * itemsize,
     }
-    sweep = Sweep(
+    benchmark = Benchmark(
         "double", sizes=((64, 32),), dtypes=("float16",), peers=others, **(settings | options)
     )
-    size, dtype = sweep.sizes[0], sweep.dtypes[0]
-    rows = compare("01_x/double", sweep, size, dtype, LIMITS, timer, device="cpu", seconds=0.0)
+    size, dtype = benchmark.sizes[0], benchmark.dtypes[0]
+    rows = compare("01_x/double", benchmark, size, dtype, LIMITS, timer, device="cpu", seconds=0.0)
     return {row.contestant: row for row in rows}
 
 
@@ -160,7 +161,7 @@ def test_a_peer_may_be_made_from_the_reference_and_round_differently(timer):
 
 def test_a_peer_may_return_less(timer, monkeypatch):
     both = taking(timer, "eager", 1.0, lambda x: (2 * x, x.sum(1)))
-    monkeypatch.setattr(paths, "load_reference", lambda *_: both)
+    monkeypatch.setattr(loader, "load_reference", lambda *_: both)
     rows = run(timer)
     assert rows["solution"].ms == 0.5
 
@@ -172,8 +173,8 @@ def test_work_in_place_is_compared_by_what_it_changed(timer, monkeypatch):
 
         return function
 
-    monkeypatch.setattr(paths, "load_reference", lambda *_: in_place(2))
-    monkeypatch.setattr(paths, "load_subject", lambda *_: in_place(2))
+    monkeypatch.setattr(loader, "load_reference", lambda *_: in_place(2))
+    monkeypatch.setattr(loader, "load_subject", lambda *_: in_place(2))
     rows = run(timer, Peer("same", in_place(2)), Peer("other", in_place(3)))
     assert rows["same"].note == ""
     assert rows["other"].note.startswith("wrong result")
@@ -186,7 +187,7 @@ def test_random_results_are_compared_by_shape(timer, monkeypatch):
         loaded.append(function)
         return taking(timer, "eager", 1.0)
 
-    monkeypatch.setattr(paths, "load_reference", load_reference)
+    monkeypatch.setattr(loader, "load_reference", load_reference)
     others = Peer("random", lambda x: torch.rand_like(x)), Peer("sum", lambda x: x.sum())
     rows = run(timer, *others, baseline="eager_double")
     assert loaded == ["eager_double"]
@@ -209,8 +210,8 @@ def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
         loaded.append(names)
         return taking(timer, "solution", 0.5)
 
-    monkeypatch.setattr(paths, "load_subject", load_subject)
-    sweep = Sweep(
+    monkeypatch.setattr(loader, "load_subject", load_subject)
+    benchmark = Benchmark(
         "double",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
         sizes=((8,),),
@@ -218,7 +219,7 @@ def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
         peers=(),
     )
     rows = compare(
-        "01_x/double:twice", sweep, (8,), "float32", LIMITS, timer, device="cpu", seconds=0.0
+        "01_x/double:twice", benchmark, (8,), "float32", LIMITS, timer, device="cpu", seconds=0.0
     )
     assert loaded == [("01_x", "double", "double")]
     assert {row.puzzle for row in rows} == {"01_x/double:twice"}
@@ -226,9 +227,9 @@ def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
 
 def test_without_a_solution_the_others_are_measured(timer, monkeypatch):
     def unsolved(*_):
-        raise __main__.loading.Unsolved("unsolved: edit the stub")
+        raise Unsolved("unsolved: edit the stub")
 
-    monkeypatch.setattr(paths, "load_subject", unsolved)
+    monkeypatch.setattr(loader, "load_subject", unsolved)
     rows = run(timer)
     assert rows["solution"].note == "Unsolved: unsolved: edit the stub"
     assert rows["eager"].ms == 1.0
@@ -294,7 +295,7 @@ def test_pictures(rows, tmp_path):
 
 
 def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
-    sweep = Sweep(
+    benchmark = Benchmark(
         "double",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
         sizes=((10,), (20,)),
@@ -304,14 +305,14 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
     )
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
-    monkeypatch.setattr(__main__, "load_sweeps", lambda wanted: {"01_x/double": sweep})
-    monkeypatch.setattr(__main__.limits, "measure", lambda: LIMITS)
+    monkeypatch.setattr(__main__, "load_benchmarks", lambda wanted: {"01_x/double": benchmark})
+    monkeypatch.setattr(__main__.roofline, "measure", lambda: LIMITS)
     monkeypatch.setattr(__main__, "CudaTimer", lambda: timer)
-    monkeypatch.setattr(__main__.gpus, "choose", lambda: "GPU-0")
-    monkeypatch.setattr(__main__.gpus, "FOLDER", tmp_path)
+    monkeypatch.setattr(__main__.gpu_lock, "select_gpu", lambda: "GPU-0")
+    monkeypatch.setattr(__main__.gpu_lock, "FOLDER", tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(Sweep, "inputs", lambda self, size, dtype, _: (torch.randn(size),))
+    monkeypatch.setattr(Benchmark, "inputs", lambda self, size, dtype, _: (torch.randn(size),))
     assert __main__.main(["--out", str(tmp_path / "out"), "--seconds", "0"]) == 0
     printed = capsys.readouterr().out
     assert "01_x/double" in printed
@@ -346,17 +347,17 @@ def test_the_command_rejects(monkeypatch, capsys, environment, arguments, messag
 
 
 def test_sweeps_are_chosen_by_chapter_puzzle_or_name():
-    everything = load_sweeps([])
+    everything = load_benchmarks([])
     assert "01_pointwise/fma" in everything
-    assert list(load_sweeps(["fma"])) == ["01_pointwise/fma"]
-    assert list(load_sweeps(["01_pointwise/swish"])) == ["01_pointwise/swish"]
-    assert len(load_sweeps(["01_pointwise"])) == 6
+    assert list(load_benchmarks(["fma"])) == ["01_pointwise/fma"]
+    assert list(load_benchmarks(["01_pointwise/swish"])) == ["01_pointwise/swish"]
+    assert len(load_benchmarks(["01_pointwise"])) == 6
     both = ["13_attention/grouped_query", "13_attention/grouped_query:causal"]
-    assert list(load_sweeps(["grouped_query"])) == both
-    assert list(load_sweeps(["13_attention/grouped_query"])) == both
-    assert list(load_sweeps(["grouped_query:causal"])) == both[1:]
+    assert list(load_benchmarks(["grouped_query"])) == both
+    assert list(load_benchmarks(["13_attention/grouped_query"])) == both
+    assert list(load_benchmarks(["grouped_query:causal"])) == both[1:]
     with pytest.raises(LookupError, match="nothing"):
-        load_sweeps(["nothing"])
+        load_benchmarks(["nothing"])
 
 
 CHAPTERS = [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))]
@@ -365,38 +366,40 @@ CHAPTERS = [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))]
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_puzzle_of_a_chapter_has_a_sweep(chapter):
     tests = {path.stem.removeprefix("test_") for path in (paths.PUZZLES / chapter).glob("test_*")}
-    swept = {puzzle.partition(":")[0].split("/")[1] for puzzle in load_sweeps([chapter])}
+    swept = {puzzle.partition(":")[0].split("/")[1] for puzzle in load_benchmarks([chapter])}
     assert swept == tests
 
 
-@pytest.mark.parametrize("puzzle", load_sweeps([]))
+@pytest.mark.parametrize("puzzle", load_benchmarks([]))
 def test_a_sweep_fits_its_reference(puzzle):
     """The peers that are always at hand agree with the reference at a small size."""
-    sweep = load_sweeps([puzzle])[puzzle]
-    assert len(sweep.sizes) >= 3
-    assert any(all(n & (n - 1) == 0 for n in size) for size in sweep.sizes)
-    assert any(any(n % 2 for n in size) for size in sweep.sizes)
+    benchmark = load_benchmarks([puzzle])[puzzle]
+    assert len(benchmark.sizes) >= 3
+    assert any(all(n & (n - 1) == 0 for n in size) for size in benchmark.sizes)
+    assert any(any(n % 2 for n in size) for size in benchmark.sizes)
     # A picture has one place for each.
-    assert len({magnitude(size) for size in sweep.sizes}) == len(sweep.sizes)
-    small = tuple(min(n, 37) for n in sweep.sizes[0])
-    moved, operations = sweep.work(small, sweep.dtypes[0])
+    assert len({magnitude(size) for size in benchmark.sizes}) == len(benchmark.sizes)
+    small = tuple(min(n, 37) for n in benchmark.sizes[0])
+    moved, operations = benchmark.work(small, benchmark.dtypes[0])
     assert moved or operations
-    reference = loader.load_reference(puzzle.split("/")[0], sweep.baseline or sweep.function)
-    functions = {peer.name: peer.function for peer in sweep.peers if peer.function}
-    functions[__main__.EAGER] = reference
-    field = [timing.Contestant(name, sweep.timed(call)) for name, call in functions.items()]
-    given = sweep.inputs(small, sweep.dtypes[0], "cpu")
-    compared = sweep.baseline is None
-    admitted = __main__._admit(field, __main__.Buffers(given, 10**9), compared=compared)
+    reference = loader.load_reference(
+        puzzle.split("/")[0], benchmark.baseline or benchmark.function
+    )
+    functions = {peer.name: peer.function for peer in benchmark.peers if peer.function}
+    functions[timing.EAGER] = reference
+    field = [timing.Contestant(name, benchmark.timed(call)) for name, call in functions.items()]
+    given = benchmark.inputs(small, benchmark.dtypes[0], "cpu")
+    compared = benchmark.baseline is None
+    admitted = timing._admit(field, timing.Buffers(given, 10**9), compared=compared)
     assert {contestant.name: contestant.note for contestant in admitted} == {
         contestant.name: "" for contestant in field
     }
 
 
 def test_inputs_are_seeded_and_varied_where_asked():
-    sweep = SimpleNamespace(make=lambda N, dtype: (torch.randn(N, dtype=dtype),), varied=True)
-    make = Sweep.inputs(sweep, (8,), "float32", "cpu")
+    benchmark = SimpleNamespace(make=lambda N, dtype: (torch.randn(N, dtype=dtype),), varied=True)
+    make = Benchmark.inputs(benchmark, (8,), "float32", "cpu")
     assert torch.equal(make(1)[0], make(1)[0])
     assert not torch.equal(make(0)[0], make(1)[0])
-    sweep.varied = False
-    assert torch.equal(Sweep.inputs(sweep, (8,), "float32", "cpu")[0], make(0)[0])
+    benchmark.varied = False
+    assert torch.equal(Benchmark.inputs(benchmark, (8,), "float32", "cpu")[0], make(0)[0])
