@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from judge.core import crash_notes, paths, timeouts
 from judge.core.settings import settings
-from judge.core.verdict import NotMeasured, Verdict, Wrong
+from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
 from judge.plugin import environment, ladder
 from judge.plugin import scoreboard as reporting
 
 pytest_plugins = ["pytester"]
 machine = pytest.StashKey[environment.Environment]()
 notes = pytest.StashKey[tempfile.TemporaryDirectory]()
+order = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser):
@@ -24,6 +26,7 @@ def pytest_addoption(parser):
     add = group.addoption
     add("--solutions", action="store_true", help="grade the reference solutions, not the stubs")
     add("--subject", metavar="DIR", help="grade the files of DIR, a folder that mirrors puzzles/")
+    add("--production", action="store_true", help="grade by the second level too")
     add(
         "--time-limit",
         type=float,
@@ -77,12 +80,42 @@ def pytest_configure(config):
         settings.subjects = Path(config.option.subject).resolve()
         if not settings.subjects.is_dir():
             raise pytest.UsageError(f"--subject {config.option.subject}: there is no such folder")
+    config.args[:] = list(dict.fromkeys(_asked_for(config)))
     from judge.plugin import session
 
     session.start(config, config.stash[machine])
     config.pluginmanager.register(reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
+
+
+def _asked_for(config) -> Iterator[str]:
+    """The tests of a stub that was named, and both levels of a test file where both are graded."""
+    for argument in config.args:
+        path, *test = argument.split("::")
+        file = Path(path)
+        if file.suffix == ".py" and not file.name.startswith("test_"):
+            tests = file.with_name(f"test_{file.name}")
+            file = tests if ladder.puzzle_of(tests.resolve()) and tests.exists() else file
+        yield "::".join([str(file), *test])
+        twin = file.parent / paths.PRODUCTION / file.name
+        if _both_levels(config) and file.suffix == ".py" and twin.exists():
+            name = test[0].partition("[")[0] if test else ""
+            if f"def {name}(" in twin.read_text() or not name:
+                yield "::".join([str(twin), *test])
+
+
+def _both_levels(config) -> bool:
+    return config.option.production or config.option.solutions
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Collect the second level only where it is asked for, by an option or by its own path."""
+    if collection_path.name != paths.PRODUCTION or not collection_path.is_dir():
+        return None
+    given = (Path(argument.split("::")[0]).resolve() for argument in config.args)
+    own = any(path.is_relative_to(collection_path) for path in given)
+    return None if own or _both_levels(config) else True
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -114,7 +147,14 @@ def pytest_report_header(config):
 def pytest_collection_modifyitems(items):
     """Climb the ladder in order, not by file name."""
     steps = {puzzle: number for number, puzzle in enumerate(ladder.ladder())}
-    items.sort(key=lambda item: steps.get(ladder.puzzle_of(item.path), -1))
+    items.sort(
+        key=lambda item: (
+            steps.get(ladder.puzzle_of(item.path), -1),
+            ladder.LEVELS.index(ladder.level_of(item.path)),
+        )
+    )
+    for number, item in enumerate(items):
+        item.stash[order] = number
 
 
 @pytest.hookimpl(wrapper=True)
@@ -124,7 +164,7 @@ def pytest_runtest_call(item):
 
     puzzle = ladder.puzzle_of(item.path)
     if puzzle and (why := crash_notes.given_up(puzzle)):
-        raise Wrong(f"not run: {puzzle} {why}")
+        raise NotRun(f"not run: {puzzle} {why}")
     session.begin(item.nodeid)
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
@@ -166,7 +206,16 @@ def pytest_runtest_makereport(item, call):
         made.longrepr = str(error)
     puzzle = ladder.puzzle_of(item.path)
     if puzzle and (call.when == "call" or made.failed):
-        reporting.describe(made, puzzle, item.name, error, challenge.measured, challenge.raced)
+        reporting.describe(
+            made,
+            puzzle,
+            ladder.level_of(item.path),
+            item.name,
+            error,
+            order=item.stash.get(order, 0),
+            measured=challenge.measured,
+            raced=challenge.raced,
+        )
     return made
 
 
@@ -181,8 +230,9 @@ def pytest_handlecrashitem(crashitem, report):
     report.longrepr = f"{path}: {reason}"
     if puzzle := ladder.puzzle_of(paths.ROOT / path):
         crash_notes.give_up(puzzle, f"ended its process in {name}", folder)
-        reporting.describe(report, puzzle, name, Wrong(reason))
+        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(reason))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report):
     return reporting.status(report)

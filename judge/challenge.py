@@ -6,13 +6,14 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from triton.runtime.errors import OutOfResources
 
-from judge.compilation.ahead_of_time import check_compiles
+from judge.compilation.ahead_of_time import DoesNotFit, check_compiles
 from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name
 from judge.core.paths import display_path
@@ -27,7 +28,7 @@ from judge.speed import gpu, measure
 from judge.subject import tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.guard import one_stream
-from judge.subject.guarded_call import GuardedCall
+from judge.subject.guarded_call import GuardedCall, Outcome
 
 # What the running test measured, for the scoreboard, by kind of check.
 measured: dict[str, str] = {}
@@ -59,6 +60,11 @@ class Challenge:
 
     def __init__(self, spec: Spec):
         self.spec = spec
+
+    @property
+    def subject(self) -> Callable:
+        """The function to grade. Raises Unsolved or Wrong."""
+        return self.spec.subject
 
     def check(self, *inputs, **options) -> None:
         """Check one case: run the subject under guard, then compare with the truth.
@@ -112,6 +118,56 @@ class Challenge:
             for config in range(1, configs):
                 call.run(programs="ends", poison=False, config=config)
 
+    def check_or_raises(
+        self,
+        *inputs,
+        names: str,
+        error: type[Exception] = ValueError,
+        answer: bool = True,
+        **options,
+    ) -> None:
+        """Check input beyond the spec: it raises `error`, or gets the right answer.
+
+        What the reference answers is right. Where it has no answer, because sizes or dtypes do not
+        fit together, only the error will do.
+
+        names: the parameter that the error's message must mention as a word
+        answer: False where the reference returns something that means nothing, such as
+            probabilities rounded to integers; only the error will do then
+        """
+        arguments = self._arguments(inputs, options)
+        answer = answer and self._has_answer(arguments)
+        call = f"{display_path(self.spec.path)}: {self.spec.function}({arguments})"
+        wanted = f"{call} must raise {error.__name__} that names {names}"
+        if answer:
+            wanted += ", or return the right answer"
+        try:
+            self._guarded(arguments).run()
+        except Unsolved:
+            raise
+        except Wrong as wrong:
+            raised = wrong.__cause__
+            if not isinstance(raised, error) or isinstance(raised, Wrong):
+                raise Wrong(f"{wanted}; instead:\n{wrong}") from wrong
+            if not re.search(rf"\b{re.escape(names)}\b", str(raised)):
+                raise Wrong(f'{wanted}; its message is "{raised}"') from wrong
+            return
+        if not answer:
+            raise Wrong(f"{wanted}, but it returned\nhint: check the inputs before you allocate")
+        try:
+            self.check(*inputs, **options)
+        except Wrong as wrong:
+            raise Wrong(f"{wanted}; instead:\n{wrong}") from wrong
+
+    def _has_answer(self, arguments: Arguments) -> bool:
+        """Whether the reference answers this call at all."""
+        try:
+            with torch.no_grad():
+                self.spec.reference(*arguments.positional, **arguments.keyword)
+        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+            return False
+        return True
+
     def rejects(self, error: type[Exception], *inputs, naming: str, **options) -> None:
         """Check that bad input raises `error`, with a message that names the argument `naming`."""
         arguments = self._arguments(inputs, options)
@@ -159,14 +215,23 @@ class Challenge:
                 "hint: what is cheap to make again in the backward pass need not be kept"
             )
 
-    def compiles(self, *inputs, **options) -> None:
-        """Check that every kernel that the subject launches compiles for real GPUs and fits."""
+    def compiles(self, *inputs, every_config: bool = False, **options) -> None:
+        """Check that every kernel that the subject launches compiles for real GPUs and fits.
+
+        every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
+            is enough, since Triton skips those that need more shared memory than there is.
+        """
         call = self._guarded(self._arguments(inputs, options))
-        outcome = call.run()
-        launches = list(outcome.launches)
-        for config in range(1, outcome.configs):
-            launches += call.run(config=config).launches
-        check_compiles(launches, settings.targets, subject=self.spec.path)
+        runs = [outcome.launches for outcome in self._outcomes(call)]
+        for target in settings.targets:
+            misfits = []
+            for launches in runs:
+                try:
+                    check_compiles(launches, (target,), subject=self.spec.path)
+                except DoesNotFit as misfit:
+                    misfits.append(misfit)
+            if misfits and (every_config or len(misfits) == len(runs)):
+                raise misfits[0]
 
     def race(
         self,
@@ -228,20 +293,39 @@ class Challenge:
     ) -> None:
         arguments = self._arguments(inputs, options)
         call = self._guarded(arguments)
+        # Lanes that are masked off without `other` are 0 in compiled code, and kernels that people
+        # ship rely on it. In production they hold what spoils a result.
+        poison = poison and self.spec.is_strict
         size = sum(tensor.numel() for tensor in arguments.tensors.values())
         if not settings.interpreted or size <= MAX_DECOYED_ELEMENTS:
             call.fill_with_decoys()
-            call.run(poison=poison)
+            next(self._outcomes(call, poison=poison))
             call.restore()
-        outcome = call.run(order="shuffled", poison=poison)
         results = ResultCheck(self.spec, exact)
         expected = results.expected(call.original)
-        results.compare(call, outcome, expected)
-        if self.spec.deterministic:
-            results.check_repeatable(call, outcome)
-        for config in range(1, outcome.configs):
+        outcomes = self._outcomes(call, order="shuffled", poison=poison)
+        for number, outcome in enumerate(outcomes):
+            results.compare(call, outcome, expected)
+            if number == 0 and self.spec.deterministic:
+                results.check_repeatable(call, outcome)
             call.restore()
-            results.compare(call, call.run(order="shuffled", config=config), expected)
+
+    def _outcomes(self, call: GuardedCall, **how) -> Iterator[Outcome]:
+        """Run the call once for each configuration of its autotuner that fits this GPU."""
+        config, misfit, ran = 0, None, False
+        while config == 0 or config < call.configs:
+            try:
+                outcome = call.run(config=config, **how)
+            except Wrong as wrong:
+                if not isinstance(wrong.__cause__, OutOfResources):
+                    raise
+                misfit = wrong
+            else:
+                ran = True
+                yield outcome
+            config += 1
+        if misfit and not ran:
+            raise misfit
 
     def _arguments(self, inputs: tuple, options: dict) -> Arguments:
         parameters = inspect.signature(self.spec.reference).parameters

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from judge.core import paths
 from judge.core.arguments import Arguments
 from judge.core.dtypes import wide
 from judge.core.launch import blocks_of
@@ -32,7 +33,7 @@ class Spec:
     """One puzzle: its files, its functions, and the rules for its results.
 
     function: the name of the function to grade; the reference has the same name
-    test_file: puzzles/NN_chapter/test_name.py
+    test_file: puzzles/NN_chapter/test_name.py, or production/test_name.py in that folder
     results: names of the results, for messages, where there is more than one
     in_place: parameters that the subject changes; it then returns None
     exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance
@@ -40,6 +41,8 @@ class Spec:
     input_precision: "tf32" where the spec lets float32 factors of a tl.dot be rounded to tf32
     gradients: the subject is differentiable. A case with `dout=` grades its one result and the
         gradient of each input, against autograd through the reference
+    rounded_on_the_way: one more rounding to the input's dtype is allowed, as shipped code makes it
+        of a normalized row before the weight, or of silu before the product
     rounded: take more yardsticks, runs of the reference with every step rounded at random: for
         references in which large terms cancel between steps, as in attention's backward pass
     """
@@ -52,17 +55,29 @@ class Spec:
     deterministic: bool = False
     input_precision: str | None = None
     gradients: bool = False
+    rounded_on_the_way: bool = False
     rounded: bool = False
 
     @property
     def chapter(self) -> str:
         """The folder of the puzzle, 07_matmul."""
-        return self.test_file.parent.name
+        return paths.puzzle_at(self.test_file)[0]
 
     @property
     def name(self) -> str:
         """The name of the puzzle's files, tiled."""
-        return self.test_file.stem.removeprefix("test_")
+        return paths.puzzle_at(self.test_file)[1]
+
+    @property
+    def is_production(self) -> bool:
+        """Whether the test file is one of the second level."""
+        return self.test_file.parent.name == paths.PRODUCTION
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether masked-off lanes are poisoned: in production, and where there is one level."""
+        production = self.test_file.parent / paths.PRODUCTION / self.test_file.name
+        return self.is_production or not production.exists()
 
     @property
     def path(self) -> Path:
@@ -80,7 +95,10 @@ class Spec:
         return self.opponent(self.function)
 
     def opponent(self, function: str) -> Callable:
-        """A function of the chapter's reference file, to compare or to race with."""
+        """A function of the chapter's reference file, or our "solution", to race with."""
+        if function == "solution":
+            solution = paths.load(paths.SOLUTIONS / self.chapter / f"{self.name}.py")
+            return self._graded(getattr(solution, self.function))
         return self._graded(loader.load_reference(self.chapter, function))
 
     def _graded(self, function: Callable) -> Callable:
@@ -212,6 +230,7 @@ class ResultCheck:
             name=self.spec.name_of(number),
             magnitude=expected.terms[number],
             input_precision=self.spec.input_precision if got.dtype == torch.float32 else None,
+            roundings=2 if self.spec.rounded_on_the_way else 1,
         )
 
     def _mistakes(

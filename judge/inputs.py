@@ -87,6 +87,66 @@ def tensor(values: object, dtype: str | torch.dtype = "float32") -> torch.Tensor
     return torch.tensor(values, dtype=_dtype(dtype), device=settings.device)
 
 
+def matrices(
+    M: int, N: int, K: int, dtype: str | torch.dtype = "float32", make: Callable = randn
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two factors of a matrix product: a (M, K) and b (K, N)."""
+    return make(M, K, dtype=dtype), make(K, N, dtype=dtype)
+
+
+def climbing(M: int, K: int, dtype: str | torch.dtype) -> torch.Tensor:
+    """M rows of K whole numbers whose sum climbs to 4 * K and comes back to near 0.
+
+    Where K is 1024, sums in 16 bits lose odd numbers on the way.
+    """
+    x = integers(M, K, dtype=dtype)
+    x[:, : K // 2] += 8
+    x[:, K // 2 :] -= 8
+    return x
+
+
+def heads(
+    B: int,
+    H: int,
+    Hkv: int,
+    S: int,
+    T: int,
+    D: int,
+    dtype: str | torch.dtype = "float16",
+    make: Callable = randn,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The inputs of attention: q (B, H, S, D), k and v (B, Hkv, T, D)."""
+    q = make(B, H, S, D, dtype=dtype)
+    return q, make(B, Hkv, T, D, dtype=dtype), make(B, Hkv, T, D, dtype=dtype)
+
+
+def attention_saved(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dout: torch.Tensor,
+    scale: float | None = None,
+    causal: bool = False,
+) -> tuple[torch.Tensor, ...]:
+    """q, k, v and dout, and the lse and delta (B, H, S), float32, that belong to them."""
+    wide = [x.double() for x in (q, k, v, dout)]
+    k_heads, v_heads = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in wide[1:3])
+    scores = wide[0] @ k_heads.mT * (q.shape[3] ** -0.5 if scale is None else scale)
+    if causal:
+        scores += torch.full_like(scores, float("-inf")).triu(1)
+    out = torch.softmax(scores, dim=-1) @ v_heads
+    return q, k, v, dout, torch.logsumexp(scores, dim=-1).float(), (out * wide[3]).sum(-1).float()
+
+
+def along(x: torch.Tensor, dim: int, *shape: int) -> torch.Tensor:
+    """x (N,) along one dimension of this shape, and the same all over the others, by strides of 0.
+
+    With `far_apart` it puts large offsets along one dimension of a tensor.
+    """
+    index = tuple(slice(None) if d == dim else None for d in range(len(shape)))
+    return x[index].expand(shape)
+
+
 def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
     """x in memory of its own whose neighbours along dimension i lie steps[i] elements apart.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from judge.core import blame, paths
-from judge.core.paths import PUZZLES, SOLUTIONS
+from judge.core.paths import PUZZLES, ROOT, SOLUTIONS
 from judge.plugin import ladder
 from judge.proof import mutants, runner
 from judge.subject import loader
@@ -29,7 +29,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def function_name(puzzle: str) -> str:
-    return runner.test_module(puzzle).puzzle.spec.function
+    return runner.module_of(puzzle).puzzle.spec.function
 
 
 def functions(path: Path) -> dict[str, ast.FunctionDef]:
@@ -128,7 +128,7 @@ def test_stub_is_unsolved(puzzle):
 def test_spec(puzzle):
     for word in SPEC:
         assert section(puzzle, word)
-    assert section(puzzle, "Run") == f"pytest puzzles/{runner.test_file(puzzle)}"
+    assert section(puzzle, "Run") == f"pytest {ladder.tests_of(puzzle).relative_to(ROOT)}"
 
 
 @puzzles
@@ -147,7 +147,7 @@ def test_solution_has_the_title_of_the_stub(puzzle):
 @puzzles
 def test_speed_bar_of_the_spec_is_the_one_of_the_test(puzzle):
     told = {float(number) for number in re.findall(r"at least ([\d.]+)x", section(puzzle, "Speed"))}
-    tests = functions(PUZZLES / runner.test_file(puzzle))
+    tests = functions(ladder.tests_of(puzzle))
     demanded = {
         ast.literal_eval(keyword.value)
         for name, test in tests.items()

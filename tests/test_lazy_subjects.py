@@ -118,7 +118,7 @@ LAZY = {
 @pytest.mark.parametrize("lazy", LAZY)
 @pytest.mark.parametrize("puzzle", ladder.ladder())
 def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
-    spec = runner.test_module(puzzle).puzzle.spec
+    spec = runner.module_of(puzzle).puzzle.spec
     if spec.in_place and lazy == "an_earlier_answer":
         pytest.skip("returns nothing")
     names = list(inspect.signature(spec.reference).parameters)

@@ -16,7 +16,7 @@ def test_mutant_is_caught(mutant, tmp_path):
     source = mutant.source()
     if not settings.interpreted and not mutant.seen_on_gpu:
         pytest.skip("seen in the interpreter only")
-    cases = [case for case in runner.cases_of(mutant.puzzle) if mutant.concerns(case)]
+    cases = [case for case in runner.cases_of(mutant.puzzle, mutant.level) if mutant.concerns(case)]
     assert cases, f"{mutant.puzzle} has no test {mutant.test} of its {mutant.check}"
     with runner.graded(mutant.puzzle, source, tmp_path):
         fault = runner.first_fault(cases)

@@ -73,6 +73,14 @@ COLUMNS = {
 }
 
 
+# What a fault says of a kernel that needs more of a GPU than there is.
+MISFIT = "does not fit"
+
+
+class DoesNotFit(Wrong):
+    """A kernel compiles, and needs more shared memory or threads than a GPU has."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """Why one target rejects a kernel. The message reads: place, kernel, what, target, body.
@@ -122,7 +130,8 @@ def check_compiles(
             if made.final:
                 break
         if faults:
-            raise Wrong("\n".join(_message(launch, *fault) for fault in faults.items()))
+            kind = DoesNotFit if all(fault.what == MISFIT for fault in faults) else Wrong
+            raise kind("\n".join(_message(launch, *fault) for fault in faults.items()))
     return done
 
 
@@ -188,7 +197,7 @@ def _compiled(launch: Launch, request: dict, gpu: Target, time_limit: float) -> 
         needs = f"it needs {answer['shared']:,} bytes of shared memory a program"
         has = f"{gpu} has {gpu.shared:,}"
         hint = "hint: use smaller tiles or fewer num_stages"
-        return Fault(place, "does not fit", _lines(f"{needs}, {has}", launched, hint))
+        return Fault(place, MISFIT, _lines(f"{needs}, {has}", launched, hint))
     return Compiled(gpu.name, launch.kernel.__name__, settings, **answer)
 
 
@@ -204,7 +213,7 @@ def _too_many_threads(place: str, num_warps: int, gpu: Target) -> Fault | None:
         return None
     makes = f"num_warps={num_warps} makes {threads:,} threads a program, {gpu} has {MAX_THREADS:,}"
     hint = f"hint: num_warps can be {MAX_THREADS // gpu.warp_size} at most"
-    return Fault(place, "does not fit", _lines(makes, hint))
+    return Fault(place, MISFIT, _lines(makes, hint))
 
 
 def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: str) -> Fault:

@@ -13,6 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PUZZLES = ROOT / "puzzles"
 SOLUTIONS = ROOT / "reference" / "solutions"
 
+# In each chapter, the folder of the tests of the second level.
+PRODUCTION = "production"
+
 _modules: dict[Path, ModuleType] = {}
 
 
@@ -20,6 +23,13 @@ def display_path(path: Path | str) -> str:
     """A path as a learner would type it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("../..") else relative
+
+
+def puzzle_at(test_file: Path) -> tuple[str, str]:
+    """Return chapter and name of the puzzle that a test file, of either level, belongs to."""
+    folder = test_file.parent
+    chapter = folder.parent if folder.name == PRODUCTION else folder
+    return chapter.name, test_file.stem.removeprefix("test_")
 
 
 def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleType:

@@ -15,3 +15,7 @@ class Wrong(Verdict):
 
 class NotMeasured(Verdict):
     """This machine or this mode cannot tell: neither passed nor failed."""
+
+
+class NotRun(Verdict):
+    """An earlier case of the puzzle hung or crashed, so this one was not tried."""

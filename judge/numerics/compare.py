@@ -113,6 +113,7 @@ def compare(
     name: str = "the result",
     magnitude: torch.Tensor | None = None,
     input_precision: str | None = None,
+    roundings: int = 1,
 ) -> Mismatch | None:
     """What is wrong with `got`, or None. All tensors have one shape and one device.
 
@@ -128,6 +129,8 @@ def compare(
         not judged, and a 1-d result is one row.
     input_precision: "tf32" where the spec lets a kernel round the terms to tf32 before they are
         summed, as `tl.dot` of float32 does. Allows 2**-8 of the size.
+    roundings: how often a right kernel may round a value to the dtype of `got` on its way to the
+        result. Each but the last costs up to one ulp, as a factor follows it.
 
     NaN must stand where the truth is NaN, and nowhere else. Inf must stand where the truth is inf
     of that sign or beyond the dtype's range; at the edge of the range both answers are right if
@@ -144,7 +147,9 @@ def compare(
 
     ours, right = _parts(got), _parts(truth)
     theirs = _losses(yardstick, right)
-    tolerance = _tolerance(got.dtype, right, theirs, magnitude, input_precision == "tf32")
+    tolerance = _tolerance(
+        got.dtype, right, theirs, magnitude, input_precision == "tf32", roundings
+    )
     allowed, drift = tolerance.allowed, None
     wrong, error = _judge(got.dtype, ours, right, allowed)
     if not wrong.any():
@@ -183,6 +188,7 @@ def _tolerance(
     losses: list[torch.Tensor],
     magnitude: torch.Tensor | None,
     tf32: bool,
+    roundings: int,
 ) -> _Tolerance:
     value = truth.abs().where(truth.isfinite(), 0.0)
     ulp = spacing(value, dtype)
@@ -220,7 +226,7 @@ def _tolerance(
     if tf32:
         noise = noise + TF32_NOISE * size
     noise = noise + _flushed(dtype)
-    return _Tolerance(ulp, noise, ULPS * ulp + FACTOR * spread + noise)
+    return _Tolerance(ulp, noise, ULPS * roundings * ulp + FACTOR * spread + noise)
 
 
 def _judge(

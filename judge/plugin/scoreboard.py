@@ -1,72 +1,123 @@
-"""What a learner sees after a run: one row a puzzle, what to open next, and what was kept."""
+"""What a learner sees after a run: what is wrong, a row a puzzle, and what to open next."""
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from judge.core.paths import PUZZLES, display_path
+from judge.core.paths import PRODUCTION, PUZZLES, display_path
 from judge.core.settings import settings
-from judge.core.verdict import Unsolved
-from judge.plugin.ladder import CHECKS, check_of, checks_of, ladder
+from judge.core.verdict import NotRun, Unsolved
+from judge.plugin import failures
+from judge.plugin.ladder import CHECKS, LEVELS, SOLVED, check_of, checks_of, ladder, tests_of
+from judge.plugin.progress import Findings, Progress
 
 PROPERTY = "kata"
-CACHE = "kata/progress"
 
-PASSED, WRONG, UNSOLVED, NOT_MEASURED = "passed", "wrong", "unsolved", "not measured"
+PASSED, WRONG, UNSOLVED = "passed", "wrong", "unsolved"
+NOT_MEASURED, NOT_RUN = "not measured", "not run"
+
+# How pytest's progress line shows a verdict, and how its last line counts it.
+STATUS = {
+    WRONG: ("F", ("WRONG", {"red": True})),
+    UNSOLVED: ("u", ("UNSOLVED", {"yellow": True})),
+    NOT_MEASURED: ("-", ("NOT MEASURED", {"yellow": True})),
+    NOT_RUN: ("-", ("NOT RUN", {"yellow": True})),
+}
 
 
 def describe(
     made,
     puzzle: str,
+    level: str,
     test: str,
     error: BaseException | None,
+    *,
+    order: int = 0,
     measured: dict[str, str] | None = None,
     raced: dict[str, str] | None = None,
 ) -> None:
     """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
 
+    error: what the test raised
+    order: its place among the tests of the run
     measured, raced: as in judge.challenge
     """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
-    if isinstance(error, Unsolved):
-        verdict = UNSOLVED
-    check = check_of(test)
-    score = {"puzzle": puzzle, "check": check, "verdict": verdict}
+    for kind, name in ((Unsolved, UNSOLVED), (NotRun, NOT_RUN)):
+        if isinstance(error, kind):
+            verdict = name
+    score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= {"measured": dict(measured or {}), "raced": dict(raced or {})}
     made.user_properties.append((PROPERTY, score))
 
 
-def status(made) -> tuple | None:
-    """How pytest's terminal counts a report of a puzzle that neither passed nor was wrong."""
+def score_of(made) -> dict | None:
+    """Return what `describe` attached to a report, None where it did not."""
     properties = getattr(made, "user_properties", ())  # which the report of a collection has not
-    verdicts = [score["verdict"] for name, score in properties if name == PROPERTY]
-    if verdicts == [UNSOLVED]:
-        return UNSOLVED, "u", ("UNSOLVED", {"yellow": True})
-    if verdicts == [NOT_MEASURED]:
-        return NOT_MEASURED, "-", ("NOT MEASURED", {"yellow": True})
-    return None
+    return next((value for name, value in properties if name == PROPERTY), None)
+
+
+def status(made) -> tuple | None:
+    """Return how pytest's terminal counts the report of a puzzle that did not pass.
+
+    An error of a test file of ours, which is no verdict, is left to pytest.
+    """
+    score = score_of(made)
+    if (
+        score is None
+        or score["verdict"] not in STATUS
+        or not isinstance(made.longrepr, str | tuple)
+    ):
+        return None
+    return score["verdict"], *STATUS[score["verdict"]]
 
 
 @dataclass
 class Row:
-    """One puzzle. verdicts: of each check, one a case; measured: for the last column."""
+    """One puzzle in this run.
 
-    verdicts: dict[str, list[str]] = field(default_factory=dict)
+    verdicts: of each level, by test
+    measured: for the last column
+    failures: its wrong cases
+    """
+
+    verdicts: dict[str, dict[str, str]] = field(
+        default_factory=lambda: {SOLVED: {}, PRODUCTION: {}}
+    )
     measured: dict[str, str] = field(default_factory=dict)
+    failures: list[failures.Failure] = field(default_factory=list)
 
-    def of(self, check: str) -> str | None:
-        """The verdict of all the cases of a check together."""
-        verdicts = self.verdicts.get(check)
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was written in the stub yet."""
+        found = [v for tests in self.verdicts.values() for v in tests.values()]
+        return UNSOLVED in found and set(found) <= {UNSOLVED, NOT_MEASURED}
+
+    def findings(self) -> Findings:
+        """Return for each level which tests passed, as progress keeps it."""
+        return {
+            level: {test: verdict in (PASSED, NOT_MEASURED) for test, verdict in tests.items()}
+            for level, tests in self.verdicts.items()
+            if tests
+        }
+
+    def count(self, level: str, check: str) -> str:
+        """Return the cell of the table for one kind of check: passed of all, or a word."""
+        verdicts = [v for test, v in self.verdicts[level].items() if check_of(test) == check]
         if not verdicts:
-            return None
-        return next(v for v in (UNSOLVED, WRONG, NOT_MEASURED, PASSED) if v in verdicts)
+            return "-"
+        if set(verdicts) == {NOT_MEASURED}:
+            return "needs a GPU" if check == "speedup" else "not measured"
+        if NOT_RUN in verdicts and WRONG not in verdicts:
+            return "not run"
+        passed = sum(verdict in (PASSED, NOT_MEASURED) for verdict in verdicts)
+        return f"{passed}/{len(verdicts)}"
 
 
 class Scoreboard:
-    """Collects the reports of a run, and writes the board."""
+    """Collects the reports of a run, and prints what they say."""
 
     def __init__(self, config):
         self.config = config
@@ -76,61 +127,105 @@ class Scoreboard:
 
     def pytest_runtest_logreport(self, report) -> None:
         """Take in one report, whichever process made it."""
-        for name, value in report.user_properties:
-            if name == PROPERTY:
-                row = self.rows.setdefault(value["puzzle"], Row())
-                row.verdicts.setdefault(value["check"], []).append(value["verdict"])
-                row.measured |= value["measured"]
-                if value["raced"]:
-                    self.races[value["puzzle"], report.nodeid.split("::")[-1]] = value["raced"]
+        if not (score := score_of(report)):
+            return
+        puzzle, level, test = score["puzzle"], score["level"], score["test"]
+        row = self.rows.setdefault(puzzle, Row())
+        row.verdicts[level][test] = score["verdict"]
+        row.measured |= score["measured"]
+        if score["verdict"] == WRONG and isinstance(report.longrepr, str):
+            path = display_path(tests_of(puzzle, level))
+            row.failures.append(
+                failures.Failure(
+                    puzzle, level, test, report.longrepr, path, score["order"], report.capstdout
+                )
+            )
+        if score["raced"]:
+            self.races[puzzle, report.nodeid.split("::")[-1]] = score["raced"]
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
-        """Write the board, unless no puzzle was asked for or pytest was told to be silent."""
-        if self.rows and self.config.option.verbose > -2:
-            self.write(terminalreporter, settings.subjects)
-            if self.races:
-                self.write_times(terminalreporter)
-
-    def save(self, grading: Path) -> dict[str, dict]:
-        """Merge this run into what earlier runs left in pytest's cache, and return it all.
-
-        Only the learner's own stubs are remembered; what was found about a file is forgotten when
-        the file changes.
-        """
-        cache = getattr(self.config, "cache", None)
-        if grading != PUZZLES or cache is None:
-            return {}
-        kept = cache.get(CACHE, {})
-        kept = {
-            puzzle: entry
-            for puzzle, entry in kept.items()
-            if entry["digest"] == _digest(grading, puzzle)
-        }
-        for puzzle, row in self.rows.items():
-            entry = kept.setdefault(puzzle, {"digest": _digest(grading, puzzle), "checks": {}})
-            entry["checks"] |= {check: row.of(check) for check in row.verdicts}
-        cache.set(CACHE, kept)
-        return kept
-
-    def write(self, terminal, grading: Path) -> None:
-        """Print the board on pytest's terminal."""
-        kept = self.save(grading)
-        terminal.section("scoreboard", sep="-")
+        """Print everything, unless no puzzle was asked for or pytest was told to be silent."""
+        if not self.rows or self.config.option.verbose <= -2:
+            return
         puzzles = sorted(self.rows, key=ladder().index)
-        width = max(len(puzzle) for puzzle in puzzles) + 2
-        terminal.line(" " * width + "".join(f"{check:<14}" for check in CHECKS).rstrip())
         for puzzle in puzzles:
-            self._write_row(terminal, puzzle, width)
-        done = [puzzle for puzzle in puzzles if self._state(puzzle) == PASSED]
+            failures.write(terminalreporter, self.rows[puzzle].failures, self.config.option.verbose)
+        self.write(terminalreporter, puzzles)
+        if self.races:
+            self.write_times(terminalreporter)
+
+    def write(self, terminal, puzzles: list[str]) -> None:
+        """Print a row for each puzzle, how many are solved, and what to open next."""
+        own = settings.subjects == PUZZLES
+        cache = getattr(self.config, "cache", None) if own else None
+        progress = Progress(cache, settings.subjects)
+        for puzzle in puzzles:
+            progress.add(puzzle, self.rows[puzzle].findings())
+        progress.save()
+        terminal.section("scoreboard", sep="-")
+        width = max(map(len, puzzles)) + 2
+        if any(self.rows[p].failures for p in puzzles):
+            columns = "".join(f"{check.replace('speedup', 'speed'):<10}" for check in CHECKS)
+            terminal.line(" " * width + columns.rstrip())
+        for puzzle in puzzles:
+            self._write_row(terminal, puzzle, width, progress.of(puzzle))
+        solved = [p for p in puzzles if is_done(progress.of(p), p, SOLVED)]
         terminal.line("")
-        terminal.line(f"{len(done)} of {len(puzzles)} solved.{self._but_for_speed(puzzles)}")
-        if kept:
+        if len(puzzles) == 1 and solved:
+            self._congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
+        else:
+            terminal.line(f"{_counted(puzzles, progress)}.{self._without_speed(puzzles)}")
+        if own:
             everywhere = ladder()
-            solved = [p for p in everywhere if _solved(kept.get(p), checks_of(p))]
             if set(everywhere) != set(puzzles):
-                terminal.line(f"On the whole ladder: {len(solved)} of {len(everywhere)} solved.")
-            if following := next((p for p in everywhere if p not in solved), None):
-                terminal.line(f"Next: {display_path(grading / following)}.py")
+                terminal.line(f"On the whole ladder: {_counted(everywhere, progress)}.")
+            open_ones = (p for p in everywhere if not is_done(progress.of(p), p, SOLVED))
+            if following := next(open_ones, None):
+                terminal.line(f"Next: {display_path(settings.subjects / following)}.py")
+
+    def _write_row(self, terminal, puzzle: str, width: int, found: Findings) -> None:
+        row = self.rows[puzzle]
+        terminal.write(f"{puzzle:<{width}}")
+        if row.is_untouched:
+            file = display_path(settings.subjects / f"{puzzle}.py")
+            terminal.line(f"not started   edit {file}", yellow=True)
+            return
+        solved = is_done(found, puzzle, SOLVED)
+        if not solved or (row.failures and not row.verdicts[PRODUCTION]):
+            for check in CHECKS:
+                terminal.write(f"{row.count(SOLVED, check):<10}", red=bool(row.failures))
+            terminal.line("")
+            return
+        terminal.write("solved        ", green=True)
+        terminal.line(_production(found, puzzle))
+
+    def _congratulate(self, terminal, puzzle: str, found: Findings) -> None:
+        name = puzzle.partition("/")[2]
+        terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
+        tests = found.get(PRODUCTION, {})
+        command = f"pytest {display_path(tests_of(puzzle))} --production"
+        missing = [test for test, passed in tests.items() if not passed]
+        if not tests:
+            terminal.line(f"Production, what it takes to ship it: {command}")
+        elif missing:
+            passed = len(tests) - len(missing)
+            terminal.line(f"Production: {passed} of {len(tests)}. Missing: {_topics(missing)}.")
+            terminal.line(f"    {command}")
+        else:
+            terminal.line(f"Production: {len(tests)} of {len(tests)}. It could be shipped.")
+
+    def _said(self, puzzle: str) -> str:
+        measured = "; ".join(self.rows[puzzle].measured.values())
+        return f" Measured: {measured}." if measured else ""
+
+    def _without_speed(self, puzzles: Iterable[str]) -> str:
+        def is_unmeasured(puzzle: str) -> bool:
+            tests = self.rows[puzzle].verdicts[SOLVED].items()
+            return any(check_of(t) == "speedup" and v == NOT_MEASURED for t, v in tests)
+
+        return (
+            " Speed was not measured: that takes a GPU." if any(map(is_unmeasured, puzzles)) else ""
+        )
 
     def write_times(self, terminal) -> None:
         """Print a line for each race, in the order of the ladder."""
@@ -144,43 +239,36 @@ class Scoreboard:
             cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
             terminal.line("  ".join(cells).rstrip())
 
-    def _write_row(self, terminal, puzzle: str, width: int) -> None:
-        row = self.rows[puzzle]
-        terminal.write(f"{puzzle:<{width}}")
-        if all(row.of(check) in (UNSOLVED, NOT_MEASURED) for check in row.verdicts):
-            terminal.line("unsolved", yellow=True)
-            return
-        for check in CHECKS:
-            verdict = row.of(check)
-            if verdict is None:
-                terminal.write(f"{'-':<14}")
-            elif verdict == WRONG:
-                verdicts = row.verdicts[check]
-                wrong = f"WRONG {verdicts.count(WRONG)}/{len(verdicts)}"
-                terminal.write(f"{wrong:<14}", red=True)
-            elif verdict == PASSED:
-                terminal.write(f"{'ok':<14}", green=True)
-            else:
-                terminal.write(f"{verdict:<14}", yellow=True)
-        terminal.line("; ".join(row.measured.values()) or "")
 
-    def _state(self, puzzle: str) -> str:
-        row = self.rows[puzzle]
-        states = {row.of(check) for check in row.verdicts} - {NOT_MEASURED}
-        return PASSED if states == {PASSED} else WRONG
-
-    def _but_for_speed(self, puzzles: Iterable[str]) -> str:
-        unmeasured = any(self.rows[p].of("speedup") == NOT_MEASURED for p in puzzles)
-        return " Speed was not measured: that takes a GPU." if unmeasured else ""
+def is_done(found: Findings, puzzle: str, level: str) -> bool:
+    """Whether every kind of check of a level was made of a puzzle, and all of them passed."""
+    tests = found.get(level, {})
+    made = {check_of(test) for test in tests}
+    wanted = checks_of(puzzle, level)
+    return bool(wanted) and wanted <= made and all(tests.values())
 
 
-def _solved(entry: dict | None, checks: set[str]) -> bool:
-    if entry is None:
-        return False
-    found = entry["checks"]
-    return checks <= set(found) and all(found[c] in (PASSED, NOT_MEASURED) for c in checks)
+def _counted(puzzles: list[str], progress: Progress) -> str:
+    done = {
+        level: sum(is_done(progress.of(puzzle), puzzle, level) for puzzle in puzzles)
+        for level in LEVELS
+    }
+    production = f", {done[PRODUCTION]} in production" if done[PRODUCTION] else ""
+    return f"{done[SOLVED]} of {len(puzzles)} solved{production}"
 
 
-def _digest(grading: Path, puzzle: str) -> str:
-    path = grading / f"{puzzle}.py"
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+def _production(found: Findings, puzzle: str) -> str:
+    tests = found.get(PRODUCTION, {})
+    if not tests:
+        return "production not tried" if checks_of(puzzle, PRODUCTION) else ""
+    return f"production {sum(tests.values())}/{len(tests)}"
+
+
+def _topics(tests: list[str]) -> str:
+    """Return what tests are about, by their names: offsets beyond 32 bits (2), bad input."""
+    topics: dict[str, int] = {}
+    for test in tests:
+        name = re.sub(rf"^test_(?:{'|'.join(CHECKS)})_?", "", test.partition("[")[0])
+        topic = (name or check_of(test) or test).replace("_", " ")
+        topics[topic] = topics.get(topic, 0) + 1
+    return ", ".join(f"{t} ({n})" if n > 1 else t for t, n in topics.items())

@@ -9,6 +9,7 @@ each puzzle and in it one for each mutant, with
     message         words that the message must contain
     test            the test to run, with or without the id of one case; default: all of the check
     interpreter     true where only the interpreter can see it
+    level           "production" where only the second level must catch it; default: the first
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Mutant:
     message: str
     test: str = ""
     interpreter: bool = False
+    level: str = ladder.SOLVED
 
     @property
     def seen_on_gpu(self) -> bool:
@@ -59,7 +61,7 @@ class Mutant:
 
     def concerns(self, case: Case) -> bool:
         """Whether this case of the puzzle's tests is one that must fail."""
-        if ladder.check_of(case.test) != self.check:
+        if case.level != self.level or ladder.check_of(case.test) != self.check:
             return False
         return self.test in ("", case.test, case.name)
 

@@ -18,9 +18,14 @@ from judge.plugin import ladder, session
 
 @dataclass(frozen=True)
 class Case:
-    """One test of a puzzle with its parameters. name: as pytest shows it, test_masks[ragged]"""
+    """One test of a puzzle with its parameters.
+
+    level: as in judge.plugin.ladder
+    name: as pytest shows it, test_masks[ragged]
+    """
 
     puzzle: str
+    level: str
     test: str
     name: str
     function: Callable
@@ -28,30 +33,31 @@ class Case:
 
     def run(self, seed: str = "") -> None:
         """Run it as pytest would, on the same random numbers. Raises what the test raises."""
-        session.begin(f"puzzles/{test_file(self.puzzle)}::{self.name}{seed}")
+        path = ladder.tests_of(self.puzzle, self.level).relative_to(paths.ROOT)
+        session.begin(f"{path}::{self.name}{seed}")
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
 
 
-def test_file(puzzle: str) -> Path:
-    """chapter/test_name.py, below puzzles/."""
-    chapter, name = puzzle.split("/")
-    return Path(chapter, f"test_{name}.py")
+def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
+    """Load a puzzle's tests of one level, as a module."""
+    return paths.load(ladder.tests_of(puzzle, level))
 
 
-def test_module(puzzle: str) -> ModuleType:
-    """The puzzle's tests, as a module."""
-    return paths.load(paths.PUZZLES / test_file(puzzle))
+def cases_of(puzzle: str, *levels: str) -> list[Case]:
+    """List every case of every test of the puzzle, in the order of its files.
 
-
-def cases_of(puzzle: str) -> list[Case]:
-    """Every case of every test of the puzzle, in the order of its file."""
+    levels: the first one if none is given
+    """
     found = []
-    for test, function in vars(test_module(puzzle)).items():
-        if ladder.check_of(test) and inspect.isfunction(function):
-            for label, parameters in _parameters(function):
-                name = f"{test}[{label}]" if label else test
-                found.append(Case(puzzle, test, name, function, parameters))
+    for level in levels or (ladder.SOLVED,):
+        if not ladder.tests_of(puzzle, level).exists():
+            continue
+        for test, function in vars(module_of(puzzle, level)).items():
+            if ladder.check_of(test) and inspect.isfunction(function):
+                for label, parameters in _parameters(function):
+                    name = f"{test}[{label}]" if label else test
+                    found.append(Case(puzzle, level, test, name, function, parameters))
     return found
 
 

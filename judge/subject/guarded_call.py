@@ -138,7 +138,12 @@ class GuardedCall:
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
             watch.traffic.name_results(*results)
-        return Outcome(results, log.launches, watch, max(1, sweep.count), "; ".join(sweep.used))
+        return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+
+    @property
+    def configs(self) -> int:
+        """How many configurations an autotuner had in the last run, 1 without one."""
+        return max(1, self._sweep.count) if self._sweep else 1
 
     def _sweep_for(self, config: int | None, guard: Guard, *, rehearse: bool) -> ConfigSweep:
         """The same sweep again while the config stays, so that it remembers its tuning keys.

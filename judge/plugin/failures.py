@@ -1,0 +1,154 @@
+"""Print what is wrong with a puzzle: failures with one cause as one block, what to fix first first.
+
+A message of the judge has its place and call in the first line, what happened below, and a hint at
+the end. The kind of a failure is read off the words of its message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+MAX_BLOCKS = 2
+MAX_LINES = 12
+MAX_NAMED = 4
+
+# What a message says, and the title for it, in the order in which the causes are to be fixed.
+# {tensor} stands for the first group.
+KINDS = (
+    (r"could not be interrupted|did not return within", "it does not come to an end"),
+    (r"crashed the process|accessed memory that is not its own", "it ends the whole process"),
+    (r"  (?:SyntaxError|IndentationError|TabError): ", "the file is not valid Python"),
+    (r"defines no function|is no function but", "the function is not there"),
+    (r"does not compile|cannot be compiled|crashed the compiler", "it does not compile for a GPU"),
+    (r"does not fit\b.*for (?:sm|gfx)", "it does not fit on a GPU"),
+    (r" reads (\w+)\[?.*\n?.*out of bounds", "a load outside {tensor}"),
+    (r" (?:writes|updates) (\w+)\[?.*\n?.*out of bounds", "a store outside {tensor}"),
+    (r"^race:", "programs race for the same element"),
+    (r"was stored by no program", "elements that no program stores"),
+    (r"launched no Triton kernel", "no kernel was launched"),
+    (r"outside a kernel", "work outside the kernel"),
+    (r"IntegerOverflow|2\*\*32 too small", "an offset that does not fit 32 bits"),
+    (r"must raise", "bad input is neither rejected nor answered"),
+    (r"is wrong in|is wrong as a whole", "a wrong result"),
+    (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),
+    (r"differs between two runs", "results that differ from run to run"),
+    (r"the budget is", "more traffic than the spec allows"),
+    (r"too slow|too close to call|impossible time|timed stream", "too slow"),
+    (r"  (\w+Error): ", "it raises {tensor}"),
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed case of a puzzle.
+
+    puzzle, level: as in judge.plugin.ladder
+    test: its name, test_masks[ragged]
+    message: what the judge said
+    path: its test file, as a learner types it
+    order: its place in the order of the tests
+    printed: what the learner's code printed
+    """
+
+    puzzle: str
+    level: str
+    test: str
+    message: str
+    path: str
+    order: int
+    printed: str = ""
+
+    @property
+    def kind(self) -> tuple[int, str]:
+        """The rank of the kind of failure, and its title."""
+        # Of bad input, what happened instead of the error is the cause if it is one of its own.
+        _, _, instead = self.message.partition("; instead:\n")
+        if instead:
+            inner = replace(self, message=instead).kind
+            return inner if inner[0] < len(KINDS) - 1 else self._kind_of(self.message)
+        return self._kind_of(self.message)
+
+    def _kind_of(self, message: str) -> tuple[int, str]:
+        for rank, (pattern, title) in enumerate(KINDS):
+            if found := re.search(pattern, message, re.MULTILINE):
+                groups = [group for group in found.groups() if group]
+                return rank, title.format(tensor=groups[0] if groups else "")
+        return len(KINDS), "a check fails"
+
+    @property
+    def cause(self) -> tuple:
+        """What failures with one cause have in common: kind, line of the kernel, and reason."""
+        place = re.search(r"^\S+\.py:\d+", self.message, re.MULTILINE)
+        return self.kind, place[0] if place else re.sub(r"[\d.,]+", "#", self.reason)
+
+    @property
+    def reason(self) -> str:
+        """What a wrong result looks like, or the hint, as far as the message says."""
+        starts = ("this looks like ", "cause: ", "hint: ")
+        lines = self.message.splitlines()
+        found = [line for start in starts for line in lines if line.startswith(start)]
+        return found[0].partition(" ")[2].removeprefix("looks like ") if found else ""
+
+    @property
+    def command(self) -> str:
+        """A command that runs this case alone."""
+        name, _, case = self.test.partition("[")
+        case = case.removesuffix("]")
+        word = f"'{name} and {case}'" if case.isidentifier() else name
+        if case and not case.isidentifier():
+            return f"pytest '{self.path}::{self.test}'"
+        return f"pytest {self.path} -k {word}"
+
+
+def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
+    """Print the failures of one puzzle on pytest's terminal.
+
+    verbosity: pytest's; from 1 on every cause is printed in full
+    """
+    causes: dict[tuple, list[Failure]] = {}
+    for failure in sorted(failures, key=lambda failure: (failure.kind[0], failure.order)):
+        causes.setdefault(failure.cause, []).append(failure)
+    groups = list(causes.values())
+    full = len(groups) if verbosity > 0 else MAX_BLOCKS
+    for group in groups[:full]:
+        _write_block(terminal, group, verbosity)
+    if rest := groups[full:]:
+        terminal.line("and after that:")
+        for group in rest:
+            reason = (
+                group[0].reason.partition(" (")[0] if group[0].kind[1] == "a wrong result" else ""
+            )
+            terminal.line(f"  {group[0].kind[1]}{reason and ': '}{reason}: {_named(group)}")
+        terminal.line(f"  (-v shows them in full: pytest {rest[0][0].path} -v)")
+
+
+def _write_block(terminal, group: list[Failure], verbosity: int) -> None:
+    first = group[0]
+    name = first.puzzle.partition("/")[2]
+    terminal.section(f"{name}: {first.kind[1]}", sep="_", red=True)
+    lines = first.message.splitlines()
+    if verbosity <= 0 and len(lines) > MAX_LINES:
+        drawn = [i for i, line in enumerate(lines) if line.startswith("map of")]
+        if drawn:
+            end = drawn[0] + 1
+            while end < len(lines) and lines[end].startswith("    "):
+                end += 1
+            lines[drawn[0] : end] = ["(-v draws a map of where it is wrong)"]
+    for line in lines:
+        terminal.line(line)
+    if first.printed:
+        printed = first.printed.rstrip().splitlines()
+        terminal.line("printed by this case:")
+        for line in printed[:MAX_LINES] if verbosity <= 0 else printed:
+            terminal.line(f"    {line}")
+    if len(group) > 1:
+        terminal.line(f"{len(group)} checks fail alike: {_named(group)}")
+    terminal.line(f"run this one: {first.command}")
+
+
+def _named(group: list[Failure]) -> str:
+    names = [failure.test for failure in group]
+    more = f", and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
