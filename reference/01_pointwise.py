@@ -3,7 +3,7 @@
 import torch
 
 
-def copy(x):
+def vector_copy(x):
     return x.clone()
 
 

@@ -17,7 +17,7 @@ from judge.subject import loader
 
 LADDER = ladder.ladder()
 CHAPTERS = sorted({puzzle.split("/")[0] for puzzle in LADDER})
-WORKED_EXAMPLES = {"01_pointwise/copy"}
+WORKED_EXAMPLES = {"01_pointwise/vector_copy"}
 SPEC = ("Given", "Return", "New here", "Traffic", "Speed", "Run")
 
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
@@ -128,7 +128,7 @@ def test_stub_is_unsolved(puzzle):
 def test_spec(puzzle):
     for word in SPEC:
         assert section(puzzle, word)
-    assert section(puzzle, "Run") == f"pytest {ladder.tests_of(puzzle).relative_to(ROOT)}"
+    assert section(puzzle, "Run") == f"pytest {ladder.path_of_tests(puzzle).relative_to(ROOT)}"
 
 
 @puzzles
@@ -147,7 +147,7 @@ def test_solution_has_the_title_of_the_stub(puzzle):
 @puzzles
 def test_speed_bar_of_the_spec_is_the_one_of_the_test(puzzle):
     told = {float(number) for number in re.findall(r"at least ([\d.]+)x", section(puzzle, "Speed"))}
-    tests = functions(ladder.tests_of(puzzle))
+    tests = functions(ladder.path_of_tests(puzzle))
     demanded = {
         ast.literal_eval(keyword.value)
         for name, test in tests.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from judge.plugin import scoreboard
+from judge.plugin.ladder import SOLVED
 
 
 class Terminal:
@@ -23,28 +24,32 @@ class Terminal:
 def raced(test: str, puzzle: str, **columns: str) -> SimpleNamespace:
     """A report of a test that made a race, as xdist hands it to the controller."""
     made = SimpleNamespace(passed=True, skipped=False, user_properties=[])
-    scoreboard.describe(made, puzzle, test, None, {}, columns)
-    return SimpleNamespace(nodeid=f"a::{test}", user_properties=made.user_properties)
+    scoreboard.describe(made, puzzle, SOLVED, test, None, raced=columns)
+    return SimpleNamespace(nodeid=f"a::{test}", user_properties=made.user_properties, longrepr="")
 
 
 def test_every_race_has_its_line_in_the_order_of_the_ladder():
     board, terminal = scoreboard.Scoreboard(None), Terminal()
     long = {"yours": "0.5 ms", "speed-up": "2.00x [1.99, 2.01]"}
     board.pytest_runtest_logreport(raced("test_speedup", "01_pointwise/swish", **long))
-    board.pytest_runtest_logreport(raced("test_speedup_b", "01_pointwise/copy", **long))
+    board.pytest_runtest_logreport(raced("test_speedup_b", "01_pointwise/vector_copy", **long))
     board.pytest_runtest_logreport(
-        raced("test_speedup_a", "01_pointwise/copy", **{"yours": "12.25 ms", "speed-up": "1.00x"})
+        raced(
+            "test_speedup_a",
+            "01_pointwise/vector_copy",
+            **{"yours": "12.25 ms", "speed-up": "1.00x"},
+        )
     )
     board.write_times(terminal)
     assert terminal.lines[1:] == [
-        "test                              yours     speed-up",
-        "01_pointwise/copy test_speedup_a  12.25 ms  1.00x",
-        "01_pointwise/copy test_speedup_b  0.5 ms    2.00x [1.99, 2.01]",
-        "01_pointwise/swish test_speedup   0.5 ms    2.00x [1.99, 2.01]",
+        "test                                     yours     speed-up",
+        "01_pointwise/vector_copy test_speedup_a  12.25 ms  1.00x",
+        "01_pointwise/vector_copy test_speedup_b  0.5 ms    2.00x [1.99, 2.01]",
+        "01_pointwise/swish test_speedup          0.5 ms    2.00x [1.99, 2.01]",
     ]
 
 
 def test_a_test_that_made_no_race_has_no_line():
     board = scoreboard.Scoreboard(None)
-    board.pytest_runtest_logreport(raced("test_masks", "01_pointwise/copy"))
+    board.pytest_runtest_logreport(raced("test_masks", "01_pointwise/vector_copy"))
     assert not board.races

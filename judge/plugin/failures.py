@@ -30,13 +30,13 @@ KINDS = (
     (r"launched no Triton kernel", "no kernel was launched"),
     (r"outside a kernel", "work outside the kernel"),
     (r"IntegerOverflow|2\*\*32 too small", "an offset that does not fit 32 bits"),
-    (r"must raise", "bad input is neither rejected nor answered"),
     (r"is wrong in|is wrong as a whole", "a wrong result"),
     (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),
     (r"differs between two runs", "results that differ from run to run"),
     (r"the budget is", "more traffic than the spec allows"),
+    (r"must raise", "bad input is neither rejected nor answered"),
     (r"too slow|too close to call|impossible time|timed stream", "too slow"),
-    (r"  (\w+Error): ", "it raises {tensor}"),
+    (r"(?:  |: )(\w+Error): ", "it raises {tensor}"),
 )
 
 

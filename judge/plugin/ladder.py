@@ -20,7 +20,7 @@ def ladder() -> list[str]:
     return [puzzle for chapter in sorted(PUZZLES.glob("[0-9]*_*")) for puzzle in _steps(chapter)]
 
 
-def tests_of(puzzle: str, level: str = SOLVED) -> Path:
+def path_of_tests(puzzle: str, level: str = SOLVED) -> Path:
     """Return the path of a puzzle's tests of one level."""
     chapter, name = puzzle.split("/")
     folder = PUZZLES / chapter
@@ -29,7 +29,7 @@ def tests_of(puzzle: str, level: str = SOLVED) -> Path:
 
 def checks_of(puzzle: str, level: str = SOLVED) -> set[str]:
     """Return the kinds of check that a puzzle's test file makes; none where there is no file."""
-    path = tests_of(puzzle, level)
+    path = path_of_tests(puzzle, level)
     text = path.read_text() if path.exists() else ""
     return set(re.findall(rf"^def test_({'|'.join(CHECKS)})", text, re.MULTILINE))
 

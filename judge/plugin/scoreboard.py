@@ -10,7 +10,7 @@ from judge.core.paths import PRODUCTION, PUZZLES, display_path
 from judge.core.settings import settings
 from judge.core.verdict import NotRun, Unsolved
 from judge.plugin import failures
-from judge.plugin.ladder import CHECKS, LEVELS, SOLVED, check_of, checks_of, ladder, tests_of
+from judge.plugin.ladder import CHECKS, LEVELS, SOLVED, check_of, checks_of, ladder, path_of_tests
 from judge.plugin.progress import Findings, Progress
 
 PROPERTY = "kata"
@@ -134,7 +134,7 @@ class Scoreboard:
         row.verdicts[level][test] = score["verdict"]
         row.measured |= score["measured"]
         if score["verdict"] == WRONG and isinstance(report.longrepr, str):
-            path = display_path(tests_of(puzzle, level))
+            path = display_path(path_of_tests(puzzle, level))
             row.failures.append(
                 failures.Failure(
                     puzzle, level, test, report.longrepr, path, score["order"], report.capstdout
@@ -203,7 +203,7 @@ class Scoreboard:
         name = puzzle.partition("/")[2]
         terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
         tests = found.get(PRODUCTION, {})
-        command = f"pytest {display_path(tests_of(puzzle))} --production"
+        command = f"pytest {display_path(path_of_tests(puzzle))} --production"
         missing = [test for test, passed in tests.items() if not passed]
         if not tests:
             terminal.line(f"Production, what it takes to ship it: {command}")

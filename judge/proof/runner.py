@@ -33,7 +33,7 @@ class Case:
 
     def run(self, seed: str = "") -> None:
         """Run it as pytest would, on the same random numbers. Raises what the test raises."""
-        path = ladder.tests_of(self.puzzle, self.level).relative_to(paths.ROOT)
+        path = ladder.path_of_tests(self.puzzle, self.level).relative_to(paths.ROOT)
         session.begin(f"{path}::{self.name}{seed}")
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
@@ -41,7 +41,7 @@ class Case:
 
 def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
     """Load a puzzle's tests of one level, as a module."""
-    return paths.load(ladder.tests_of(puzzle, level))
+    return paths.load(ladder.path_of_tests(puzzle, level))
 
 
 def cases_of(puzzle: str, *levels: str) -> list[Case]:
@@ -51,7 +51,7 @@ def cases_of(puzzle: str, *levels: str) -> list[Case]:
     """
     found = []
     for level in levels or (ladder.SOLVED,):
-        if not ladder.tests_of(puzzle, level).exists():
+        if not ladder.path_of_tests(puzzle, level).exists():
             continue
         for test, function in vars(module_of(puzzle, level)).items():
             if ladder.check_of(test) and inspect.isfunction(function):

@@ -20,8 +20,8 @@ def moved(vectors):
 
 
 BENCHMARKS = {
-    "copy": Benchmark(
-        "copy",
+    "vector_copy": Benchmark(
+        "vector_copy",
         make=vectors(1),
         sizes=SIZES,
         dtypes=("float32",),

@@ -3,7 +3,7 @@
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, integers, offset, randn, reserve, strided, tensor
 
-puzzle = challenge("copy", exact=True)
+puzzle = challenge("vector_copy", exact=True)
 
 sizes = cases(
     empty=0,
