@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ from judge.memory.budgets import Traffic
 from judge.speed import gpu, measure
 from judge.subject import tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
+from judge.subject.gradients import Differentiable
 from judge.subject.guard import one_stream
 from judge.subject.guarded_call import GuardedCall, Outcome
 
@@ -41,8 +43,11 @@ MAX_DECOYED_ELEMENTS = 2**14
 # diagnosed: both run the reference many times, on numbers that the host draws.
 MAX_DIAGNOSED_ELEMENTS = 2**24
 
+# What of a measured limit is as good as our solution, however fast that is.
+NEAR_LIMIT = 0.9
 
-def challenge(function: str, **rules) -> Challenge:
+
+def challenge(function: str, **rules: Any) -> Challenge:
     """Return the puzzle whose test file calls this, for example puzzles/07_matmul/test_tiled.py.
 
     function: the name of the function to grade; the reference has the same name
@@ -66,24 +71,24 @@ class Challenge:
         """The function to grade. Raises Unsolved or Wrong."""
         return self.spec.subject
 
-    def check(self, *inputs, **options) -> None:
+    def check(self, *inputs: Any, **options: Any) -> None:
         """Check one case: run the subject under guard, then compare with the truth.
 
         inputs, options: what the subject is called with
         """
         self._check(inputs, options)
 
-    def check_exactly(self, *inputs, **options) -> None:
+    def check_exactly(self, *inputs: Any, **options: Any) -> None:
         """Check one case whose result must be the truth itself, rounded once."""
         self._check(inputs, options, exact=True)
 
-    def check_offsets(self, *inputs, **options) -> None:
+    def check_offsets(self, *inputs: Any, **options: Any) -> None:
         """Check one case; in the interpreter an int32 that overflows is an error."""
         with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
             # Poisoned integers overflow on their own.
             self._check(inputs, options, poison=False)
 
-    def check_grid(self, *inputs, **options) -> None:
+    def check_grid(self, *inputs: Any, **options: Any) -> None:
         """Check one case of more programs than an axis of a grid takes.
 
         On a GPU, large calls are compared without what takes minutes. In the interpreter, where so
@@ -100,7 +105,7 @@ class Challenge:
         else:
             self.check(*inputs, **options)
 
-    def check_large_offsets(self, *inputs, **options) -> None:
+    def check_large_offsets(self, *inputs: Any, **options: Any) -> None:
         """Check that offsets into a result of more than 2**31 elements are not of 32 bits.
 
         In the interpreter only the first and the last program of each launch run, on memory that is
@@ -120,11 +125,11 @@ class Challenge:
 
     def check_or_raises(
         self,
-        *inputs,
+        *inputs: Any,
         names: str,
         error: type[Exception] = ValueError,
         answer: bool = True,
-        **options,
+        **options: Any,
     ) -> None:
         """Check input beyond the spec: it raises `error`, or gets the right answer.
 
@@ -168,7 +173,7 @@ class Challenge:
             return False
         return True
 
-    def rejects(self, error: type[Exception], *inputs, naming: str, **options) -> None:
+    def rejects(self, error: type[Exception], *inputs: Any, naming: str, **options: Any) -> None:
         """Check that bad input raises `error`, with a message that names the argument `naming`."""
         arguments = self._arguments(inputs, options)
         wanted = (
@@ -188,19 +193,23 @@ class Challenge:
             return
         raise Wrong(f"{wanted}, but it returned\nhint: check the inputs before you allocate")
 
-    def traffic(self, *inputs, **options) -> Traffic:
+    def traffic(self, *inputs: Any, **options: Any) -> Traffic:
         """Count what one call moves. Returns the Traffic, whose `check` compares with a budget."""
         call = self._guarded(self._arguments(inputs, options))
-        traffic = call.run(count=True).watch.traffic
+        watch = call.run(count=True).watch
+        if not (watch and watch.traffic):
+            raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+        traffic = watch.traffic
         measured["traffic"] = _moved(traffic)
         return traffic
 
-    def saved_for_backward(self, *inputs, at_most: int, **options) -> None:
+    def saved_for_backward(self, *inputs: Any, at_most: int, **options: Any) -> None:
         """Check how much stays for the backward pass, beside the inputs and the result.
 
         at_most: bytes
         """
         call = self._guarded(self._arguments(inputs, options))
+        assert isinstance(call.subject, Differentiable), "the puzzle needs gradients=True"
         call.subject.keep = True
         out = call.run().results[0]
         known = {x.untyped_storage().data_ptr() for x in (out, *call.arguments.tensors.values())}
@@ -215,7 +224,7 @@ class Challenge:
                 "hint: what is cheap to make again in the backward pass need not be kept"
             )
 
-    def compiles(self, *inputs, every_config: bool = False, **options) -> None:
+    def compiles(self, *inputs: Any, every_config: bool = False, **options: Any) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
@@ -235,12 +244,12 @@ class Challenge:
 
     def race(
         self,
-        *inputs,
+        *inputs: Any,
         at_least: float,
         bytes_moved: int | None = None,
         operations: tuple[float, str] | None = None,
         baseline: str | None = None,
-        **options,
+        **options: Any,
     ) -> None:
         """Check that the subject is at least so many times as fast as the reference.
 
@@ -249,7 +258,8 @@ class Challenge:
             neither this nor operations is given
         operations: how many the tensor cores must do, a multiplication and an addition being two,
             and the dtype that they are done in
-        baseline: another function of the reference file, to race instead of the reference
+        baseline: another function of the reference file, to race instead of the reference; or
+            "solution" for ours, where 90 % of the GPU's measured limit is enough too
         """
         spec = self.spec
         arguments = self._arguments(inputs, options)
@@ -257,6 +267,10 @@ class Challenge:
         if bytes_moved is None and operations is None:
             bytes_moved = nbytes((*arguments.tensors.values(), *outcome.results))
         del outcome
+
+        def check(tensors: tuple, results: Any) -> None:
+            ResultCheck(spec).compare_large(arguments, tensors, results)
+
         with gpu.exclusive():
             limits = gpu.measured_limits()
             with tamper.untouched(spec.path), one_stream():
@@ -267,9 +281,7 @@ class Challenge:
                     at_least=at_least,
                     bytes_moved=bytes_moved,
                     operations=operations,
-                    check=lambda tensors, results: ResultCheck(spec).compare_large(
-                        arguments, tensors, results
-                    ),
+                    check=check,
                     limits=limits,
                     scale=settings.speed_scale,
                 )
@@ -277,7 +289,8 @@ class Challenge:
         self._guarded(arguments).run()
         measured["speedup"] = race.summary()
         raced.update(race.columns())
-        if race.verdict != "passed":
+        near_limit = baseline == "solution" and (race.share or 0.0) >= NEAR_LIMIT
+        if race.verdict != "passed" and not near_limit:
             raise Wrong(f"{display_path(spec.path)}: {race.message()}")
 
     @contextlib.contextmanager
@@ -310,7 +323,7 @@ class Challenge:
                 results.check_repeatable(call, outcome)
             call.restore()
 
-    def _outcomes(self, call: GuardedCall, **how) -> Iterator[Outcome]:
+    def _outcomes(self, call: GuardedCall, **how: Any) -> Iterator[Outcome]:
         """Run the call once for each configuration of its autotuner that fits this GPU."""
         config, misfit, ran = 0, None, False
         while config == 0 or config < call.configs:

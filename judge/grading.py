@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,6 +21,7 @@ from judge.diagnosis import mistakes, report
 from judge.diagnosis.source import Source
 from judge.diagnosis.wrong_result import Mistake
 from judge.numerics import compare
+from judge.numerics.compare import Mismatch
 from judge.numerics.perturbation import rounded_runs, term_size
 from judge.subject import loader
 from judge.subject.gradients import Differentiable
@@ -219,9 +221,7 @@ class ResultCheck:
         more = rounded_runs(reference, tensors, dtype)
         return tuple([result, *runs] for result, runs in zip(own, more, strict=True))
 
-    def _mismatch(
-        self, number: int, got: torch.Tensor, expected: Expected
-    ) -> compare.Mismatch | None:
+    def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
         return compare.compare(
             got,
             expected.truth[number],
@@ -260,7 +260,7 @@ class ResultCheck:
         if not outcome.watch:
             return
 
-        def right_if(**how) -> bool:
+        def right_if(**how: Any) -> bool:
             call.restore()
             try:
                 again = call.run(**how)

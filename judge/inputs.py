@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -199,7 +200,7 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype:
     return dtype
 
 
-def _draw(draw: Callable, *arguments, **options) -> torch.Tensor:
+def _draw(draw: Callable, *arguments: Any, **options: Any) -> torch.Tensor:
     shape = arguments[-1]
     large = torch.Size(shape).numel() >= DRAW_ON_DEVICE
     device = settings.device if large else "cpu"

@@ -115,6 +115,8 @@ import collections, dataclasses, enum, functools, inspect, typing, warnings
 import torch
 from honest import swish as honest
 
+pytestmark = pytest.mark.proof
+
 Shape = collections.namedtuple("Shape", "rows cols")
 Mode = enum.Enum("Mode", "PLAIN FAST")
 

@@ -21,6 +21,8 @@ PREPARATION = """
 import judge.core.paths
 from triton.runtime.jit import KernelInterface
 
+pytestmark = pytest.mark.proof
+
 honest = {function}
 IN_PLACE = {in_place}  # numbers of the arguments that it changes
 kept = []

@@ -7,6 +7,8 @@ import pytest
 from judge.core.settings import settings
 from judge.proof import mutants, runner
 
+pytestmark = pytest.mark.proof
+
 FILES = sorted(mutants.FOLDER.glob("*.toml"))
 MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
 

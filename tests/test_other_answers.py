@@ -17,6 +17,8 @@ from judge.core.verdict import NotMeasured
 from judge.plugin import ladder
 from judge.proof import runner
 
+pytestmark = pytest.mark.proof
+
 FOLDER = paths.ROOT / "tests" / "alternatives"
 PUZZLES = sorted(f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py"))
 # Compilation takes seconds each, and rejects by what these differ in from ours: grid, tiles, dots.

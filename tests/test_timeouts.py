@@ -12,6 +12,7 @@ import pytest
 from judge.core import crash_notes, paths, timeouts
 from judge.core.paths import ROOT
 from judge.core.settings import settings
+from judge.plugin import hooks
 
 
 def endless():
@@ -90,6 +91,5 @@ def test_what_is_sent_to_a_worker_that_is_gone_ends_no_run(request):
 
     config = SimpleNamespace(stash=pytest.Stash(), add_cleanup=request.addfinalizer)
     node = SimpleNamespace(config=config, workerinput={}, sendcommand=sendcommand)
-    plugin = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
-    plugin.pytest_configure_node(node)
+    hooks.pytest_configure_node(node)
     node.sendcommand("runtests", indices=[1, 2])

@@ -1,0 +1,197 @@
+"""The hooks by which pytest grades puzzles: choose the mode, limit, report, and survive crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from judge.core import crash_notes, paths, timeouts
+from judge.core.settings import settings
+from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
+from judge.plugin import environment, ladder, selection
+from judge.plugin import scoreboard as reporting
+
+machine = pytest.StashKey[environment.Environment]()
+notes = pytest.StashKey[tempfile.TemporaryDirectory]()
+order = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Choose the mode before any plugin starts workers, which inherit it."""
+    option = config.option
+    if option.help or option.version:
+        return
+    try:
+        config.stash[machine] = environment.prepare()
+    except environment.CannotRun as reason:
+        raise pytest.UsageError(str(reason)) from None
+    # A kernel that crashes on a GPU takes its process along: let that be a worker.
+    debugging = option.usepdb or option.trace or option.capture == "no" or option.collectonly
+    alone = option.numprocesses is None and not hasattr(config, "workerinput")
+    if alone and not debugging and not config.stash[machine].interpreted:
+        option.numprocesses = 1
+    # However many puzzles end their process, the others are graded.
+    if option.maxworkerrestart is None:
+        option.maxworkerrestart = str(10**6)
+
+
+def pytest_configure(config):
+    if machine not in config.stash:
+        return
+    if config.option.solutions and config.option.subject:
+        raise pytest.UsageError("--solutions and --subject name different files: give one of them")
+    if config.option.solutions:
+        settings.subjects = paths.SOLUTIONS
+    elif config.option.subject:
+        settings.subjects = Path(config.option.subject).resolve()
+        if not settings.subjects.is_dir():
+            raise pytest.UsageError(f"--subject {config.option.subject}: there is no such folder")
+    both = config.option.production or config.option.solutions
+    config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
+    from judge.plugin import session
+
+    session.start(config, config.stash[machine])
+    config.pluginmanager.register(reporting.Scoreboard(config))
+    if worker := getattr(config, "workerinput", None):
+        crash_notes.share(Path(worker["notes"]), worker["workerid"])
+
+
+def pytest_ignore_collect(collection_path, config):
+    both = config.option.production or config.option.solutions
+    return selection.is_hidden(collection_path, config.args, both) or None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Give the workers of this run a folder for what the controller and the others must know."""
+    stash = node.config.stash
+    if notes not in stash:
+        stash[notes] = tempfile.TemporaryDirectory(prefix="triton-kata-")
+        node.config.add_cleanup(stash[notes].cleanup)
+    node.workerinput["notes"] = stash[notes].name
+    # xdist would end the run if another worker is gone of which it has not heard yet. It hears it
+    # next, and gives the tests to others.
+    send = node.sendcommand
+
+    def send_if_alive(name, **arguments):
+        with contextlib.suppress(OSError):
+            send(name, **arguments)
+
+    node.sendcommand = send_if_alive
+
+
+def pytest_report_header(config):
+    from judge.plugin import session
+
+    return config.stash[machine].header() + session.complaints
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    items[:], left_out = selection.split_proof(
+        selection.in_order(items), config.option.proof, config.args
+    )
+    config.hook.pytest_deselected(items=left_out)
+    for number, item in enumerate(items):
+        item.stash[order] = number
+
+
+def pytest_sessionfinish(session):
+    """Repairs of Triton that did not take make every verdict doubtful: no such run passes."""
+    from judge.plugin import session as judge_session
+
+    unrepaired = judge_session.complaints and not session.config.option.allow_unrepaired
+    if unrepaired and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    from judge.plugin import session
+
+    for line in session.complaints:
+        terminalreporter.line(line, red=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    from judge.plugin import session
+    from judge.speed import gpu
+
+    puzzle = ladder.puzzle_of(item.path)
+    if puzzle and (why := crash_notes.given_up(puzzle)):
+        raise NotRun(f"not run: {puzzle} {why}")
+    session.begin(item.nodeid)
+    if puzzle:
+        session.require_measurable(ladder.check_of(item.name))
+    commands = item.get_closest_marker("commands")
+    held = contextlib.nullcontext() if commands else gpu.shared()
+    # Each of the processes it starts takes seconds before its own limit begins.
+    seconds = item.config.option.time_limit * (3 if commands else 1)
+    with held:
+        try:
+            with timeouts.time_limit(seconds):
+                return (yield)
+        except timeouts.Overrun as overrun:
+            if puzzle:
+                crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
+            # Before the GPU is handed on: that waits for its work to end.
+            if gpu.is_busy():
+                capture = item.config.pluginmanager.getplugin("capturemanager")
+                with capture.global_and_fixture_disabled():
+                    crash_notes.end_process(
+                        f"{overrun}\nthe kernel still runs: its process was ended"
+                    )
+            raise
+
+
+def pytest_enter_pdb():
+    timeouts.lift_time_limit()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    from judge import challenge
+
+    made = yield
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, NotMeasured):
+        made.outcome = "skipped"
+        made.longrepr = (str(item.path), item.location[1], f"not measured: {error}")
+    elif isinstance(error, Verdict):
+        made.longrepr = str(error)
+    puzzle = ladder.puzzle_of(item.path)
+    if puzzle and (call.when == "call" or made.failed):
+        reporting.describe(
+            made,
+            puzzle,
+            ladder.level_of(item.path),
+            item.name,
+            error,
+            order=item.stash.get(order, 0),
+            measured=challenge.measured,
+            raced=challenge.raced,
+        )
+    return made
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem, report):
+    """A worker died in this test: say of what, and count it for its puzzle."""
+    worker = report.node.workerinput
+    folder = Path(worker["notes"])
+    reason = crash_notes.describe_crash(folder, worker["workerid"])
+    path, _, name = crashitem.partition("::")
+    report.location = (path, None, name)
+    report.longrepr = f"{path}: {reason}"
+    if puzzle := ladder.puzzle_of(paths.ROOT / path):
+        crash_notes.give_up(puzzle, f"ended its process in {name}", folder)
+        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report):
+    return reporting.status(report)
