@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from judge.core import blame, paths
-from judge.core.paths import PUZZLES, ROOT, SOLUTIONS
+from judge.core.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS
 from judge.plugin import ladder
 from judge.proof import mutants, runner
 from judge.subject import loader
@@ -19,6 +20,12 @@ LADDER = ladder.ladder()
 CHAPTERS = sorted({puzzle.split("/")[0] for puzzle in LADDER})
 WORKED_EXAMPLES = {"01_pointwise/vector_copy"}
 SPEC = ("Given", "Return", "New here", "Traffic", "Speed", "Run")
+PRODUCTION_BLOCK = "\nProduction (puzzles/PRODUCTION.md says how) adds\n"
+NATURAL = ROOT / "tests" / "alternatives" / "natural"
+
+# Guides of the design, with some room.
+MAX_LINES = 100
+MAX_SPEC_LINES = 26
 
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
 stubs = pytest.mark.parametrize("puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES])
@@ -52,12 +59,14 @@ def title(path: Path) -> str:
     return ast.get_docstring(tree_of(path)).splitlines()[0]
 
 
-def section(puzzle: str, name: str) -> str:
-    """What the spec says after this word, up to the next word at the beginning of a line."""
-    spec = ast.get_docstring(tree_of(PUZZLES / f"{puzzle}.py"), clean=False)
-    found = re.search(rf"^{name} +(.+(?:\n +.+)*)", spec, re.MULTILINE)
-    assert found, f"the spec of {puzzle} has no line {name}"
-    return found[1]
+def spec(puzzle: str) -> str:
+    return ast.get_docstring(tree_of(PUZZLES / f"{puzzle}.py"), clean=False)
+
+
+def section(text: str, name: str) -> str:
+    """What a spec says after this word, up to the next word at the beginning of a line."""
+    found = re.search(rf"^{name} +(.+(?:\n +.+)*)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -70,15 +79,37 @@ def test_nothing_is_left_over(chapter):
 
 @puzzles
 def test_parts_are_there(puzzle):
+    """The steps of CONTRIBUTING.md, one by one: the first that fails is the next to do."""
     chapter, name = puzzle.split("/")
+    for path, what in (
+        (SOLUTIONS / f"{puzzle}.py", "our solution"),
+        (ladder.path_of_tests(puzzle), "the tests of the first level"),
+        (ladder.path_of_tests(puzzle, PRODUCTION), "the tests of the second level"),
+        (NATURAL / f"{puzzle}.py", "a natural right kernel, built otherwise than our solution"),
+        (mutants.FOLDER / f"{chapter}.toml", "wrong versions of the solutions"),
+    ):
+        assert path.exists(), f"{puzzle} lacks {path.relative_to(ROOT)}, {what}"
     assert callable(loader.load_reference(chapter, function_name(puzzle)))
     lesson = (PUZZLES / chapter / "README.md").read_text()
-    assert re.search(rf"^\| *\[{name}\.py\]\({name}\.py\)", lesson, re.MULTILINE)
+    row = re.search(rf"^\| *\[{name}\.py\]\({name}\.py\)", lesson, re.MULTILINE)
+    assert row, f"the table in the lesson of {chapter} has no row for [{name}.py]({name}.py)"
+
+
+@puzzles
+def test_no_name_of_the_standard_library(puzzle):
+    """Run from its folder, a file of such a name would be imported in place of Python's own."""
+    assert puzzle.split("/")[1] not in sys.stdlib_module_names
 
 
 @puzzles
 def test_every_kind_of_check(puzzle):
     assert ladder.checks_of(puzzle) == set(ladder.CHECKS)
+    assert "speedup" in ladder.checks_of(puzzle, PRODUCTION)
+
+
+@puzzles
+def test_first_level_is_read_in_one_sitting(puzzle):
+    assert len(ladder.path_of_tests(puzzle).read_text().splitlines()) <= MAX_LINES
 
 
 @puzzles
@@ -126,9 +157,17 @@ def test_stub_is_unsolved(puzzle):
 
 @puzzles
 def test_spec(puzzle):
-    for word in SPEC:
-        assert section(puzzle, word)
-    assert section(puzzle, "Run") == f"pytest {ladder.path_of_tests(puzzle).relative_to(ROOT)}"
+    solved, _, production = spec(puzzle).partition(PRODUCTION_BLOCK)
+    assert production, f"the spec of {puzzle} has no line {PRODUCTION_BLOCK.strip()!r}"
+    for part, level, words in (
+        (solved, ladder.SOLVED, SPEC),
+        (production, PRODUCTION, ("Speed", "Run")),
+    ):
+        for word in words:
+            assert section(part, word), f"the spec of {puzzle} has no line {word}"
+        tests = ladder.path_of_tests(puzzle, level).relative_to(ROOT)
+        assert section(part, "Run") == f"pytest {tests}"
+    assert len(solved.strip().splitlines()) <= MAX_SPEC_LINES
 
 
 @puzzles
@@ -145,21 +184,23 @@ def test_solution_has_the_title_of_the_stub(puzzle):
 
 
 @puzzles
-def test_speed_bar_of_the_spec_is_the_one_of_the_test(puzzle):
-    told = {float(number) for number in re.findall(r"at least ([\d.]+)x", section(puzzle, "Speed"))}
-    tests = functions(ladder.path_of_tests(puzzle))
-    demanded = {
-        ast.literal_eval(keyword.value)
-        for name, test in tests.items()
-        if ladder.check_of(name) == "speedup"
-        for keyword in ast.walk(test)
-        if isinstance(keyword, ast.keyword) and keyword.arg == "at_least"
-    }
-    assert told == demanded
+def test_speed_bars_of_the_spec_are_those_of_the_tests(puzzle):
+    solved, _, production = spec(puzzle).partition(PRODUCTION_BLOCK)
+    for part, level in ((solved, ladder.SOLVED), (production, PRODUCTION)):
+        said = {
+            float(number) for number in re.findall(r"at least ([\d.]+)x", section(part, "Speed"))
+        }
+        asked = {
+            ast.literal_eval(keyword.value)
+            for name, test in functions(ladder.path_of_tests(puzzle, level)).items()
+            if ladder.check_of(name) == "speedup"
+            for keyword in ast.walk(test)
+            if isinstance(keyword, ast.keyword) and keyword.arg == "at_least"
+        }
+        assert said == asked
 
 
 @puzzles
 def test_mutants(puzzle):
     path = mutants.FOLDER / f"{puzzle.split('/')[0]}.toml"
-    assert path.exists(), "tests/mutants has no file for the chapter"
     assert sum(mutant.puzzle == puzzle for mutant in mutants.read(path)) >= 6

@@ -1,7 +1,8 @@
 """Right answers that are built otherwise than ours pass the puzzles' own tests.
 
-tests/alternatives mirrors puzzles/. A case that rejects one of its files is too narrow, or the
-judge is. Speed is not asked of them.
+tests/alternatives mirrors puzzles/. Its files pass both levels; those of its folder natural/, which
+are written as a tutorial would write them, solve their puzzle, on a GPU with its speed bar too. A
+case that rejects one of them is too narrow, or the judge is.
 """
 
 from __future__ import annotations
@@ -19,21 +20,14 @@ from judge.proof import runner
 
 pytestmark = pytest.mark.proof
 
-FOLDER = paths.ROOT / "tests" / "alternatives"
-PUZZLES = sorted(f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.py"))
+SHIPPED = paths.ROOT / "tests" / "alternatives"
+NATURAL = SHIPPED / "natural"
 # Compilation takes seconds each, and rejects by what these differ in from ours: grid, tiles, dots.
 COMPILED = {"01_pointwise/vector_add", "07_matmul/tiled", "13_attention/flash_attention"}
-CHECKS = [
-    (puzzle, check)
-    for puzzle in PUZZLES
-    for check in ladder.CHECKS
-    if check != "speedup" and (check != "compiles" or puzzle in COMPILED)
-]
 
 
-def test_they_are_many_and_of_many_chapters():
-    assert len(PUZZLES) >= 12
-    assert len({puzzle.split("/")[0] for puzzle in PUZZLES}) >= 8
+def puzzles_in(folder: Path) -> list[str]:
+    return sorted(f"{path.parent.name}/{path.stem}" for path in folder.glob("[0-9]*/*.py"))
 
 
 def kernels(path: Path) -> set[str]:
@@ -42,21 +36,46 @@ def kernels(path: Path) -> set[str]:
     return {ast.unparse(it.body) for it in functions if it.decorator_list}
 
 
-@pytest.mark.parametrize("puzzle", PUZZLES)
-def test_it_is_built_otherwise(puzzle):
-    theirs, ours = kernels(FOLDER / f"{puzzle}.py"), kernels(paths.SOLUTIONS / f"{puzzle}.py")
-    assert theirs - ours
+def passes(puzzle: str, check: str, folder: Path, *levels: str) -> None:
+    """Run the cases of one kind of check on the puzzle's file of this folder."""
+    before, settings.subjects = settings.subjects, folder
+    unmeasured = None
+    try:
+        for case in runner.cases_of(puzzle, *levels):
+            if ladder.check_of(case.test) == check:
+                try:
+                    case.run()
+                except NotMeasured as reason:
+                    unmeasured = reason
+    finally:
+        settings.subjects = before
+    if unmeasured:
+        pytest.skip(str(unmeasured))
 
 
-@pytest.mark.parametrize(("puzzle", "check"), CHECKS)
-def test_other_answer_passes(puzzle, check, monkeypatch):
-    if check == "traffic" and not settings.interpreted:
-        pytest.skip("seen in the interpreter only")
-    monkeypatch.setattr(settings, "subjects", FOLDER)
-    cases = [case for case in runner.cases_of(puzzle) if ladder.check_of(case.test) == check]
-    assert cases
-    for case in cases:
-        try:
-            case.run()
-        except NotMeasured as reason:
-            pytest.skip(str(reason))
+@pytest.mark.parametrize(
+    ("folder", "puzzle"),
+    [(folder, puzzle) for folder in (SHIPPED, NATURAL) for puzzle in puzzles_in(folder)],
+    ids=lambda it: it.name if isinstance(it, Path) else it,
+)
+def test_it_is_built_otherwise(folder, puzzle):
+    assert kernels(folder / f"{puzzle}.py") - kernels(paths.SOLUTIONS / f"{puzzle}.py")
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "check"),
+    [
+        (puzzle, check)
+        for puzzle in puzzles_in(SHIPPED)
+        for check in ladder.CHECKS
+        if check != "speedup" and (check != "compiles" or puzzle in COMPILED)
+    ],
+)
+def test_shipped_answer_passes_both_levels(puzzle, check):
+    passes(puzzle, check, SHIPPED, *ladder.LEVELS)
+
+
+@pytest.mark.parametrize("check", ladder.CHECKS)
+@pytest.mark.parametrize("puzzle", puzzles_in(NATURAL))
+def test_natural_answer_is_solved(puzzle, check):
+    passes(puzzle, check, NATURAL)
