@@ -25,7 +25,7 @@ class Progress:
 
     def __init__(self, cache, folder: Path):
         self._cache, self._folder = cache, folder
-        self._kept: dict[str, dict[str, Findings]] = cache.get(CACHE, {}) if cache else {}
+        self._kept: dict[str, dict[str, Findings]] = {} if cache is None else cache.get(CACHE, {})
 
     def of(self, puzzle: str) -> Findings:
         """Return what was found of a puzzle's file with its present content."""
@@ -44,7 +44,7 @@ class Progress:
 
     def save(self) -> None:
         """Write everything to the cache."""
-        if self._cache:
+        if self._cache is not None:
             self._cache.set(CACHE, self._kept)
 
     def _digest(self, puzzle: str) -> str:
