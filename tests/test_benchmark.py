@@ -257,7 +257,7 @@ def test_files(rows, tmp_path):
 
 def test_markdown(rows):
     text = tables.markdown(rows, H200)
-    limits = "copy 4.28 TB/s; matmul float16 700 TFLOP/s, float32 50 TFLOP/s."
+    limits = "copy 4.28 TB/s read plus written; matmul float16 700 TFLOP/s, float32 50 TFLOP/s."
     assert f"Measured limits: {limits}" in text
     assert "## 01_x/double, float16" in text
     assert "|  | 64 x 32 | 640 x 32 |\n|---|---|---|\n| solution | 0.5 (0 %) | 4 (0 %) |" in text

@@ -109,7 +109,7 @@ def load_benchmarks(wanted: list[str]) -> dict[str, Benchmark]:
         for path in sorted(FOLDER.glob("[0-9]*.py"))
         for name, benchmark in load(path).BENCHMARKS.items()
     }
-    chosen = {}
+    chosen: dict[str, Benchmark] = {}
     for word in wanted:
         found = {path: benchmark for path, benchmark in benchmarks.items() if word in _names(path)}
         if not found:

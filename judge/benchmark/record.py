@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from judge.benchmark.tables import SOLUTION, Row
-from judge.speed.roofline import Limits, format_si, three_digits
+from judge.benchmark.tables import SOLUTION, Row, describe_limits, table_row
+from judge.speed.roofline import Limits, three_digits
 
 MARK = "<!-- The rest is written by python -m judge.benchmark.record: edits are lost. -->"
 HEADER = "| puzzle | dtype | size | ms | rate | of the limit | x eager | x best peer | best peer |"
@@ -53,9 +53,7 @@ def summarize(rows: list[Row], limits: list[Limits]) -> str:
         f"Measured on {' and '.join(dates)} by `python -m judge.benchmark`: "
         f"{_names(rows, 'device')}, torch {_names(rows, 'torch')}, "
         f"triton {_names(rows, 'triton')}.",
-        f"Limits of that GPU, measured in the same runs: copy "
-        f"{_range([measured.copy for measured in limits], 'B/s')} read plus written; "
-        f"matmul {_matmul(limits)}.",
+        f"Limits of that GPU, measured in the same runs: {describe_limits(limits)}.",
     ]
     for chapter, group in groupby(solutions, key=lambda row: row.puzzle.partition("/")[0]):
         parts += ["", f"## {chapter}", "", HEADER, "|---|---|---|---:|---|---|---:|---:|---|"]
@@ -104,32 +102,15 @@ def main(arguments: list[str] | None = None) -> int:
 def _line(row: Row, best: Row | None) -> str:
     words = [row.puzzle.partition("/")[2], row.dtype, row.size]
     if row.ms is None:
-        return _cells([*words, row.note, "", "", "", "", ""])
+        return table_row([*words, row.note, "", "", "", "", ""])
     share = "" if row.share is None else f"{100 * row.share:.0f} % of {row.limit}"
     eager = "" if row.to_eager is None else f"{row.to_eager:.2f}"
     peer = ["", ""] if best is None else [f"{best.ms / row.ms:.2f}", best.contestant]
-    return _cells([*words, three_digits(row.ms), row.rate or "", share, eager, *peer])
-
-
-def _cells(words: list[str]) -> str:
-    return f"| {' | '.join(word.replace('|', '/') for word in words)} |"
+    return table_row([*words, three_digits(row.ms), row.rate or "", share, eager, *peer])
 
 
 def _names(rows: list[Row], field: str) -> str:
     return ", ".join(dict.fromkeys(getattr(row, field) for row in rows))
-
-
-def _matmul(limits: list[Limits]) -> str:
-    rates: dict[str, list[float]] = {}
-    for measured in limits:
-        for dtype, rate in measured.matmul.items():
-            rates.setdefault(dtype, []).append(rate)
-    return ", ".join(f"{dtype} {_range(values, 'FLOP/s')}" for dtype, values in rates.items())
-
-
-def _range(rates: list[float], unit: str) -> str:
-    """Format the lowest and the highest rate, or the one rate that both are."""
-    return " to ".join(dict.fromkeys(format_si(rate, unit) for rate in (min(rates), max(rates))))
 
 
 if __name__ == "__main__":

@@ -70,9 +70,6 @@ def save(rows: list[Row], limits: Limits, folder: Path) -> None:
 def markdown(rows: list[Row], limits: Limits) -> str:
     """Return a table for each puzzle and dtype: a line per contestant, a column per size."""
     first = rows[0]
-    rates = ", ".join(
-        f"{dtype} {format_si(rate, 'FLOP/s')}" for dtype, rate in limits.matmul.items()
-    )
     parts = [
         f"# {limits.name}",
         "",
@@ -80,13 +77,35 @@ def markdown(rows: list[Row], limits: Limits) -> str:
         "`python -m judge.benchmark --out DIR`. Medians in ms, the L2 flushed before each call; in",
         "brackets the part of the limit that was reached.",
         "",
-        f"Measured limits: copy {format_si(limits.copy, 'B/s')}; matmul {rates}.",
+        f"Measured limits: {describe_limits([limits])}.",
     ]
     for title, group in _groups(rows):
         parts += ["", f"## {title}", "", *_table(group)]
         if notes := _notes(group):
             parts += ["", *notes]
     return "\n".join(parts) + "\n"
+
+
+def describe_limits(runs: list[Limits]) -> str:
+    """Format the limits that one run measured, or their range over several runs."""
+
+    def span(rates: list[float], unit: str) -> str:
+        return " to ".join(
+            dict.fromkeys(format_si(rate, unit) for rate in (min(rates), max(rates)))
+        )
+
+    rates: dict[str, list[float]] = {}
+    for limits in runs:
+        for dtype, rate in limits.matmul.items():
+            rates.setdefault(dtype, []).append(rate)
+    matmul = ", ".join(f"{dtype} {span(values, 'FLOP/s')}" for dtype, values in rates.items())
+    copy = span([limits.copy for limits in runs], "B/s")
+    return f"copy {copy} read plus written; matmul {matmul}"
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Return a row of a Markdown table."""
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
 def draw(rows: list[Row], folder: Path) -> list[Path]:
@@ -130,14 +149,14 @@ def _groups(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
 
 def _table(rows: list[Row]) -> list[str]:
     sizes = list(dict.fromkeys(row.size for row in rows))
-    lines = [f"| {' | '.join(['', *sizes])} |", f"|{'---|' * (len(sizes) + 1)}"]
+    lines = [table_row(["", *sizes]), f"|{'---|' * (len(sizes) + 1)}"]
     limits = {row.size: row.limit_ms for row in rows}
     for contestant in dict.fromkeys(row.contestant for row in rows):
         cells = {row.size: _cell(row) for row in rows if row.contestant == contestant}
-        lines.append(f"| {' | '.join([contestant, *(cells.get(size, '') for size in sizes)])} |")
+        lines.append(table_row([contestant, *(cells.get(size, "") for size in sizes)]))
     if any(limits.values()):
         cells = ["" if limits[size] is None else three_digits(limits[size]) for size in sizes]
-        lines.append(f"| {' | '.join([_limit(rows), *cells])} |")
+        lines.append(table_row([_limit(rows), *cells]))
     return lines
 
 

@@ -21,14 +21,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 
 from judge.core.tensors import nbytes
 from judge.core.verdict import Wrong
 from judge.speed.buffers import Buffers, poison, snapshot
 from judge.speed.interval import Block, interval_of
 from judge.speed.result import RaceResult
-from judge.speed.roofline import Limits
+from judge.speed.roofline import Limits, Operations
 from judge.speed.timer import CudaTimer
 
 # Whether the subject runs first, in each pair of a block.
@@ -58,7 +57,7 @@ def race(
     *,
     at_least: float,
     bytes_moved: int | None = None,
-    operations: tuple[float, str | torch.dtype] | None = None,
+    operations: Operations | None = None,
     check: Callable[[tuple, object], None] | None = None,
     limits: Limits | None = None,
     max_seconds: float = 20.0,
@@ -89,7 +88,7 @@ def race(
     def is_over() -> bool:
         return clock() - began > max_seconds
 
-    turns.warm_up(lambda: clock() - began > min(WARMUP_SECONDS, max_seconds), is_over)
+    turns.warm_up(lambda: clock() - began > WARMUP_SECONDS, is_over)
     bar, target = at_least * scale, MIN_BLOCKS
     while True:
         over = turns.block(is_over)
@@ -177,7 +176,9 @@ class _PairedRuns:
 
     def check_results(self, check: Callable[[tuple, object], None] | None) -> None:
         """Raise Wrong if `check` finds that a kept result is wrong."""
-        for content, result in self.kept.items() if check else ():
+        if check is None:
+            return
+        for content, result in self.kept.items():
             try:
                 check(self.buffers.contents[content], result)
             except Wrong as wrong:

@@ -27,6 +27,10 @@ PRODUCT_SIZES = (4096, 8192)
 MAX_PRODUCT_MS = 50
 
 
+# A number of multiplications plus additions, and the dtype that they are done in.
+Operations = tuple[float, str | torch.dtype]
+
+
 @dataclass(frozen=True)
 class Bound:
     """The least time that a piece of work takes.
@@ -70,12 +74,10 @@ class Limits:
         """Read limits from JSON. Raises TypeError or ValueError if another version wrote them."""
         return cls(**json.loads(text))
 
-    def bound(
-        self, bytes_moved: int | None, operations: tuple[float, str | torch.dtype] | None
-    ) -> Bound | None:
+    def bound(self, bytes_moved: int | None, operations: Operations | None) -> Bound | None:
         """Return the larger of the times that the bytes and the operations take, None without any.
 
-        operations: their number and their dtype; ignored if the rate of that dtype was not measured
+        operations: ignored if the rate of their dtype was not measured
         """
         bounds = []
         if bytes_moved:
@@ -90,7 +92,7 @@ class Limits:
         self,
         ms: float,
         bytes_moved: int | None,
-        operations: tuple[float, str | torch.dtype] | None,
+        operations: Operations | None,
         written: int = 0,
     ) -> str | None:
         """Return the arithmetic that shows that no kernel can be so fast; None if one can.
@@ -100,7 +102,7 @@ class Limits:
         written: how many of the bytes are written; what the L2 can hold of them may still be there
             when the kernel ends, and then costs no time
         """
-        claims = []
+        claims: list[tuple[float, str, str, float, float]] = []
         if bytes_moved:
             crossing = bytes_moved - min(written, self.l2_bytes)
             fastest, verb = max((self.copy, "copies"), (self.read, "reads"))
