@@ -1,9 +1,10 @@
-"""The table of peers: fair turns, honest rows, and files that say what was measured."""
+"""The benchmark: contestants take turns, rows are honest, files say what was measured."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -12,31 +13,21 @@ import pytest
 import torch
 
 from judge.benchmark import __main__, tables, timing
-from judge.benchmark.peers import FOLDER, Benchmark, Peer, load_benchmarks, magnitude
-from judge.benchmark.timing import compare
+from judge.benchmark.peers import FOLDER, Benchmark, Peer, load_benchmarks
 from judge.core import paths
 from judge.core.settings import settings
 from judge.core.verdict import Unsolved
+from judge.speed.buffers import Buffers
 from judge.speed.roofline import Limits
 from judge.subject import loader
+from tests.simulated_limits import H200
 
-LIMITS = Limits(
-    name="Simulated",
-    uuid="GPU-0",
-    torch="2.13.0",
-    multiprocessors=4,
-    l2_bytes=10**6,
-    copy=4e12,
-    read=4e12,
-    matmul={"float16": 700e12},
-)
-
-# torch's own, when its compiler is imported.
+# A warning of torch's own, on import of its compiler.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 
 
 class SimulatedTimer:
-    """Calls say how long they take. order: who was called, when it was timed."""
+    """Calls say how long they take. order: names of the timed calls."""
 
     def __init__(self):
         self.ms, self.order, self.name = 0.0, [], ""
@@ -60,13 +51,17 @@ def timer(monkeypatch):
 
 
 def taking(timer, name, ms, function=lambda x: 2 * x):
-    """A function that doubles, and takes so long."""
+    """Return a function that doubles its argument, and takes so long."""
 
     def call(x):
         timer.ms, timer.name = ms, name
         return function(x)
 
     return call
+
+
+def fast(timer) -> Peer:
+    return Peer("fast", taking(timer, "fast", 0.25))
 
 
 def absent(reference):
@@ -77,21 +72,22 @@ def broken(x):
     raise RuntimeError("CUDA error: invalid argument\nand more lines")
 
 
-def run(timer, *others, **options) -> dict[str, tables.Row]:
+def run(timer, *peers, puzzle="01_x/double", **options) -> dict[str, tables.Row]:
+    """Compare the contestants of a benchmark, and return the rows by contestant."""
     settings = {
         "make": lambda M, N, dtype: (torch.randn(M, N, dtype=dtype),),
+        "sizes": ((64, 32),),
+        "dtypes": ("float16",),
         "bytes_moved": lambda M, N, itemsize: 2 * M * N * itemsize,
     }
-    benchmark = Benchmark(
-        "double", sizes=((64, 32),), dtypes=("float16",), peers=others, **(settings | options)
-    )
+    benchmark = Benchmark("double", peers=peers, **(settings | options))
     size, dtype = benchmark.sizes[0], benchmark.dtypes[0]
-    rows = compare("01_x/double", benchmark, size, dtype, LIMITS, timer, device="cpu", seconds=0.0)
+    rows = timing.compare(puzzle, benchmark, size, dtype, H200, timer, device="cpu", seconds=0.0)
     return {row.contestant: row for row in rows}
 
 
 def test_a_row_for_each_contestant(timer):
-    rows = run(timer, Peer("fast", taking(timer, "fast", 0.25)))
+    rows = run(timer, fast(timer))
     assert list(rows) == ["solution", "eager", "fast"]
     row = rows["solution"]
     assert (row.puzzle, row.size, row.magnitude, row.dtype) == (
@@ -102,7 +98,7 @@ def test_a_row_for_each_contestant(timer):
     )
     assert (row.ms, row.to_eager, row.to_best_peer) == (0.5, 2.0, 0.5)
     assert row.limit == "copy bandwidth"
-    assert row.limit_ms == pytest.approx(2 * 2048 * 2 / 4e12 * 1e3)
+    assert row.limit_ms == pytest.approx(2 * 2048 * 2 / H200.copy * 1e3)
     assert row.share == pytest.approx(row.limit_ms / 0.5)
     assert row.rate == "16.4 MB/s"
     assert rows["fast"].to_best_peer == 1.0
@@ -110,8 +106,8 @@ def test_a_row_for_each_contestant(timer):
     assert all(row.note == "" for row in rows.values())
 
 
-def test_contestants_take_turns(timer):
-    run(timer, Peer("fast", taking(timer, "fast", 0.25)))
+def test_three_contestants_take_turns_in_every_order(timer):
+    run(timer, fast(timer))
     rounds = [tuple(timer.order[n : n + 3]) for n in range(0, len(timer.order), 3)]
     assert len(rounds) == timing.MIN_ROUNDS
     assert len(set(rounds)) == 6
@@ -120,17 +116,13 @@ def test_contestants_take_turns(timer):
         assert {order.index(name) for order in rounds} == {0, 1, 2}
 
 
-def test_the_reference_is_the_best_peer_if_there_is_no_other(timer):
+def test_two_contestants_take_turns_and_the_reference_is_the_best_peer(timer):
     rows = run(timer)
-    assert (rows["solution"].to_best_peer, rows["eager"].to_best_peer) == (2.0, 1.0)
-
-
-def test_two_contestants_take_turns(timer):
-    run(timer)
     assert timer.order[:8] == [
         *("solution", "eager", "eager", "solution"),
         *("eager", "solution", "solution", "eager"),
     ]
+    assert (rows["solution"].to_best_peer, rows["eager"].to_best_peer) == (2.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +137,8 @@ def test_two_contestants_take_turns(timer):
     ],
     ids=lambda value: value.name if isinstance(value, Peer) else "",
 )
-def test_a_peer_that_cannot_run_says_why(timer, peer, note):
-    rows = run(timer, peer, Peer("fast", taking(timer, "fast", 0.25)))
+def test_a_peer_that_cannot_be_timed_has_a_note(timer, peer, note):
+    rows = run(timer, peer, fast(timer))
     assert rows[peer.name].ms is None
     assert rows[peer.name].note == note
     assert rows["fast"].ms == 0.25
@@ -159,14 +151,13 @@ def test_a_peer_may_be_made_from_the_reference_and_round_differently(timer):
     assert run(timer, made)["made"].ms == 1.0
 
 
-def test_a_peer_may_return_less(timer, monkeypatch):
+def test_a_contestant_may_return_fewer_results(timer, monkeypatch):
     both = taking(timer, "eager", 1.0, lambda x: (2 * x, x.sum(1)))
     monkeypatch.setattr(loader, "load_reference", lambda *_: both)
-    rows = run(timer)
-    assert rows["solution"].ms == 0.5
+    assert run(timer)["solution"].ms == 0.5
 
 
-def test_work_in_place_is_compared_by_what_it_changed(timer, monkeypatch):
+def test_work_in_place_is_compared_by_the_arguments(timer, monkeypatch):
     def in_place(factor):
         def function(x):
             x.mul_(factor)
@@ -188,14 +179,14 @@ def test_random_results_are_compared_by_shape(timer, monkeypatch):
         return taking(timer, "eager", 1.0)
 
     monkeypatch.setattr(loader, "load_reference", load_reference)
-    others = Peer("random", lambda x: torch.rand_like(x)), Peer("sum", lambda x: x.sum())
-    rows = run(timer, *others, baseline="eager_double")
+    peers = Peer("random", lambda x: torch.rand_like(x)), Peer("sum", lambda x: x.sum())
+    rows = run(timer, *peers, baseline="eager_double")
     assert loaded == ["eager_double"]
     assert rows["random"].note == ""
     assert rows["sum"].note.startswith("wrong shape")
 
 
-def test_what_is_timed_may_be_made_of_the_function(timer):
+def test_the_timed_call_may_be_made_from_the_function(timer):
     def absolute(function):
         return lambda x: function(x).abs()
 
@@ -203,7 +194,7 @@ def test_what_is_timed_may_be_made_of_the_function(timer):
     assert {row.note for row in rows.values()} == {""}
 
 
-def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
+def test_a_second_benchmark_times_the_same_solution(timer, monkeypatch):
     loaded = []
 
     def load_subject(*names):
@@ -211,21 +202,12 @@ def test_a_second_sweep_times_the_same_solution(timer, monkeypatch):
         return taking(timer, "solution", 0.5)
 
     monkeypatch.setattr(loader, "load_subject", load_subject)
-    benchmark = Benchmark(
-        "double",
-        make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
-        sizes=((8,),),
-        dtypes=("float32",),
-        peers=(),
-    )
-    rows = compare(
-        "01_x/double:twice", benchmark, (8,), "float32", LIMITS, timer, device="cpu", seconds=0.0
-    )
+    rows = run(timer, puzzle="01_x/double:twice")
     assert loaded == [("01_x", "double", "double")]
-    assert {row.puzzle for row in rows} == {"01_x/double:twice"}
+    assert {row.puzzle for row in rows.values()} == {"01_x/double:twice"}
 
 
-def test_without_a_solution_the_others_are_measured(timer, monkeypatch):
+def test_without_a_solution_the_others_are_timed(timer, monkeypatch):
     def unsolved(*_):
         raise Unsolved("unsolved: edit the stub")
 
@@ -235,28 +217,26 @@ def test_without_a_solution_the_others_are_measured(timer, monkeypatch):
     assert rows["eager"].ms == 1.0
 
 
-def test_if_inputs_cannot_be_made_every_row_says_so(timer):
+def test_if_inputs_cannot_be_made_every_row_has_a_note(timer):
     def too_large(M, N, dtype):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 16.00 GiB")
 
-    rows = run(timer, Peer("fast", taking(timer, "fast", 0.25)), make=too_large)
+    rows = run(timer, fast(timer), make=too_large)
     assert len(rows) == 3
     assert all(row.note.startswith("OutOfMemoryError: CUDA out of memory") for row in rows.values())
 
 
-def test_operations_count_at_their_rate(timer):
-    rows = run(timer, operations=lambda M, N: 7 * 10**11, bytes_moved=None)
-    assert rows["eager"].limit == "float16 matmul rate"
-    assert rows["eager"].limit_ms == pytest.approx(1.0)
-    assert rows["eager"].rate == "700 TFLOP/s"
-    assert (
-        run(timer, operations=lambda M, N: 1, bytes_moved=None, rate="int8")["eager"].limit is None
-    )
+def test_operations_are_bound_by_the_rate_of_their_dtype(timer):
+    row = run(timer, operations=lambda M, N: 7 * 10**11, bytes_moved=None)["eager"]
+    assert (row.limit, row.rate) == ("float16 matmul rate", "700 TFLOP/s")
+    assert row.limit_ms == pytest.approx(1.0)
+    unmeasured = run(timer, operations=lambda M, N: 1, bytes_moved=None, rate="int8")
+    assert unmeasured["eager"].limit is None
 
 
 @pytest.fixture
 def rows(timer):
-    found = run(timer, Peer("fast", taking(timer, "fast", 0.25)), Peer("Liger", prepare=absent))
+    found = run(timer, fast(timer), Peer("Liger", prepare=absent))
     larger = [
         replace(row, size="640 x 32", magnitude=20480, ms=row.ms and 8 * row.ms)
         for row in found.values()
@@ -265,25 +245,26 @@ def rows(timer):
 
 
 def test_files(rows, tmp_path):
-    tables.save(rows, LIMITS, tmp_path / "new")
+    tables.save(rows, H200, tmp_path / "new")
     with (tmp_path / "new" / "peers.csv").open(newline="") as file:
         read = list(csv.DictReader(file))
     assert [row["contestant"] for row in read] == ["solution", "eager", "fast", "Liger"] * 2
     assert [row["ms"] for row in read[:4]] == ["0.5", "1.0", "0.25", ""]
     kept = json.loads((tmp_path / "new" / "peers.json").read_text())
     assert [tables.Row(**row) for row in kept["rows"]] == rows
-    assert Limits(**kept["limits"]) == LIMITS
+    assert Limits(**kept["limits"]) == H200
 
 
 def test_markdown(rows):
-    text = tables.markdown(rows, LIMITS)
-    assert "Limits, measured: copy 4 TB/s; matmul float16 700 TFLOP/s." in text
+    text = tables.markdown(rows, H200)
+    limits = "copy 4.28 TB/s read plus written; matmul float16 700 TFLOP/s, float32 50 TFLOP/s."
+    assert f"Measured limits: {limits}" in text
     assert "## 01_x/double, float16" in text
     assert "|  | 64 x 32 | 640 x 32 |\n|---|---|---|\n| solution | 0.5 (0 %) | 4 (0 %) |" in text
     assert "| Liger | see below | see below |" in text
-    assert "| limit: copy bandwidth | 2.05e-06 | 2.05e-06 |" in text
+    assert "| limit: copy bandwidth | 1.91e-06 | 1.91e-06 |" in text
     assert text.endswith("\n- Liger: ImportError: No module named 'liger_kernel'\n")
-    somewhere = tables.markdown(rows[:4] + rows[4:7], LIMITS)
+    somewhere = tables.markdown(rows[:4] + rows[4:7], H200)
     assert "\n- Liger, 64 x 32: ImportError" in somewhere
 
 
@@ -294,7 +275,7 @@ def test_pictures(rows, tmp_path):
     assert drawn[0].read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
+def test_the_command_saves_everything(timer, monkeypatch, tmp_path, capsys):
     benchmark = Benchmark(
         "double",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
@@ -306,7 +287,7 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     monkeypatch.setattr(__main__, "load_benchmarks", lambda wanted: {"01_x/double": benchmark})
-    monkeypatch.setattr(__main__.roofline, "measure", lambda: LIMITS)
+    monkeypatch.setattr(__main__.roofline, "measure", lambda: H200)
     monkeypatch.setattr(__main__, "CudaTimer", lambda: timer)
     monkeypatch.setattr(__main__.gpu_lock, "select_gpu", lambda: "GPU-0")
     monkeypatch.setattr(__main__.gpu_lock, "FOLDER", tmp_path)
@@ -331,13 +312,14 @@ def test_the_command_makes_everything(timer, monkeypatch, tmp_path, capsys):
         ({"gpu": "1"}, ["--out", "x", "--subject", "nowhere"], "no such folder"),
         ({"gpu": "1"}, ["--out", "x", "--puzzle", "nothing"], "no puzzle or chapter nothing"),
     ],
+    ids=["no_folder", "no_gpu", "interpreted", "no_subjects", "unknown_puzzle"],
 )
 def test_the_command_rejects(monkeypatch, capsys, environment, arguments, message):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    # The rest of the run asks torch too.
+    # Undone before the test ends, because conftest.py calls is_available as well.
     with monkeypatch.context() as patched:
         patched.setattr(torch.cuda, "is_available", lambda: "gpu" in environment)
         with pytest.raises(SystemExit) as stopped:
@@ -346,39 +328,50 @@ def test_the_command_rejects(monkeypatch, capsys, environment, arguments, messag
     assert message in capsys.readouterr().err
 
 
-def test_sweeps_are_chosen_by_chapter_puzzle_or_name():
-    everything = load_benchmarks([])
-    assert "01_pointwise/fma" in everything
-    assert list(load_benchmarks(["fma"])) == ["01_pointwise/fma"]
-    assert list(load_benchmarks(["01_pointwise/swish"])) == ["01_pointwise/swish"]
-    assert len(load_benchmarks(["01_pointwise"])) == 6
-    both = ["13_attention/grouped_query", "13_attention/grouped_query:causal"]
-    assert list(load_benchmarks(["grouped_query"])) == both
-    assert list(load_benchmarks(["13_attention/grouped_query"])) == both
-    assert list(load_benchmarks(["grouped_query:causal"])) == both[1:]
+POINTWISE = [
+    f"01_pointwise/{name}"
+    for name in ("copy", "vector_add", "fma", "swish", "polynomial", "complex_multiply")
+]
+BOTH = ["13_attention/grouped_query", "13_attention/grouped_query:causal"]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("fma", ["01_pointwise/fma"]),
+        ("01_pointwise/swish", ["01_pointwise/swish"]),
+        ("01_pointwise", POINTWISE),
+        ("grouped_query", BOTH),
+        ("13_attention/grouped_query", BOTH),
+        ("grouped_query:causal", BOTH[1:]),
+    ],
+)
+def test_benchmarks_are_chosen_by_chapter_puzzle_or_name(word, found):
+    assert list(load_benchmarks([word])) == found
+    assert set(found) < set(load_benchmarks([]))
+
+
+def test_an_unknown_benchmark_is_rejected():
     with pytest.raises(LookupError, match="nothing"):
-        load_benchmarks(["nothing"])
+        load_benchmarks(["fma", "nothing"])
 
 
-CHAPTERS = [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))]
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_every_puzzle_of_a_chapter_has_a_sweep(chapter):
+@pytest.mark.parametrize("chapter", [path.stem for path in sorted(FOLDER.glob("[0-9]*.py"))])
+def test_every_puzzle_of_a_chapter_has_a_benchmark(chapter):
     tests = {path.stem.removeprefix("test_") for path in (paths.PUZZLES / chapter).glob("test_*")}
-    swept = {puzzle.partition(":")[0].split("/")[1] for puzzle in load_benchmarks([chapter])}
-    assert swept == tests
+    covered = {name.partition(":")[0].split("/")[1] for name in load_benchmarks([chapter])}
+    assert covered == tests
 
 
 @pytest.mark.parametrize("puzzle", load_benchmarks([]))
-def test_a_sweep_fits_its_reference(puzzle):
-    """The peers that are always at hand agree with the reference at a small size."""
+def test_a_benchmark_fits_its_reference(puzzle):
+    """The peers that are always available agree with the reference at a small size."""
     benchmark = load_benchmarks([puzzle])[puzzle]
     assert len(benchmark.sizes) >= 3
     assert any(all(n & (n - 1) == 0 for n in size) for size in benchmark.sizes)
     assert any(any(n % 2 for n in size) for size in benchmark.sizes)
-    # A picture has one place for each.
-    assert len({magnitude(size) for size in benchmark.sizes}) == len(benchmark.sizes)
+    # Otherwise two would share a place on the axis of a picture.
+    assert len({math.prod(size) for size in benchmark.sizes}) == len(benchmark.sizes)
     small = tuple(min(n, 37) for n in benchmark.sizes[0])
     moved, operations = benchmark.work(small, benchmark.dtypes[0])
     assert moved or operations
@@ -387,16 +380,17 @@ def test_a_sweep_fits_its_reference(puzzle):
     )
     functions = {peer.name: peer.function for peer in benchmark.peers if peer.function}
     functions[timing.EAGER] = reference
-    field = [timing.Contestant(name, benchmark.timed(call)) for name, call in functions.items()]
-    given = benchmark.inputs(small, benchmark.dtypes[0], "cpu")
-    compared = benchmark.baseline is None
-    admitted = timing._admit(field, timing.Buffers(given, 10**9), compared=compared)
-    assert {contestant.name: contestant.note for contestant in admitted} == {
-        contestant.name: "" for contestant in field
-    }
+    contestants = [
+        timing.Contestant(name, benchmark.timed(function)) for name, function in functions.items()
+    ]
+    buffers = Buffers(benchmark.inputs(small, benchmark.dtypes[0], "cpu"), 10**9)
+    admitted = timing.admit(contestants, buffers, by_value=benchmark.baseline is None)
+    assert [(contestant.name, contestant.note) for contestant in admitted] == [
+        (name, "") for name in functions
+    ]
 
 
-def test_inputs_are_seeded_and_varied_where_asked():
+def test_inputs_are_seeded_and_drawn_anew_if_varied():
     benchmark = SimpleNamespace(make=lambda N, dtype: (torch.randn(N, dtype=dtype),), varied=True)
     make = Benchmark.inputs(benchmark, (8,), "float32", "cpu")
     assert torch.equal(make(1)[0], make(1)[0])

@@ -1,4 +1,4 @@
-"""What the peers of several chapters share computes what it should, as far as a CPU can tell."""
+"""Peers that several chapters share compute what they should, as far as a CPU can tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.benchmark.libraries import CUBLASLT, flex, liger, sdpa
+from judge.benchmark.libraries import CUBLASLT, attention_peers, flex, liger, sdpa
 from judge.subject.loader import load_reference
 
 B, H, HKV, S, D = 2, 4, 2, 40, 16
@@ -31,19 +31,21 @@ def expected(qkv, *, causal=False, window=None):
     return load_reference("13_attention", "grouped_query_attention")(*qkv, None, causal)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("make", [flex, lambda **options: sdpa("SDPA flash", **options)])
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+implementations = pytest.mark.parametrize(
+    "make", [flex, lambda **options: sdpa("SDPA flash", **options)], ids=["flex", "sdpa"]
+)
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@implementations
 def test_attention(qkv, uncompiled, make, causal):
-    peer = make(causal=causal)
-    result = peer.ready(None)(*qkv, None, causal)
+    result = make(causal=causal).ready(None)(*qkv, None, causal)
     torch.testing.assert_close(result, expected(qkv, causal=causal))
-    other = expected(qkv, causal=not causal)
-    assert not torch.allclose(result, other)
+    assert not torch.allclose(result, expected(qkv, causal=not causal))
 
 
-@pytest.mark.parametrize("make", [flex, lambda **options: sdpa("SDPA flash", **options)])
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@implementations
 def test_windows(qkv, uncompiled, make):
     q, k, v = (x.repeat_interleave(H // x.shape[1], 1) for x in qkv)
     call = make(window=True).ready(None)
@@ -51,13 +53,14 @@ def test_windows(qkv, uncompiled, make):
         torch.testing.assert_close(call(q, k, v, window), expected((q, k, v), window=window))
 
 
-def test_names_say_what_is_taken():
+def test_names_say_what_runs():
     assert sdpa("SDPA cuDNN").name == "SDPA cuDNN"
     assert sdpa("SDPA efficient", window=True).name == "SDPA efficient, mask"
-    assert flex().name == "FlexAttention"
+    names = [peer.name for peer in attention_peers(causal=True)]
+    assert names == ["SDPA flash", "SDPA efficient", "SDPA cuDNN", "FlexAttention"]
 
 
-def test_cublaslt_is_chosen_for_the_call_alone(monkeypatch):
+def test_cublaslt_is_chosen_for_the_call_only(monkeypatch):
     chosen = ["cublas"]
 
     def library(name=None):

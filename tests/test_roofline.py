@@ -1,27 +1,16 @@
-"""What the GPU can do: the sums over it, and the measuring, on a simulated CUDA."""
+"""The measured limits of a GPU: the arithmetic, and measuring them on a simulated CUDA."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from judge.speed import roofline as limits_module
+from judge.speed import roofline
 from judge.speed.roofline import Limits, format_si, measure
-
-MB = 10**6
-H200 = Limits(
-    name="NVIDIA H200",
-    uuid="GPU-0",
-    torch="2.13.0",
-    multiprocessors=132,
-    l2_bytes=60 * MB,
-    copy=4.28e12,
-    read=4.2e12,
-    matmul={"float16": 700e12, "float32": 50e12},
-)
+from tests.simulated_limits import H200, MB
 
 
 def test_json_round_trip():
@@ -30,7 +19,7 @@ def test_json_round_trip():
         Limits.from_json('{"name": "NVIDIA H200"}')
 
 
-def test_the_bound_is_what_takes_longer():
+def test_the_bound_is_the_larger_time():
     assert H200.bound(None, None) is None
     assert H200.bound(None, (1e12, "int8")) is None
     memory = H200.bound(428 * MB, (1e9, torch.float16))
@@ -39,17 +28,17 @@ def test_the_bound_is_what_takes_longer():
     assert (arithmetic.ms, arithmetic.limit) == (pytest.approx(20), "float32 matmul rate")
 
 
-def test_the_sum_of_an_impossible_time_is_shown():
+def test_an_impossible_time_is_explained():
     assert H200.impossible(0.021, 268 * MB, None) == (
-        "0.021 ms for 268 MB would be 12.8 TB/s; this GPU copies at 4.28 TB/s"
+        "268 MB in 0.021 ms would be 12.8 TB/s, but this GPU copies at 4.28 TB/s"
     )
     assert H200.impossible(0.05, None, (2 * 4096**3, torch.float16)) == (
-        "0.05 ms for 137 GFLOP would be 2.75 PFLOP/s; this GPU multiplies float16 at 700 TFLOP/s"
+        "137 GFLOP in 0.05 ms would be 2.75 PFLOP/s, but this GPU multiplies float16 at 700 TFLOP/s"
     )
 
 
 @pytest.mark.parametrize("part_of_limit", [0.5, 1.0, 1.05])
-def test_what_is_possible_is_believed(part_of_limit):
+def test_a_time_near_the_limit_is_possible(part_of_limit):
     ms = 268e6 / (part_of_limit * 4.28e12) * 1e3
     assert H200.impossible(ms, 268 * MB, None) is None
     ms = 1e12 / (1.1 * part_of_limit * 700e12) * 1e3
@@ -57,7 +46,7 @@ def test_what_is_possible_is_believed(part_of_limit):
     assert H200.impossible(1e-6, None, (1e12, "int8")) is None
 
 
-def test_what_is_written_may_stay_in_the_l2():
+def test_written_bytes_may_stay_in_the_l2():
     ms = 100e6 / 4.28e12 * 1e3
     assert H200.impossible(ms, 150 * MB, None, written=50 * MB) is None
     assert H200.impossible(ms, 150 * MB, None, written=0) is not None
@@ -65,7 +54,7 @@ def test_what_is_written_may_stay_in_the_l2():
 
 
 def test_the_faster_of_copy_and_read_counts():
-    fast_reader = Limits(**{**vars(H200), "read": 6e12})
+    fast_reader = replace(H200, read=6e12)
     assert H200.impossible(0.2, 10**9, None) is not None
     assert fast_reader.impossible(0.2, 10**9, None) is None
     assert "reads at 6 TB/s" in fast_reader.impossible(0.02, 10**9, None)
@@ -88,7 +77,7 @@ def test_amounts_have_three_digits(amount, words):
 
 
 class Event:
-    """Events on a GPU where a byte copied takes 1 ns, one summed 2 ns, an operation 1 fs."""
+    """Events on a GPU that takes 1 ns per byte copied, 2 ns per byte summed, 1 fs per operation."""
 
     now = 0.0
 
@@ -103,8 +92,8 @@ class Event:
 
 
 @pytest.fixture
-def simulated(monkeypatch):
-    """judge.speed.roofline without a GPU. Returns what it multiplied: sizes, dtypes, precisions."""
+def products(monkeypatch):
+    """Simulate CUDA in judge.speed.roofline. Returns (size, dtype, precision) of each product."""
     products = []
 
     class Tensor:
@@ -125,20 +114,15 @@ def simulated(monkeypatch):
         products.append((a.size[0], a.dtype, torch.get_float32_matmul_precision()))
         Event.now += 2 * a.size[0] ** 3 * 1e-15
 
-    @contextmanager
-    def device(chosen):
-        yield
-
     properties = SimpleNamespace(
         name="Simulated", uuid="GPU-7", multi_processor_count=4, L2_cache_size=1000
     )
     cuda = SimpleNamespace(
         Event=Event,
-        device=device,
         synchronize=lambda: None,
         empty_cache=lambda: None,
         mem_get_info=lambda: (4_000_000, 8_000_000),
-        get_device_properties=lambda chosen: properties,
+        get_device_properties=lambda device: properties,
     )
     names = ("float16", "bfloat16", "float32", "__version__")
     names += ("get_float32_matmul_precision", "set_float32_matmul_precision")
@@ -151,31 +135,30 @@ def simulated(monkeypatch):
         mm=mm,
         **{name: getattr(torch, name) for name in names},
     )
-    monkeypatch.setattr(limits_module, "torch", fake)
+    monkeypatch.setattr(roofline, "torch", fake)
     return products
 
 
-def test_measuring(simulated):
+def test_measuring(products):
     before = torch.get_float32_matmul_precision()
     found = measure()
-    assert found.copy == pytest.approx(1e9)
-    assert found.read == pytest.approx(0.5e9)
+    assert (found.copy, found.read) == (pytest.approx(1e9), pytest.approx(0.5e9))
     assert found.matmul == {
         dtype: pytest.approx(1e15) for dtype in ("float16", "bfloat16", "float32", "tf32")
     }
     assert (found.name, found.uuid, found.l2_bytes) == ("Simulated", "GPU-7", 1000)
-    precisions = {(dtype, precision) for _, dtype, precision in simulated}
-    assert (torch.float32, "highest") in precisions
-    assert (torch.float32, "high") in precisions
-    assert {size for size, _, _ in simulated} == {4096, 8192}
+    precisions = {(dtype, precision) for _, dtype, precision in products}
+    assert {(torch.float32, "highest"), (torch.float32, "high")} <= precisions
+    assert {size for size, _, _ in products} == {4096, 8192}
     assert torch.get_float32_matmul_precision() == before
 
 
-def test_a_slow_gpu_is_spared_the_large_product(simulated, monkeypatch):
-    monkeypatch.setattr(limits_module, "MAX_PRODUCT_MS", 0.1)
+def test_a_slow_gpu_skips_the_large_product(products, monkeypatch):
+    monkeypatch.setattr(roofline, "MAX_PRODUCT_MS", 0.1)
     measure()
-    assert {size for size, _, _ in simulated} == {4096}
+    assert {size for size, _, _ in products} == {4096}
 
 
-def test_limits_are_kept_by_device_and_version(simulated):
-    assert limits_module.key() == f"Simulated GPU-7 torch {torch.__version__}"
+@pytest.mark.usefixtures("products")
+def test_limits_are_kept_by_gpu_and_version():
+    assert roofline.key() == f"Simulated GPU-7 torch {torch.__version__}"

@@ -1,4 +1,4 @@
-"""The timer, on a simulated CUDA: streams that run by themselves, and a host that takes time."""
+"""The timer on a simulated CUDA, whose streams run by themselves and whose host takes time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Event:
 
 
 class Cuda:
-    """As much of torch.cuda as the timer uses. Times in ms; the GPU spins a million cycles a ms."""
+    """The part of torch.cuda that the timer uses. Times in ms; the GPU spins at 1 GHz."""
 
     def __init__(self):
         self.host = 0.0
@@ -97,6 +97,7 @@ def cuda(monkeypatch):
 
     make_stream.priority_range = lambda: (0, -3)
     evictor = SimpleNamespace(zero_=lambda: cuda.launch(FLUSH_MS))
+    names = ("synchronize", "_sleep", "current_stream", "stream", "device")
     fake = SimpleNamespace(
         Stream=make_stream,
         Event=lambda enable_timing: Event(cuda),
@@ -105,10 +106,7 @@ def cuda(monkeypatch):
         memory_reserved=lambda device: 30,
         memory_allocated=lambda device: 10,
         mem_get_info=lambda device: (100, 1000),
-        **{
-            name: getattr(cuda, name)
-            for name in ("synchronize", "_sleep", "current_stream", "stream", "device")
-        },
+        **{name: getattr(cuda, name) for name in names},
     )
     torch = SimpleNamespace(
         cuda=fake, device=lambda *given: given, int32=None, empty=lambda *_, **__: evictor
@@ -123,17 +121,19 @@ def cuda(monkeypatch):
     return cuda
 
 
-def test_the_time_is_that_of_the_gpu(cuda):
-    timer = CudaTimer()
+@pytest.fixture
+def timer(cuda):
+    return CudaTimer()
+
+
+def test_the_time_is_that_of_the_gpu(cuda, timer):
     ms, returned = timer.time(lambda: cuda.launch(0.5, host_ms=0.05) or "result")
     assert ms == pytest.approx(0.5)
     assert returned == "result"
     assert timer.free_bytes() == 120
 
 
-def test_a_host_that_is_slow_is_held_longer(cuda):
-    timer = CudaTimer()
-
+def test_a_slow_host_gets_a_longer_hold(cuda, timer):
     def call():
         for _ in range(5):
             cuda.launch(0.1, host_ms=0.3)
@@ -147,9 +147,7 @@ def test_a_host_that_is_slow_is_held_longer(cuda):
     assert last == pytest.approx(0.5)
 
 
-def test_a_call_that_waits_is_timed_with_its_wait(cuda):
-    timer = CudaTimer()
-
+def test_the_time_of_a_call_that_waits_includes_its_wait(cuda, timer):
     def call():
         cuda.launch(0.1)
         cuda.now.synchronize()
@@ -162,8 +160,7 @@ def test_a_call_that_waits_is_timed_with_its_wait(cuda):
     assert cuda.host < 10 * 5 + 30
 
 
-def test_work_on_the_stream_is_in_no_other_span(cuda):
-    timer = CudaTimer()
+def test_work_on_the_timed_stream_is_in_no_other_span(cuda, timer):
     idle = timer.spans([lambda: None])
     busy = timer.spans([lambda: cuda.launch(0.5)])
     assert timer.groups == 2
@@ -174,9 +171,8 @@ def test_work_on_the_stream_is_in_no_other_span(cuda):
 
 
 @pytest.mark.parametrize("pool", [0, -1])
-@pytest.mark.parametrize("wait", [False, True])
-def test_work_on_a_side_stream_is_in_its_span(cuda, pool, wait):
-    timer = CudaTimer()
+@pytest.mark.parametrize("wait", [False, True], ids=["", "waits"])
+def test_work_on_a_side_stream_is_in_its_span(cuda, timer, pool, wait):
     side = cuda.pools[pool][5]
 
     def call():
@@ -195,9 +191,8 @@ def test_work_on_a_side_stream_is_in_its_span(cuda, pool, wait):
     assert 0.5 <= work < 0.7
 
 
-@pytest.mark.parametrize("wait", [False, True])
-def test_whether_a_call_waits_for_a_side_stream_is_known(cuda, wait):
-    timer = CudaTimer()
+@pytest.mark.parametrize(("wait", "groups"), [(False, []), (True, [1])], ids=["", "waits"])
+def test_a_call_that_waits_for_a_side_stream_is_noticed(cuda, timer, wait, groups):
     side = cuda.pools[0][5]
 
     def call():
@@ -208,14 +203,11 @@ def test_whether_a_call_waits_for_a_side_stream_is_known(cuda, wait):
     for _ in range(10):
         timer.time(call)
     assert not timer.behind
-    assert [
-        group for group in range(timer.groups) if timer.spans([call], group) and timer.behind
-    ] == ([1] if wait else [])
+    noticed = [g for g in range(timer.groups) if timer.spans([call], g) and timer.behind]
+    assert noticed == groups
 
 
-def test_work_of_several_calls_adds_up_in_each_span(cuda):
-    timer = CudaTimer()
-
+def test_work_of_several_calls_adds_up_in_each_span(cuda, timer):
     def call():
         cuda.launch(0.01)
         cuda.launch(0.03, cuda.pools[0][5])
@@ -226,21 +218,18 @@ def test_work_of_several_calls_adds_up_in_each_span(cuda):
     assert not timer.behind
 
 
-def test_a_host_that_is_late_with_a_later_call_does_not_wait_for_a_stream(cuda):
-    timer = CudaTimer()
+def test_a_host_that_is_late_with_a_later_call_is_not_taken_for_a_wait(cuda, timer):
     timer.spans([lambda: cuda.launch(0.01), lambda: cuda.launch(0.01, host_ms=20)])
     assert not timer.behind
 
 
-def test_work_on_a_stream_that_torch_does_not_know_counts_as_far_as_it_outlasts(cuda):
-    timer = CudaTimer()
+def test_work_on_a_stream_unknown_to_torch_shows_as_far_as_it_outlasts_the_call(cuda, timer):
     idle = timer.spans([lambda: None])
     busy = timer.spans([lambda: cuda.launch(9.0, cuda.raw)])
     assert busy[-1] - idle[-1] > 0.5
 
 
-def test_what_outlasts_the_call_is_the_same_whenever_the_host_looks(cuda):
-    timer = CudaTimer()
+def test_the_last_span_does_not_depend_on_when_the_host_looks(cuda, timer):
     spans = []
     for host_ms in (0.002, 0.013, 0.024, 0.035, 0.046, 0.057):
 
@@ -253,9 +242,7 @@ def test_what_outlasts_the_call_is_the_same_whenever_the_host_looks(cuda):
     assert min(spans) == pytest.approx(0.56, abs=0.02)
 
 
-def test_the_stream_is_restored_whatever_the_call_sets(cuda):
-    timer = CudaTimer()
-
+def test_the_stream_is_restored_if_the_call_changes_it(cuda, timer):
     def call():
         cuda.now = cuda.pools[0][3]
 

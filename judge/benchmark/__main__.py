@@ -1,6 +1,6 @@
-"""The solution among its peers: every contestant of every puzzle, at every size, by one timer.
+"""Time the solutions beside their peers, at every size, with one timer.
 
-python -m judge.benchmark --out DIR                        the whole table, on a GPU
+python -m judge.benchmark --out DIR                        all puzzles; needs a GPU
 python -m judge.benchmark --out DIR --puzzle 04_softmax    one chapter, or one puzzle
 """
 
@@ -25,19 +25,25 @@ from judge.speed.timer import CudaTimer
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Returns the exit status."""
+    """Run the command. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m judge.benchmark", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="DIR", help="where the tables and pictures go")
-    add("--puzzle", action="append", default=[], metavar="NAME", help="a chapter or a puzzle")
+    add("--out", type=Path, required=True, metavar="DIR", help="where to save tables and pictures")
+    add(
+        "--puzzle",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="chapter or puzzle; repeatable",
+    )
     add("--subject", type=Path, metavar="DIR", help="kernels to time (default: the solutions)")
-    add("--seconds", type=float, default=0.3, help="of timing a size (default: 0.3)")
+    add("--seconds", type=float, default=0.3, help="timing per size (default: 0.3)")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         parser.error("timing needs a CUDA device, and torch finds none")
     if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y"):
-        parser.error("TRITON_INTERPRET is set: the interpreter's time says nothing")
+        parser.error("TRITON_INTERPRET is set, but timing needs compiled kernels")
     settings.subjects = (options.subject or paths.SOLUTIONS).resolve()
     if not settings.subjects.is_dir():
         parser.error(f"--subject {options.subject}: there is no such folder")
@@ -47,21 +53,21 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     rows: list[Row] = []
     with gpu_lock.hold(gpu_lock.select_gpu()):
-        measured = roofline.measure()
+        limits = roofline.measure()
         timer = CudaTimer()
         for puzzle, benchmark in benchmarks.items():
             began = time.monotonic()
             for dtype in benchmark.dtypes:
                 for size in benchmark.sizes:
                     found = compare(
-                        puzzle, benchmark, size, dtype, measured, timer, seconds=options.seconds
+                        puzzle, benchmark, size, dtype, limits, timer, seconds=options.seconds
                     )
                     print(*(row.line() for row in found), sep="\n", flush=True)
                     rows += found
                     torch.cuda.empty_cache()
             print(f"{puzzle}: {time.monotonic() - began:.0f} s", flush=True)
-            # What was measured is kept if a later puzzle takes the process down.
-            tables.save(rows, measured, options.out)
+            # Saved now, in case a later puzzle crashes the process.
+            tables.save(rows, limits, options.out)
     try:
         drawn = tables.draw(rows, options.out)
     except ImportError:

@@ -1,14 +1,14 @@
 """Peers that several chapters share: cuBLASLt, Liger's kernels, SDPA by backend, FlexAttention.
 
-Each is made where it is used, and raises there where this torch, this GPU or this machine lacks it:
-the table then says so.
+A peer is prepared where it is used. It raises there if this version of torch, this GPU or this
+machine lacks it, and the table reports that.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch.nn import functional
@@ -34,12 +34,15 @@ def _cublaslt(reference: Callable) -> Callable:
     return multiply
 
 
-# The eager reference by the other of NVIDIA's two libraries: torch's own choice is cuBLAS.
+# The eager reference with the other of NVIDIA's two libraries; torch chooses cuBLAS.
 CUBLASLT = Peer("cuBLASLt", prepare=_cublaslt)
 
 
 def liger(kernel: str, call: Callable) -> Peer:
-    """A kernel of Liger: call(kernel, *inputs) with the attribute `kernel` of liger_kernel.ops."""
+    """Return a kernel of Liger as a peer.
+
+    kernel: name of an attribute of liger_kernel.ops, passed to `call` before the inputs
+    """
 
     def prepare(reference: Callable) -> Callable:
         return functools.partial(call, getattr(importlib.import_module("liger_kernel.ops"), kernel))
@@ -47,10 +50,15 @@ def liger(kernel: str, call: Callable) -> Peer:
     return Peer("Liger", prepare=prepare)
 
 
-def sdpa(name: str, *, causal: bool = False, window: bool = False) -> Peer:
-    """torch's scaled_dot_product_attention by one backend, of `BACKENDS`.
+def attention_peers(*, causal: bool, backends: Iterable[str] = tuple(BACKENDS)) -> tuple[Peer, ...]:
+    """Return SDPA by each of these backends, and FlexAttention."""
+    return (*(sdpa(name, causal=causal) for name in backends), flex(causal=causal))
 
-    window: the fourth argument is a window, which becomes a mask that is made once
+
+def sdpa(name: str, *, causal: bool = False, window: bool = False) -> Peer:
+    """Return torch's scaled_dot_product_attention by one backend of `BACKENDS`.
+
+    window: whether the fourth argument is a window; its mask is made once
     """
 
     def prepare(reference: Callable) -> Callable:
@@ -72,9 +80,9 @@ def sdpa(name: str, *, causal: bool = False, window: bool = False) -> Peer:
 
 
 def flex(*, causal: bool = False, window: bool = False) -> Peer:
-    """FlexAttention, compiled for fixed sizes. The mask of blocks is made once.
+    """Return FlexAttention, compiled for fixed sizes. Its block mask is made once.
 
-    window: the fourth argument is a window
+    window: whether the fourth argument is a window
     """
 
     def prepare(reference: Callable) -> Callable:
@@ -83,16 +91,16 @@ def flex(*, causal: bool = False, window: bool = False) -> Peer:
         compiled = torch.compile(flex_attention, dynamic=False)
 
         @functools.lru_cache(maxsize=1)
-        def blocks(S, T, width, device):
-            def seen(b, h, i, j):
+        def block_mask(S, T, width, device):
+            def visible(b, h, i, j):
                 return (i >= j) & (i - j < width)
 
-            return create_block_mask(seen, None, None, S, T, device=device)
+            return create_block_mask(visible, None, None, S, T, device=device)
 
         def attend(q, k, v, *rest):
             S, T = q.shape[2], k.shape[2]
             masked = causal or window
-            mask = blocks(S, T, rest[0] if window else S, q.device) if masked else None
+            mask = block_mask(S, T, rest[0] if window else S, q.device) if masked else None
             return compiled(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
 
         return attend
@@ -101,6 +109,6 @@ def flex(*, causal: bool = False, window: bool = False) -> Peer:
 
 
 def _window_mask(S: int, window: int, device: torch.device) -> torch.Tensor:
-    places = torch.arange(S, device=device)
-    distance = places[:, None] - places[None, :]
+    positions = torch.arange(S, device=device)
+    distance = positions[:, None] - positions[None, :]
     return (distance >= 0) & (distance < window)

@@ -1,15 +1,14 @@
-"""What a puzzle is compared with, and at which sizes: the words of the files in reference/peers.
+"""What a puzzle is compared with, and at which sizes: the vocabulary of reference/peers.
 
-A file reference/peers/NN_chapter.py says for each puzzle of the chapter, by the name of its file,
-what a user would take instead of the solution. A puzzle may have a second benchmark of other
-arguments, under its name and a word: "grouped_query:causal".
+A file reference/peers/NN_chapter.py defines, by the puzzle's file name, what a user would take
+instead of each solution of the chapter. A puzzle may have a second benchmark with other arguments,
+named "grouped_query:causal", say.
 
     BENCHMARKS = {
         "softmax": Benchmark(
             "softmax",
             make=lambda M, N, dtype: (torch.randn(M, N, dtype=dtype),),
             sizes=((4096, 4096), (16384, 4096), (10_007, 3001)),
-            dtypes=("float32", "bfloat16"),
             peers=(Peer("torch.softmax", lambda x: torch.softmax(x, -1)), COMPILED),
             bytes_moved=lambda M, N, itemsize: 2 * M * N * itemsize,
         ),
@@ -18,7 +17,6 @@ arguments, under its name and a word: "grouped_query:causal".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,10 +31,10 @@ Size = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Peer:
-    """Something with the signature of the puzzle's function.
+    """An alternative with the signature of the puzzle's function.
 
-    function: to call, where it is always at hand
-    prepare: makes the function from the reference; may import, and raise where something is missing
+    function: what to call, if it is always available
+    prepare: makes the function from the reference instead; may import, and raise if that fails
     """
 
     name: str
@@ -44,36 +42,35 @@ class Peer:
     prepare: Callable[[Callable], Callable] | None = None
 
     def ready(self, reference: Callable) -> Callable:
-        """The function to call."""
+        """Return the function to call. Raises what `prepare` raises."""
         return self.prepare(reference) if self.prepare else self.function
 
 
-# Inductor's fusion of the reference, for fixed sizes.
+# The reference as fused by Inductor, for fixed sizes.
 COMPILED = Peer("torch.compile", prepare=lambda reference: torch.compile(reference, dynamic=False))
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One puzzle's peers, sizes and least work.
+    """The peers, sizes and least work of one puzzle.
 
     function: name of the puzzle's function
-    make: the inputs, from a size and `dtype=`, on torch's default device; called again for other
-        contents where `varied` says so
-    sizes: large powers of two and ragged ones, at least three
-    bytes_moved: the least bytes that cross the memory, from a size and `itemsize=`
-    operations: the least multiplications plus additions, from a size
-    rate: the dtype in whose rate the operations count, None for that of the inputs
-    varied: whether to draw each set of inputs anew, not to shift the contents of the first
-    baseline: the function of the reference file that is timed as eager, where the reference itself
-        is no PyTorch. It draws its own random numbers, so results are compared by shape only
-    timed: makes of each function the call that is timed, where that is not the function itself
+    make: makes the inputs from a size and `dtype=`, on torch's default device
+    sizes: large ones, at least three, powers of two as well as ragged ones
+    bytes_moved: the fewest bytes to read and write, from a size and `itemsize=`
+    operations: the fewest multiplications plus additions, from a size
+    rate: the dtype whose matmul rate limits the operations, None for that of the inputs
+    varied: whether `make` draws every set of inputs, instead of the first being varied
+    baseline: the function of the reference file that is timed as eager, if the reference itself is
+        not plain PyTorch; it draws its own random numbers, so only shapes of results are compared
+    timed: turns each function into the call that is timed
     """
 
     function: str
     make: Callable[..., tuple]
     sizes: tuple[Size, ...]
-    dtypes: tuple[str, ...]
     peers: tuple[Peer, ...]
+    dtypes: tuple[str, ...] = ("float32", "bfloat16")
     bytes_moved: Callable[..., int] | None = None
     operations: Callable[..., int] | None = None
     rate: str | None = None
@@ -82,7 +79,7 @@ class Benchmark:
     timed: Callable[[Callable], Callable] = lambda function: function
 
     def inputs(self, size: Size, dtype: str, device: str) -> tuple | Callable[[int], tuple]:
-        """Seeded inputs, as `Buffers` takes them."""
+        """Return seeded inputs, as `Buffers` takes them."""
 
         def make(number: int) -> tuple:
             torch.manual_seed(number)
@@ -92,43 +89,37 @@ class Benchmark:
         return make if self.varied else make(0)
 
     def work(self, size: Size, dtype: str) -> tuple[int | None, tuple[float, str] | None]:
-        """The least bytes, and the least operations with the dtype of their rate."""
+        """Return the least bytes, and the least operations with the dtype of their rate."""
         itemsize = getattr(torch, dtype).itemsize
         moved = self.bytes_moved(*size, itemsize=itemsize) if self.bytes_moved else None
         operations = self.operations(*size) if self.operations else None
         return moved, None if operations is None else (operations, self.rate or dtype)
 
 
-def magnitude(size: Size) -> int:
-    """One number for a size, for the axis of a picture."""
-    return math.prod(size)
-
-
 def load_benchmarks(wanted: list[str]) -> dict[str, Benchmark]:
-    """Load the benchmarks by puzzle ("07_matmul/tiled"), of all chapters or of those wanted.
+    """Load benchmarks by puzzle ("07_matmul/tiled").
 
-    wanted: chapters ("07_matmul"), puzzles ("07_matmul/tiled" or "tiled") with all of their
-        benchmarks, or single ones ("grouped_query:causal"); none for all
+    wanted: chapters ("07_matmul"), puzzles with all their benchmarks ("07_matmul/tiled" or "tiled")
+        and single benchmarks ("grouped_query:causal"); all of them if empty
 
-    Raises LookupError on one that no file knows.
+    Raises LookupError if a name is unknown.
     """
-    benchmarks = {}
-    for path in sorted(FOLDER.glob("[0-9]*.py")):
-        for name, benchmark in load(path).BENCHMARKS.items():
-            benchmarks[f"{path.stem}/{name}"] = benchmark
-    if not wanted:
-        return benchmarks
-    chosen = {}
+    benchmarks = {
+        f"{path.stem}/{name}": benchmark
+        for path in sorted(FOLDER.glob("[0-9]*.py"))
+        for name, benchmark in load(path).BENCHMARKS.items()
+    }
+    chosen: dict[str, Benchmark] = {}
     for word in wanted:
         found = {path: benchmark for path, benchmark in benchmarks.items() if word in _names(path)}
         if not found:
             raise LookupError(f"no puzzle or chapter {word} has peers: {', '.join(benchmarks)}")
         chosen |= found
-    return chosen
+    return chosen or benchmarks
 
 
 def _names(path: str) -> set[str]:
-    """What a benchmark may be called: by its chapter, its puzzle or itself."""
+    """Return the names of a benchmark: its chapter's, its puzzle's and its own."""
     puzzle = path.partition(":")[0]
     chapter = puzzle.partition("/")[0]
     return {chapter, *(name for whole in (path, puzzle) for name in (whole, whole.split("/")[1]))}

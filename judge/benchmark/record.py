@@ -1,9 +1,9 @@
-"""The record of the solutions on a GPU, written from what `judge.benchmark` saved.
+"""Write the record of the solutions on a GPU from what `python -m judge.benchmark` saved.
 
 python -m judge.benchmark.record DIR --into reference/H200.md
 
-Several folders make one record: of what was measured twice, the last folder counts. The text of the
-file up to the line `MARK` is kept.
+Several folders make one record; if two measured the same benchmark, the later one in the list
+counts. The text of the file above the line `MARK` is kept.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from judge.benchmark.tables import SOLUTION, Row, three_digits
-from judge.speed.roofline import Limits, format_si
+from judge.benchmark.tables import SOLUTION, Row, describe_limits, table_row
+from judge.speed.roofline import Limits, three_digits
 
-MARK = "<!-- From here on written by python -m judge.benchmark.record: changes are lost. -->"
+MARK = "<!-- The rest is written by python -m judge.benchmark.record: edits are lost. -->"
 HEADER = "| puzzle | dtype | size | ms | rate | of the limit | x eager | x best peer | best peer |"
 
 
 def read(folder: Path) -> tuple[list[Row], Limits]:
-    """What `tables.save` wrote there. Raises OSError, or ValueError on another version's file."""
+    """Read what `tables.save` wrote. Raises OSError, or ValueError if another version wrote it."""
     saved = json.loads((folder / "peers.json").read_text())
     try:
         return [Row(**row) for row in saved["rows"]], Limits(**saved["limits"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder / 'peers.json'} is of another version: {error}") from error
+        raise ValueError(
+            f"{folder / 'peers.json'} was written by another version: {error}"
+        ) from error
 
 
 def merge(runs: Iterable[list[Row]]) -> list[Row]:
-    """The rows of all runs by puzzle; of a benchmark that is in two runs, those of the last one."""
+    """Merge runs, sorted by chapter; a later run replaces the benchmarks that it repeats."""
     benchmarks: dict[tuple[str, str], list[Row]] = {}
     for rows in runs:
         run: dict[tuple[str, str], list[Row]] = {}
@@ -44,16 +46,14 @@ def merge(runs: Iterable[list[Row]]) -> list[Row]:
 
 
 def summarize(rows: list[Row], limits: list[Limits]) -> str:
-    """Markdown: what was measured when and where, and a row for each solution, dtype and size."""
+    """Return Markdown: the dates, versions and limits, and a row per solution, dtype and size."""
     solutions = [row for row in rows if row.contestant == SOLUTION]
     dates = sorted({row.date for row in rows})
     parts = [
         f"Measured on {' and '.join(dates)} by `python -m judge.benchmark`: "
         f"{_names(rows, 'device')}, torch {_names(rows, 'torch')}, "
         f"triton {_names(rows, 'triton')}.",
-        f"Limits of that GPU, measured in the same runs: copy "
-        f"{_range([measured.copy for measured in limits], 'B/s')} read plus written; "
-        f"matmul {_matmul(limits)}.",
+        f"Limits of that GPU, measured in the same runs: {describe_limits(limits)}.",
     ]
     for chapter, group in groupby(solutions, key=lambda row: row.puzzle.partition("/")[0]):
         parts += ["", f"## {chapter}", "", HEADER, "|---|---|---|---:|---|---|---:|---:|---|"]
@@ -62,7 +62,7 @@ def summarize(rows: list[Row], limits: list[Limits]) -> str:
 
 
 def best_peer(solution: Row, rows: list[Row]) -> Row | None:
-    """The fastest row of the same work that is not the solution's."""
+    """Return the fastest other contestant's row for the same puzzle, dtype and size."""
     same = (solution.puzzle, solution.dtype, solution.size)
     others = [
         row
@@ -73,15 +73,17 @@ def best_peer(solution: Row, rows: list[Row]) -> Row | None:
 
 
 def insert(text: str, summary: str) -> str:
-    """The text up to its mark, and then the summary; the mark is added where there is none."""
+    """Replace what follows the mark with the summary; the mark is added if it is missing."""
     return f"{text.partition(MARK)[0].rstrip()}\n\n{MARK}\n\n{summary}".lstrip()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Returns the exit status."""
+    """Run the command. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m judge.benchmark.record", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="from judge.benchmark")
+    parser.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR", help="--out of judge.benchmark"
+    )
     parser.add_argument("--into", type=Path, required=True, metavar="FILE", help="what to write")
     options = parser.parse_args(arguments)
     try:
@@ -100,32 +102,15 @@ def main(arguments: list[str] | None = None) -> int:
 def _line(row: Row, best: Row | None) -> str:
     words = [row.puzzle.partition("/")[2], row.dtype, row.size]
     if row.ms is None:
-        return _cells([*words, row.note, "", "", "", "", ""])
+        return table_row([*words, row.note, "", "", "", "", ""])
     share = "" if row.share is None else f"{100 * row.share:.0f} % of {row.limit}"
     eager = "" if row.to_eager is None else f"{row.to_eager:.2f}"
     peer = ["", ""] if best is None else [f"{best.ms / row.ms:.2f}", best.contestant]
-    return _cells([*words, three_digits(row.ms), row.rate or "", share, eager, *peer])
-
-
-def _cells(words: list[str]) -> str:
-    return f"| {' | '.join(word.replace('|', '/') for word in words)} |"
+    return table_row([*words, three_digits(row.ms), row.rate or "", share, eager, *peer])
 
 
 def _names(rows: list[Row], field: str) -> str:
     return ", ".join(dict.fromkeys(getattr(row, field) for row in rows))
-
-
-def _matmul(limits: list[Limits]) -> str:
-    rates: dict[str, list[float]] = {}
-    for measured in limits:
-        for dtype, rate in measured.matmul.items():
-            rates.setdefault(dtype, []).append(rate)
-    return ", ".join(f"{dtype} {_range(values, 'FLOP/s')}" for dtype, values in rates.items())
-
-
-def _range(rates: list[float], unit: str) -> str:
-    """One rate, or the least and the largest."""
-    return " to ".join(dict.fromkeys(format_si(rate, unit) for rate in (min(rates), max(rates))))
 
 
 if __name__ == "__main__":

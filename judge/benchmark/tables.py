@@ -1,4 +1,4 @@
-"""What the peers took, written down: CSV, JSON, Markdown and pictures."""
+"""The measured rows, and the files made of them: CSV, JSON, Markdown and pictures."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from judge.speed.roofline import Limits, format_si
+from judge.speed.roofline import Limits, format_si, three_digits
 
 SOLUTION, EAGER = "solution", "eager"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One contestant at one size. ms is None where it could not be timed; then note says why.
+    """One contestant at one size.
 
-    magnitude: the size as one number, for the axis of a picture
-    limit_ms, limit, share: the least time by the GPU's measured limits, which limit that is, and
-        the part of it that was reached
-    rate: bytes or operations per second, in words, whichever the limit is about
-    to_eager, to_best_peer: how many times as fast as the reference, and as the fastest of all but
-        the solution
+    magnitude: the number of elements or the like, for the axis of a picture
+    ms: median time of a call; None if it could not be timed, and then `note` says why
+    limit_ms, limit, share: the least time that the GPU's measured limits allow, the limit that sets
+        it, and the part of it that was reached
+    rate: bytes or operations per second with their unit, whichever the limit is about
+    to_eager, to_best_peer: how many times as fast as the eager reference, and as the fastest
+        contestant other than the solution
     """
 
     date: str
@@ -45,7 +46,7 @@ class Row:
     note: str = ""
 
     def line(self) -> str:
-        """The row on a terminal."""
+        """Return the row as a line for a terminal."""
         words = f"{self.puzzle:<30} {self.dtype:<9} {self.size:>16}  {self.contestant:<20}"
         if self.ms is None:
             return f"{words} {self.note}"
@@ -55,7 +56,7 @@ class Row:
 
 
 def save(rows: list[Row], limits: Limits, folder: Path) -> None:
-    """Write peers.csv, peers.json and peers.md, over what is there."""
+    """Write peers.csv, peers.json and peers.md, overwriting what is there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "peers.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)])
@@ -67,11 +68,8 @@ def save(rows: list[Row], limits: Limits, folder: Path) -> None:
 
 
 def markdown(rows: list[Row], limits: Limits) -> str:
-    """A table for each puzzle and dtype: contestants down, sizes across."""
+    """Return a table for each puzzle and dtype: a line per contestant, a column per size."""
     first = rows[0]
-    rates = ", ".join(
-        f"{dtype} {format_si(rate, 'FLOP/s')}" for dtype, rate in limits.matmul.items()
-    )
     parts = [
         f"# {limits.name}",
         "",
@@ -79,7 +77,7 @@ def markdown(rows: list[Row], limits: Limits) -> str:
         "`python -m judge.benchmark --out DIR`. Medians in ms, the L2 flushed before each call; in",
         "brackets the part of the limit that was reached.",
         "",
-        f"Limits, measured: copy {format_si(limits.copy, 'B/s')}; matmul {rates}.",
+        f"Measured limits: {describe_limits([limits])}.",
     ]
     for title, group in _groups(rows):
         parts += ["", f"## {title}", "", *_table(group)]
@@ -88,8 +86,30 @@ def markdown(rows: list[Row], limits: Limits) -> str:
     return "\n".join(parts) + "\n"
 
 
+def describe_limits(runs: list[Limits]) -> str:
+    """Format the limits that one run measured, or their range over several runs."""
+
+    def span(rates: list[float], unit: str) -> str:
+        return " to ".join(
+            dict.fromkeys(format_si(rate, unit) for rate in (min(rates), max(rates)))
+        )
+
+    rates: dict[str, list[float]] = {}
+    for limits in runs:
+        for dtype, rate in limits.matmul.items():
+            rates.setdefault(dtype, []).append(rate)
+    matmul = ", ".join(f"{dtype} {span(values, 'FLOP/s')}" for dtype, values in rates.items())
+    copy = span([limits.copy for limits in runs], "B/s")
+    return f"copy {copy} read plus written; matmul {matmul}"
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Return a row of a Markdown table."""
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
 def draw(rows: list[Row], folder: Path) -> list[Path]:
-    """A picture for each puzzle and dtype, time against size. Needs matplotlib, or ImportError."""
+    """Plot time against size for each puzzle and dtype. Raises ImportError without matplotlib."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
@@ -129,19 +149,19 @@ def _groups(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
 
 def _table(rows: list[Row]) -> list[str]:
     sizes = list(dict.fromkeys(row.size for row in rows))
-    lines = [f"| {' | '.join(['', *sizes])} |", f"|{'---|' * (len(sizes) + 1)}"]
+    lines = [table_row(["", *sizes]), f"|{'---|' * (len(sizes) + 1)}"]
     limits = {row.size: row.limit_ms for row in rows}
     for contestant in dict.fromkeys(row.contestant for row in rows):
         cells = {row.size: _cell(row) for row in rows if row.contestant == contestant}
-        lines.append(f"| {' | '.join([contestant, *(cells.get(size, '') for size in sizes)])} |")
+        lines.append(table_row([contestant, *(cells.get(size, "") for size in sizes)]))
     if any(limits.values()):
         cells = ["" if limits[size] is None else three_digits(limits[size]) for size in sizes]
-        lines.append(f"| {' | '.join([_limit(rows), *cells])} |")
+        lines.append(table_row([_limit(rows), *cells]))
     return lines
 
 
 def _notes(rows: list[Row]) -> list[str]:
-    """Why contestants could not be timed, once each, with the sizes if it is not all of them."""
+    """Return each reason why a contestant could not be timed, with the sizes if not for all."""
     sizes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.note:
@@ -162,7 +182,3 @@ def _cell(row: Row) -> str:
         return "see below"
     share = "" if row.share is None else f" ({100 * row.share:.0f} %)"
     return f"{three_digits(row.ms)}{share}"
-
-
-def three_digits(number: float) -> str:
-    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"

@@ -1,7 +1,8 @@
-"""Time every contestant of a puzzle at one size, by one timer."""
+"""Time all contestants of a puzzle at one size with one timer."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -11,47 +12,133 @@ from importlib import metadata
 
 import torch
 
-from judge.benchmark.peers import Benchmark, Size, magnitude
+from judge.benchmark.peers import Benchmark, Size
 from judge.benchmark.tables import EAGER, SOLUTION, Row
 from judge.core.tensors import tensors
-from judge.speed import roofline
 from judge.speed.buffers import Buffers, snapshot
-from judge.speed.roofline import Bound, Limits
+from judge.speed.roofline import Limits, format_si
 from judge.speed.timer import CudaTimer
 from judge.subject import loader
 
 WARMUP_ROUNDS, MIN_ROUNDS, MAX_ROUNDS = 2, 12, 200
 
-# Another order of sums, or tf32, stays far under this; another function does not.
+# Another order of summation, or tf32, stays far below this relative error; a wrong result does not.
 MAX_ERROR = 0.02
-
-COPY = "copy bandwidth"
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who runs: what to call, or None and a note that says why it cannot run."""
+    """The solution, the eager reference or a peer.
+
+    function: what to time; None if it cannot be timed, and then `note` says why
+    """
 
     name: str
     function: Callable | None
     note: str = ""
 
-    @classmethod
-    def ready(cls, name: str, get: Callable[[], Callable]) -> Contestant:
-        """A contestant whose function is got by a call that may fail."""
+
+def compare(
+    puzzle: str,
+    benchmark: Benchmark,
+    size: Size,
+    dtype: str,
+    limits: Limits,
+    timer: CudaTimer,
+    *,
+    device: str = "cuda",
+    seconds: float = 0.3,
+) -> list[Row]:
+    """Return a row for each contestant at one size, including those that cannot be timed."""
+    # Graphs compiled for other sizes count against dynamo's recompilation limit.
+    torch.compiler.reset()
+    contestants = load_contestants(puzzle, benchmark)
+    times: dict[str, float] = {}
+    try:
+        buffers = Buffers(benchmark.inputs(size, dtype, device), timer.free_bytes())
+        contestants = admit(contestants, buffers, by_value=benchmark.baseline is None)
+        if running := [contestant for contestant in contestants if contestant.function]:
+            times = time_in_turn(running, buffers, timer, seconds)
+    except Exception as error:
+        contestants = [c if c.note else replace(c, note=_reason(error)) for c in contestants]
+    bound = limits.bound(*benchmark.work(size, dtype))
+    best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
+    rows = []
+    for contestant in contestants:
+        ms = times.get(contestant.name)
+        row = Row(
+            date=date.today().isoformat(),
+            device=limits.name,
+            torch=torch.__version__,
+            triton=metadata.version("triton"),
+            puzzle=puzzle,
+            size=" x ".join(map(str, size)),
+            magnitude=math.prod(size),
+            dtype=dtype,
+            contestant=contestant.name,
+            ms=ms,
+            limit_ms=bound.ms if bound else None,
+            limit=bound.limit if bound else None,
+            share=bound.ms / ms if bound and ms else None,
+            rate=format_si(1e3 * bound.amount / ms, f"{bound.unit}/s") if bound and ms else None,
+            to_eager=times[EAGER] / ms if ms and EAGER in times else None,
+            to_best_peer=best / ms if ms and best else None,
+            note=contestant.note,
+        )
+        rows.append(row)
+    return rows
+
+
+def load_contestants(puzzle: str, benchmark: Benchmark) -> list[Contestant]:
+    """Load the solution, the eager reference and the peers. One that fails to load has a note."""
+    chapter, file = puzzle.partition(":")[0].split("/")
+    reference = loader.load_reference(chapter, benchmark.baseline or benchmark.function)
+    loads = {
+        SOLUTION: lambda: loader.load_subject(chapter, file, benchmark.function),
+        EAGER: lambda: reference,
+        **{peer.name: lambda peer=peer: peer.ready(reference) for peer in benchmark.peers},
+    }
+    contestants = []
+    for name, load in loads.items():
         try:
-            return cls(name, get())
+            contestants.append(Contestant(name, benchmark.timed(load())))
         except Exception as error:
-            return cls(name, None, _reason(error))
+            contestants.append(Contestant(name, None, _reason(error)))
+    return contestants
+
+
+def admit(contestants: list[Contestant], buffers: Buffers, *, by_value: bool) -> list[Contestant]:
+    """Call each contestant once; one whose results differ from the eager ones loses its function.
+
+    by_value: whether values must agree, and not only shapes
+    """
+    expected = None
+    admitted = {}
+    for contestant in sorted(contestants, key=lambda contestant: contestant.name != EAGER):
+        admitted[contestant.name] = contestant
+        if contestant.function is None:
+            continue
+        try:
+            arguments = buffers.fill(0, 0)
+            returned = contestant.function(*arguments)
+            results = tensors(arguments if returned is None else returned)
+            if contestant.name == EAGER:
+                expected = snapshot(results)
+            note = _difference(results, expected, by_value) if expected else ""
+        except Exception as error:
+            note = _reason(error)
+        if note:
+            admitted[contestant.name] = Contestant(contestant.name, None, note)
+    return [admitted[contestant.name] for contestant in contestants]
 
 
 def time_in_turn(
     contestants: list[Contestant], buffers: Buffers, timer: CudaTimer, seconds: float
 ) -> dict[str, float]:
-    """Median milliseconds of each contestant, by name. All of them can run.
+    """Return the median milliseconds by name of contestants that all have a function.
 
-    Each round calls all of them on the same contents. Every second round turns the order about, and
-    then another begins.
+    Each round calls all of them on the same contents. Every second round reverses the order, and
+    after it another contestant comes first.
     """
     times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     began, rounds = time.monotonic(), 0
@@ -66,117 +153,14 @@ def time_in_turn(
     return {name: statistics.median(values[WARMUP_ROUNDS:]) for name, values in times.items()}
 
 
-def compare(
-    puzzle: str,
-    benchmark: Benchmark,
-    size: Size,
-    dtype: str,
-    measured: Limits,
-    timer: CudaTimer,
-    *,
-    device: str = "cuda",
-    seconds: float = 0.3,
-) -> list[Row]:
-    """A row for each contestant at one size, also for those that cannot run."""
-    # A graph that was compiled for other sizes counts against dynamo's limit of recompilations.
-    torch.compiler.reset()
-    contestants = _line_up(puzzle, benchmark)
-    times: dict[str, float] = {}
-    try:
-        buffers = Buffers(benchmark.inputs(size, dtype, device), timer.free_bytes())
-        contestants = _admit(contestants, buffers, compared=benchmark.baseline is None)
-        if running := [contestant for contestant in contestants if contestant.function]:
-            times = time_in_turn(running, buffers, timer, seconds)
-    except Exception as error:
-        contestants = [
-            contestant if contestant.note else replace(contestant, note=_reason(error))
-            for contestant in contestants
-        ]
-    work = benchmark.work(size, dtype)
-    bound = measured.bound(*work)
-    best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
-    rows = []
-    for contestant in contestants:
-        ms = times.get(contestant.name)
-        row = Row(
-            date=date.today().isoformat(),
-            device=measured.name,
-            torch=torch.__version__,
-            triton=metadata.version("triton"),
-            puzzle=puzzle,
-            size=" x ".join(map(str, size)),
-            magnitude=magnitude(size),
-            dtype=dtype,
-            contestant=contestant.name,
-            ms=ms,
-            limit_ms=bound.ms if bound else None,
-            limit=bound.limit if bound else None,
-            share=bound.ms / ms if bound and ms else None,
-            rate=_rate(work, bound, ms) if bound and ms else None,
-            to_eager=times[EAGER] / ms if ms and EAGER in times else None,
-            to_best_peer=best / ms if ms and best else None,
-            note=contestant.note,
-        )
-        rows.append(row)
-    return rows
-
-
-def _line_up(puzzle: str, benchmark: Benchmark) -> list[Contestant]:
-    chapter, name = puzzle.partition(":")[0].split("/")
-    reference = loader.load_reference(chapter, benchmark.baseline or benchmark.function)
-
-    def contestant(name: str, get: Callable[[], Callable]) -> Contestant:
-        return Contestant.ready(name, lambda: benchmark.timed(get()))
-
-    return [
-        contestant(SOLUTION, lambda: loader.load_subject(chapter, name, benchmark.function)),
-        contestant(EAGER, lambda: reference),
-        *(contestant(peer.name, lambda p=peer: p.ready(reference)) for peer in benchmark.peers),
-    ]
-
-
-def _rate(work: tuple, bound: Bound, ms: float) -> str:
-    moved, operations = work
-    if bound.limit == COPY:
-        return roofline.format_si(1e3 * moved / ms, "B/s")
-    return roofline.format_si(1e3 * operations[0] / ms, "FLOP/s")
-
-
-def _admit(
-    contestants: list[Contestant], buffers: Buffers, *, compared: bool = True
-) -> list[Contestant]:
-    """The contestants, those without their function that do not return what the reference does.
-
-    compared: whether the numbers must agree, and not only the shapes
-    """
-    expected = None
-    admitted = {}
-    for contestant in sorted(contestants, key=lambda contestant: contestant.name != EAGER):
-        admitted[contestant.name] = contestant
-        if contestant.function is None:
-            continue
-        try:
-            arguments = buffers.fill(0, 0)
-            returned = contestant.function(*arguments)
-            result = arguments if returned is None else returned
-            if contestant.name == EAGER:
-                expected = tensors(snapshot(result))
-            note = _difference(tensors(result), expected, compared) if expected else ""
-        except Exception as error:
-            note = _reason(error)
-        if note:
-            admitted[contestant.name] = Contestant(contestant.name, None, note)
-    return [admitted[contestant.name] for contestant in contestants]
-
-
-def _difference(results: list[torch.Tensor], expected: list[torch.Tensor], compared: bool) -> str:
-    """What is wrong with a result, "" if nothing. A peer may return the first results only."""
+def _difference(results: list[torch.Tensor], expected: list[torch.Tensor], by_value: bool) -> str:
+    """Return what is wrong with the results, "" if nothing. Trailing ones may be missing."""
     if not results:
         return "returned no tensor"
     for result, right in zip(results, expected, strict=False):
         if result.shape != right.shape:
             return f"wrong shape: {tuple(result.shape)}, not {tuple(right.shape)}"
-        if not compared:
+        if not by_value:
             continue
         size = torch.linalg.vector_norm(right.abs().float())
         error = torch.linalg.vector_norm((result.to(right.dtype) - right).abs().float())

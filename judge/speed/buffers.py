@@ -1,7 +1,7 @@
-"""The memory that timed calls read: no call finds an address with the contents that it had before.
+"""Memory for the inputs of timed calls, in which the same address comes back with other contents.
 
-A subject that remembers results by address, or by call, then returns a wrong one, and the check of
-what timed calls returned sees it.
+A subject that caches its results by address, or returns its first result again, therefore returns a
+wrong one, and the check of what the timed calls returned catches it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import torch
 
 from judge.core.tensors import map_tensors, tensors
 
-# Contents and places of the inputs, the most first: the first pair for which memory suffices.
+# How many contents and places of the inputs there are: the first pair that fits into memory.
 CONTENTS_AND_PLACES = ((3, 3), (2, 2), (2, 1))
 MEMORY_DIVISOR = 3
 
 
 class Buffers:
-    """Copies of a call's inputs: `contents` are given to nobody, `places` are filled for calls.
+    """Several contents for a call's inputs, and places in memory to call with them.
 
-    inputs: the arguments, tensors at any depth of tuples and lists; or a function that makes them,
-        called with 0, 1, 2, ...: all sets of one geometry
-    free_bytes: memory that may be allocated; a third of it is used at most, but at least two sets
+    inputs: the arguments, with tensors at any depth of tuples and lists; or a function that makes
+        them, called with 0, 1, 2, ..., which always returns the same geometry
+    free_bytes: memory that may be allocated; at most a third is used, but at least for two sets
+    contents: sets of arguments that are only copied from
+    places: sets of arguments that `fill` overwrites and returns
 
-    From given arguments other contents are made by `vary`. Where that gives invalid arguments
-    (offsets that must increase, permutations), give a function.
+    Given arguments are turned into further contents by `vary`. Pass a function where that would
+    make them invalid (permutations, offsets that must increase).
     """
 
     def __init__(self, inputs: tuple | Callable[[int], tuple], free_bytes: int):
@@ -42,7 +44,7 @@ class Buffers:
         self._make, self._made = make, contents
 
     def renew(self) -> int:
-        """Gives a content numbers in an order that no call has seen. Returns which content."""
+        """Replace the last content with one that no call has seen. Returns its index."""
         if self._make:
             self.contents[-1] = self._make(self._made)
         else:
@@ -51,7 +53,7 @@ class Buffers:
         return len(self.contents) - 1
 
     def fill(self, place: int, content: int) -> tuple:
-        """Arguments at this place, counted modulo the places, holding this content."""
+        """Copy a content into a place (modulo their number), and return the arguments there."""
         target = self.places[place % len(self.places)]
         source = self.contents[content]
         pairs = zip(_storages(target).values(), _storages(source).values(), strict=True)
@@ -63,7 +65,7 @@ class Buffers:
 
 
 def copy(arguments: tuple) -> tuple:
-    """The same arguments in new memory: strides, offsets and shared storages are kept."""
+    """Copy arguments into new memory, with their strides, offsets and shared storages."""
     storages = {pointer: storage.clone() for pointer, storage in _storages(arguments).items()}
 
     def moved(tensor: torch.Tensor) -> torch.Tensor:
@@ -78,14 +80,15 @@ def copy(arguments: tuple) -> tuple:
 
 
 def vary(arguments: tuple, number: int, of: int) -> tuple:
-    """Change the contents of arguments in place, to those of set `number` of `of`; returns them.
+    """Change arguments in place into content `number` of `of`, and return them.
 
-    Each tensor is rolled along its first dimension that is longer than 1, and then its first part
-    there is overwritten with its second. So all values stay ones that occurred (indices in range,
-    variances positive), rows that belong together stay together, and sums and histograms change.
+    Each tensor is rolled along its first dimension longer than 1, and the first part of it is then
+    overwritten with the second. So every value still is one of the original values (an index stays
+    in range, a variance positive), rows that belong together stay together, and sums and histograms
+    change.
     """
     for tensor in tensors(arguments):
-        if (dim := _varied(tensor)) is None:
+        if (dim := _varied_dim(tensor)) is None:
             continue
         with torch.no_grad():
             size = tensor.shape[dim]
@@ -97,12 +100,12 @@ def vary(arguments: tuple, number: int, of: int) -> tuple:
 
 
 def redraw(arguments: tuple, source: tuple, seed: int) -> None:
-    """Change the contents of arguments in place, to rows of the source drawn with repetition.
+    """Overwrite arguments with rows of the source, drawn with replacement.
 
-    Rows are what lies along the dimension that `vary` rolls; those that belong together stay so.
+    A row is a slice along the dimension that `vary` rolls; rows that belong together stay together.
     """
     for tensor, drawn_from in zip(tensors(arguments), tensors(source), strict=True):
-        if (dim := _varied(tensor)) is None:
+        if (dim := _varied_dim(tensor)) is None:
             continue
         size, generator = tensor.shape[dim], torch.Generator(tensor.device).manual_seed(seed)
         rows = torch.randint(size, (size,), device=tensor.device, generator=generator)
@@ -110,26 +113,26 @@ def redraw(arguments: tuple, source: tuple, seed: int) -> None:
             tensor.copy_(drawn_from.index_select(dim, rows))
 
 
-def _varied(tensor: torch.Tensor) -> int | None:
-    """The first dimension longer than 1; None where no element may be changed on its own."""
+def _varied_dim(tensor: torch.Tensor) -> int | None:
+    """Return the first dimension longer than 1; None if elements share memory or there are none."""
     if tensor.numel() == 0 or 0 in tensor.stride():
         return None
     return next((dim for dim, size in enumerate(tensor.shape) if size > 1), None)
 
 
 def snapshot(returned: object) -> object:
-    """What a call returned, in memory that no later call can reach."""
+    """Copy what a call returned into memory that no later call can reach."""
     return map_tensors(lambda tensor: tensor.detach().clone(), returned)
 
 
 def poison(returned: object) -> None:
-    """Overwrite what a call returned: who gets that memory next finds no answer in it."""
+    """Overwrite what a call returned, so that no later call finds the answer in freed memory."""
     for storage in _storages(returned).values():
         _bytes(storage).fill_(0xFF)
 
 
 def _storages(tree: object) -> dict[int, torch.UntypedStorage]:
-    """The storages that hold anything, by address, each once, in the order of the tensors."""
+    """Return the non-empty storages by address, each once, in the order of the tensors."""
     storages = (tensor.untyped_storage() for tensor in tensors(tree))
     return {storage.data_ptr(): storage for storage in storages if storage.nbytes()}
 

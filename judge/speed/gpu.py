@@ -1,34 +1,39 @@
-"""The GPU of this process: which it is, who may use it when, and how fast it was measured to be."""
+"""The GPU of this process: which one it is, who may use it, and its measured limits."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
+import pytest
 import torch
 
 from judge.core import timeouts
 from judge.speed import gpu_lock, roofline
 
-# Bytes that torch may keep for itself between tests.
+# Bytes that torch's caching allocator may keep between tests.
 MAX_CACHED_BYTES = 2**30
 
 _uuid: str | None = None
-_cache = None
+_cache: pytest.Cache | None = None
 _limits: roofline.Limits | None = None
 
 
-def take(worker: str | None, cache) -> None:
-    """Make one of the GPUs this process's own. cache: pytest's, where measured limits are kept."""
+def take(worker: str | None, cache: pytest.Cache | None) -> None:
+    """Select the GPU of this process.
+
+    worker: name of the xdist worker, None without xdist
+    cache: keeps the measured limits for later runs
+    """
     global _uuid, _cache
     _uuid, _cache = gpu_lock.select_gpu(worker), cache
 
 
 @contextlib.contextmanager
 def shared() -> Iterator[None]:
-    """A test that may use the GPU, beside tests of other processes, but not beside a race.
+    """Use the GPU in the body, beside tests of other processes but not during a race of theirs.
 
-    Afterwards the memory that torch keeps for itself goes back: a race of another process wants it.
+    Large cached memory is freed afterwards, since a race of another process may need it.
     """
     if not _uuid:
         yield
@@ -38,30 +43,27 @@ def shared() -> Iterator[None]:
             yield
         finally:
             if torch.cuda.memory_reserved() > MAX_CACHED_BYTES:
-                # A dead context frees nothing, and its test has said why.
+                # A dead context cannot free memory; its test has reported that already.
                 with contextlib.suppress(RuntimeError):
                     torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Nobody else uses the GPU in the body. The time limit does not run while others finish."""
-    with timeouts.no_time_limit():
-        held = gpu_lock.hold(_uuid)
-        held.__enter__()
-    try:
+    """Use the GPU alone in the body. The wait for other processes does not count as test time."""
+    with contextlib.ExitStack() as stack:
+        with timeouts.no_time_limit():
+            stack.enter_context(gpu_lock.hold(_uuid))
         yield
-    finally:
-        held.__exit__(None, None, None)
 
 
 def is_busy() -> bool:
-    """Whether a kernel still runs, of a test that should have ended."""
+    """Return whether a kernel is still running, once its test should have ended."""
     return _uuid is not None and not torch.cuda.current_stream().query()
 
 
 def measured_limits() -> roofline.Limits:
-    """Bandwidth and matmul rates of this GPU, measured once and kept in pytest's cache."""
+    """Return this GPU's bandwidth and matmul rates, measured once and kept in pytest's cache."""
     global _limits
     if _limits is None:
         name = "kata/limits/" + roofline.key().replace(" ", "-")

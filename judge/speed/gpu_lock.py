@@ -1,10 +1,10 @@
-"""Who may use which GPU when: workers share the GPUs out, and a race has its GPU to itself.
+"""Locks on GPUs: workers spread over the GPUs, and a race has its GPU to itself.
 
-Each GPU has a readers-writer lock among all processes of this user. A test that uses the GPU holds
-it shared, a race holds it alone. Whoever waits stands at a turnstile, a second lock, which one
-process at a time passes; a race keeps it while it waits for the users to leave, so that no new ones
-come in before it. Both are locks on files (flock): they end with the process that holds them,
-however it ends.
+Each GPU has a readers-writer lock, common to all processes of this user: a test that uses the GPU
+holds it shared, a race holds it exclusively. A process that waits for it first takes a second lock,
+the turnstile, which one process at a time can hold. A race keeps the turnstile until the users
+before it have left, so new users cannot starve it. Both are file locks (flock), which the kernel
+releases when a process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-# Where the lock files are; all processes of one user must agree on it.
+# The folder of the lock files, the same for all processes of a user.
 FOLDER = Path(tempfile.gettempdir()) / f"triton-kata-{os.getuid()}"
 
-# What this process holds: the open lock files by GPU, and the GPUs it holds alone.
+# What this process holds: open lock files by GPU, and the GPUs that it holds exclusively.
 _shared: dict[str, TextIO] = {}
 _held: set[str] = set()
 
 
 def select_gpu(worker: str | None = None) -> str:
-    """Make one of the visible GPUs the current device of this process, and return its UUID.
+    """Make a visible GPU the current device of this process, and return its UUID.
 
-    worker: the name of the xdist worker ("gw3" takes GPU 3 modulo their number); None for the first
+    worker: name of the xdist worker ("gw3" gets GPU 3 modulo their number); None for the first GPU
 
-    Of a GPU that is split (MIG), CUDA shows a process one slice, and its UUID.
+    Of a GPU that is partitioned (MIG), CUDA shows a process one slice, and that slice's UUID.
     """
     import torch
 
@@ -44,12 +44,12 @@ def select_gpu(worker: str | None = None) -> str:
 
 @contextmanager
 def share(uuid: str) -> Iterator[None]:
-    """Use this GPU in the body, beside others. Waits for a race to end. May be nested."""
+    """Use this GPU in the body beside other processes, once no race runs. May be nested."""
     if uuid in _shared or uuid in _held:
         yield
         return
     with _open(uuid, "use") as lock:
-        _enter(uuid, lock, fcntl.LOCK_SH)
+        _acquire(uuid, lock, fcntl.LOCK_SH)
         _shared[uuid] = lock
         try:
             yield
@@ -60,37 +60,31 @@ def share(uuid: str) -> Iterator[None]:
 
 @contextmanager
 def hold(uuid: str) -> Iterator[None]:
-    """Use this GPU alone in the body. Waits until the others have left.
+    """Use this GPU alone in the body, once all other processes have left it.
 
-    Within `use`, this process gives its place up while it waits, and has it back afterwards. Raises
-    RuntimeError within `alone`.
+    Within `share`, this process gives up its shared lock while it waits, and gets it back
+    afterwards. Raises RuntimeError within `hold`.
     """
     if uuid in _held:
-        raise RuntimeError(f"this process holds GPU {uuid} alone already")
-    outer = _shared.get(uuid)
-    if outer is None:
-        with _open(uuid, "use") as lock:
-            yield from _hold_exclusively(uuid, lock)
-        return
-    _finish_work()
-    fcntl.flock(outer, fcntl.LOCK_UN)
-    try:
-        yield from _hold_exclusively(uuid, outer)
-    finally:
-        fcntl.flock(outer, fcntl.LOCK_SH)
+        raise RuntimeError(f"this process already holds GPU {uuid} exclusively")
+    with ExitStack() as stack:
+        lock = _shared.get(uuid)
+        if lock is None:
+            lock = stack.enter_context(_open(uuid, "use"))
+        else:
+            _finish_work()
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            stack.callback(fcntl.flock, lock, fcntl.LOCK_SH)
+        _acquire(uuid, lock, fcntl.LOCK_EX)
+        _held.add(uuid)
+        try:
+            yield
+        finally:
+            _held.discard(uuid)
+            _finish_work()
 
 
-def _hold_exclusively(uuid: str, lock: TextIO) -> Iterator[None]:
-    _enter(uuid, lock, fcntl.LOCK_EX)
-    _held.add(uuid)
-    try:
-        yield
-    finally:
-        _held.discard(uuid)
-        _finish_work()
-
-
-def _enter(uuid: str, lock: TextIO, kind: int) -> None:
+def _acquire(uuid: str, lock: TextIO, kind: int) -> None:
     with _open(uuid, "turnstile") as turnstile:
         fcntl.flock(turnstile, fcntl.LOCK_EX)
         fcntl.flock(lock, kind)
@@ -102,9 +96,9 @@ def _open(uuid: str, name: str) -> TextIO:
 
 
 def _finish_work() -> None:
-    """What this process queued must not run in another's race."""
+    """Wait for the work that this process queued: it must not run during another's race."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        # A context that is dead has nothing left to run; the test that killed it says so.
+        # Nothing runs in a dead context; the test that killed it has reported that already.
         with suppress(RuntimeError):
             torch.cuda.synchronize()

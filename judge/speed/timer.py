@@ -1,17 +1,16 @@
-"""The time of one call on a GPU, its launch not included.
+"""The time that one call takes on a GPU, without its launch.
 
-Each call is timed by itself, from a device at rest:
+Each call is timed separately, on an idle device:
 
     hold | flush the L2 | start event | the call | end event | wait for the whole device
 
-The hold is a kernel that spins. It keeps the stream busy while the host queues the rest, so that
-what lies between the events is the work of the GPU and not the time that Python and the driver take
-to launch it. Where the host did not finish in time, the next hold is longer. A call that itself
-waits for the GPU (`item`) cannot be held: what it makes the GPU wait for is then part of its time.
+The hold is a kernel that spins. It keeps the stream busy while the host queues everything else, so
+that the time between the events is the GPU's, without what Python and the driver take to launch. If
+the host was too slow, the next hold is longer. A call that waits for the GPU itself (`item`) cannot
+be held; the time that it keeps the GPU waiting then counts.
 
-The flush writes a buffer several times as large as the L2. So a call finds nothing of its inputs in
-the cache, and, as in a program where another kernel ran before, pays for writing back what it
-evicts.
+The flush overwrites a buffer several times as large as the L2. So the call finds none of its inputs
+in the cache and, as after another kernel in a real program, pays for writing back what it evicts.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ T = TypeVar("T")
 
 FLUSH_FACTOR = 4
 FIRST_HOLD_MS = 0.2
-# A call that is still not queued after this long waits for the GPU: a longer hold would not help.
+# A call that takes longer than this to queue is waiting for the GPU; a longer hold would not help.
 MAX_HOLD_MS = 4.0
 CALIBRATION_CYCLES = 2_000_000
 POLL_SECONDS = 20e-6
-# So many streams wait for a call to begin without slowing one another down: with torch's
-# whole pool the last was late by 0.1 ms on an H200, with 32 by nothing.
+# How many streams can wait for an event without delaying one another: on an H200 the last of 32 was
+# on time, and the last of torch's whole pool 0.1 ms late.
 STREAMS = 32
 
 
 class CudaTimer:
-    """Times calls on one GPU, on the stream that is current when the timer is made.
+    """A timer of calls on the current GPU and its current stream, as of when the timer is made.
 
-    behind: whether the GPU was through with the flush before the last call was queued, so that the
-        time may contain time of the host; `spans` asks after its first call, and holds so long that
-        only a call that waits is late
+    behind: whether the GPU had finished the flush before the last call was queued, so that the time
+        may include time of the host; after `spans`, whether its first call waits for the GPU, since
+        the hold is long enough for any other call
+    cycles_per_ms: how many cycles `torch.cuda._sleep` spins in a millisecond
     """
 
-    def __init__(self, device: torch.device | None = None):
-        index = None if device is None else device.index
-        self.device = torch.device("cuda", torch.cuda.current_device() if index is None else index)
+    def __init__(self):
+        self.device = torch.device("cuda", torch.cuda.current_device())
         self.behind = False
         self._hold_ms = FIRST_HOLD_MS
         with torch.cuda.device(self.device):
@@ -63,7 +62,7 @@ class CudaTimer:
             self.cycles_per_ms = self._calibrate()
 
     def time(self, call: Callable[[], T]) -> tuple[float, T]:
-        """Milliseconds of one call, and what it returned. The device is at rest afterwards."""
+        """Time a call: milliseconds, and what it returned. The device is idle afterwards."""
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             self._prepare(self._hold_ms)
             self._start.record(self._stream)
@@ -77,16 +76,16 @@ class CudaTimer:
 
     @property
     def groups(self) -> int:
-        """Of how many groups of streams `spans` can see one at a time."""
+        """The number of groups of streams, of which `spans` can watch one at a time."""
         return len(self._groups)
 
     def spans(self, calls: Sequence[Callable[[], object]], group: int = 0) -> list[float]:
-        """Milliseconds from the start of the first call until each stream was done with them all.
+        """Return the milliseconds from the start of the first call until each stream is done.
 
-        The first span is that of the stream that is timed. The streams of the group, of torch's
-        pool, begin after the start, so what a call gave to any of them falls into that stream's
-        span. The last span is the whole device's, by the clock of the host: it contains streams
-        that torch does not know, as far as they outlast the calls.
+        The first span is that of the timed stream. The streams of the group, from torch's pool, are
+        held back until the start, so any work that a call puts on one of them is in its span. The
+        last span is that of the whole device, by the clock of the host; it shows work on streams
+        unknown to torch, as far as that outlasts the calls.
         """
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             self._prepare(2 * MAX_HOLD_MS)
@@ -107,7 +106,7 @@ class CudaTimer:
         return [own, *spans, own + beyond]
 
     def free_bytes(self) -> int:
-        """Memory that could be allocated now."""
+        """Return how many bytes could be allocated now."""
         cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return torch.cuda.mem_get_info(self.device)[0] + cached
 
@@ -116,9 +115,9 @@ class CudaTimer:
         self._evictor.zero_()
 
     def _finish(self, poll_seconds: float = POLL_SECONDS) -> float:
-        """Wait for the end event, then for the device. Returns the milliseconds of the latter."""
-        # In steps, so that a time limit can interrupt the wait for a hung kernel. A sleep of any
-        # length ends some 50 us late, which the milliseconds would be short of.
+        """Wait for the end event, then for the device. Returns how many ms the latter took."""
+        # Poll, so that a time limit can interrupt the wait for a hung kernel. A sleep of any length
+        # ends some 50 us late, by which the result would be too short.
         while not self._end.query():
             if poll_seconds:
                 time.sleep(poll_seconds)
@@ -127,7 +126,7 @@ class CudaTimer:
         return 1e3 * (time.perf_counter() - ended)
 
     def _calibrate(self) -> float:
-        """Cycles that `torch.cuda._sleep` spins in a millisecond."""
+        """Measure how many cycles `torch.cuda._sleep` spins in a millisecond."""
         readings = []
         for _ in range(5):
             self._start.record(self._stream)
@@ -135,16 +134,16 @@ class CudaTimer:
             self._end.record(self._stream)
             self._end.synchronize()
             readings.append(CALIBRATION_CYCLES / self._start.elapsed_time(self._end))
-        # An idle GPU speeds up while it is measured.
+        # An idle GPU speeds up during the first readings.
         return statistics.median(readings[2:])
 
 
 def _pooled_streams() -> list[torch.cuda.Stream]:
-    """Every stream that `torch.cuda.Stream()` can give out on the current device."""
+    """Return every stream that `torch.cuda.Stream()` can return on the current device."""
     least, greatest = torch.cuda.Stream.priority_range()
     streams = {}
     for priority in range(greatest, least + 1):
-        # The pool of a priority is given out in turn.
+        # torch returns the streams of a priority in turn, and then the first again.
         while (stream := torch.cuda.Stream(priority=priority)).cuda_stream not in streams:
             streams[stream.cuda_stream] = stream
     return list(streams.values())

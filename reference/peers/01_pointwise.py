@@ -4,68 +4,43 @@ import torch
 from torch.nn import functional
 
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
+from judge.benchmark.workloads import moved, randn
 
 SIZES = ((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,))
 COEFFICIENTS = (1.0, -1.0, 0.5, -0.25, 0.125, -0.0625, 0.03125, -0.015625)
 
 
-def vectors(count):
-    """Makes so many vectors of N random numbers."""
-    return lambda N, dtype: tuple(torch.randn(N, dtype=dtype) for _ in range(count))
+def pointwise(function, vectors, *peers, make=None, dtypes=("float32",)):
+    """A function that reads so many vectors and writes one."""
+    return Benchmark(
+        function,
+        make=make or randn(vectors),
+        sizes=SIZES,
+        dtypes=dtypes,
+        peers=(*peers, COMPILED),
+        bytes_moved=moved(vectors + 1),
+    )
 
 
-def moved(vectors):
-    """Bytes of so many vectors, read or written once each."""
-    return lambda N, itemsize: vectors * N * itemsize
+def vector_and_coefficients(N, dtype):
+    return torch.randn(N, dtype=dtype), COEFFICIENTS
 
 
 BENCHMARKS = {
-    "vector_copy": Benchmark(
-        "vector_copy",
-        make=vectors(1),
-        sizes=SIZES,
-        dtypes=("float32",),
-        peers=(Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x)), COMPILED),
-        bytes_moved=moved(2),
+    "vector_copy": pointwise(
+        "vector_copy", 1, Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x))
     ),
-    "vector_add": Benchmark(
-        "vector_add",
-        make=vectors(2),
-        sizes=SIZES,
-        dtypes=("float32",),
-        peers=(Peer("torch.add", torch.add), COMPILED),
-        bytes_moved=moved(3),
-    ),
-    "fma": Benchmark(
+    "vector_add": pointwise("vector_add", 2, Peer("torch.add", torch.add)),
+    "fma": pointwise(
         "fused_multiply_add",
-        make=vectors(3),
-        sizes=SIZES,
-        dtypes=("float32",),
-        peers=(Peer("torch.addcmul", lambda x, y, z: torch.addcmul(z, x, y)), COMPILED),
-        bytes_moved=moved(4),
+        3,
+        Peer("torch.addcmul", lambda x, y, z: torch.addcmul(z, x, y)),
     ),
-    "swish": Benchmark(
-        "swish",
-        make=vectors(1),
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("functional.silu", functional.silu), COMPILED),
-        bytes_moved=moved(2),
+    "swish": pointwise(
+        "swish", 1, Peer("functional.silu", functional.silu), dtypes=("float32", "bfloat16")
     ),
-    "polynomial": Benchmark(
-        "polynomial",
-        make=lambda N, dtype: (torch.randn(N, dtype=dtype), COEFFICIENTS),
-        sizes=SIZES,
-        dtypes=("float32",),
-        peers=(COMPILED,),
-        bytes_moved=moved(2),
-    ),
-    "complex_multiply": Benchmark(
-        "complex_multiply",
-        make=vectors(2),
-        sizes=SIZES,
-        dtypes=("complex64",),
-        peers=(Peer("torch.mul", torch.mul), COMPILED),
-        bytes_moved=moved(3),
+    "polynomial": pointwise("polynomial", 1, make=vector_and_coefficients),
+    "complex_multiply": pointwise(
+        "complex_multiply", 2, Peer("torch.mul", torch.mul), dtypes=("complex64",)
     ),
 }

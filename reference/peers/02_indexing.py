@@ -4,74 +4,63 @@ import torch
 from torch.nn import functional
 
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
+from judge.benchmark.workloads import moved, randn
 
 SIZES = ((2048, 2048), (16384, 16384), (20_011, 19_997), (16384, 32768))
-
-
-def matrix(M, N, dtype):
-    return (torch.randn(M, N, dtype=dtype),)
 
 
 def every_second_row(M, N, dtype):
     return (torch.randn(2 * M, N, dtype=dtype)[::2],)
 
 
-def copied(M, N, itemsize):
-    return 2 * M * N * itemsize
-
-
-def picks(V, D, count, dtype):
-    """A table and indices that hit any row with one probability."""
+def table_and_indices(V, D, count, dtype):
+    """A table, and indices that hit every row with the same probability."""
     return torch.randn(V, D, dtype=dtype), torch.randint(0, V, (count,))
 
 
 def gathered(V, D, count, itemsize):
-    """Each row is read for each use: those of a large table do not wait in the L2 for the next."""
+    """A row counts every time it is used: a large table does not stay in the L2 between uses."""
     return 2 * count * D * itemsize
 
 
-def kept(M, N, itemsize):
-    """Bytes of a matrix, written, and of the part that is not below its diagonal, read."""
+def upper_triangle(M, N, itemsize):
+    """Bytes of a matrix, which is written, and of its part on and above the diagonal, read."""
     lower = min(M, N)
     below = lower * (lower - 1) // 2 + (M - lower) * N
     return (2 * M * N - below) * itemsize
 
 
+def by_matrix(function, *peers, make=None, bytes_moved=None):
+    return Benchmark(
+        function,
+        make=make or randn(1),
+        sizes=SIZES,
+        peers=(*peers, COMPILED),
+        bytes_moved=bytes_moved or moved(2),
+    )
+
+
 BENCHMARKS = {
-    "outer_add": Benchmark(
+    "outer_add": by_matrix(
         "outer_add",
         make=lambda M, N, dtype: (torch.randn(M, dtype=dtype), torch.randn(N, dtype=dtype)),
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(COMPILED,),
         bytes_moved=lambda M, N, itemsize: (M * N + M + N) * itemsize,
     ),
-    "strided_copy": Benchmark(
+    "strided_copy": by_matrix(
         "strided_copy",
+        Peer("Tensor.contiguous", lambda x: x.contiguous()),
         make=every_second_row,
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("Tensor.contiguous", lambda x: x.contiguous()), COMPILED),
-        bytes_moved=copied,
     ),
-    "transpose": Benchmark(
-        "transpose",
-        make=matrix,
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("Tensor.contiguous", lambda x: x.T.contiguous()), COMPILED),
-        bytes_moved=copied,
-    ),
+    "transpose": by_matrix("transpose", Peer("Tensor.contiguous", lambda x: x.T.contiguous())),
     "embedding": Benchmark(
         "embedding",
-        make=picks,
+        make=table_and_indices,
         sizes=(
             (32768, 1024, 8192),
             (65536, 2048, 131_072),
             (50_257, 1601, 200_003),
             (131_072, 4096, 65536),
         ),
-        dtypes=("float32", "bfloat16"),
         peers=(
             Peer("functional.embedding", lambda table, i: functional.embedding(i, table)),
             Peer("index_select", lambda table, i: torch.index_select(table, 0, i)),
@@ -79,12 +68,5 @@ BENCHMARKS = {
         ),
         bytes_moved=gathered,
     ),
-    "triu": Benchmark(
-        "triu",
-        make=matrix,
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(COMPILED,),
-        bytes_moved=kept,
-    ),
+    "triu": by_matrix("triu", bytes_moved=upper_triangle),
 }

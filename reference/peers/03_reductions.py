@@ -3,20 +3,12 @@
 import torch
 
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
+from judge.benchmark.workloads import moved, randn
 
 SIZES = ((16384, 4096), (20_011, 12_007), (32768, 8192), (1024, 524_288))
-
-
-# Rows that fit on a chip.
+# Rows that fit on a multiprocessor.
 SHORT_SIZES = (*SIZES[:3], (16384, 32768))
-
-
-def matrix(M, N, dtype):
-    return (torch.randn(M, N, dtype=dtype),)
-
-
-def read(M, N, itemsize):
-    return M * N * itemsize
+CUMSUM_SIZES = ((4096, 4096), (16384, 8192), (15_013, 12_007), (1024, 262_144))
 
 
 def mean_and_variance(x):
@@ -25,58 +17,31 @@ def mean_and_variance(x):
 
 
 def histc(reference):
-    """torch.histc takes integers on a GPU only."""
+    """Made from the reference, because torch.histc takes integers on a GPU only."""
     return lambda x, bins: torch.histc(x, bins, 0, bins)
 
 
+def reduction(function, name, call, sizes=SIZES, tensors=1):
+    """A function that moves so many tensors of its input's size, beside one of torch."""
+    return Benchmark(
+        function,
+        make=randn(1),
+        sizes=sizes,
+        peers=(Peer(name, call), COMPILED),
+        bytes_moved=moved(tensors),
+    )
+
+
 BENCHMARKS = {
-    "row_sum": Benchmark(
-        "row_sum",
-        make=matrix,
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("torch.sum", lambda x: torch.sum(x, 1)), COMPILED),
-        bytes_moved=read,
+    "row_sum": reduction("row_sum", "torch.sum", lambda x: torch.sum(x, 1)),
+    "row_argmax": reduction("row_argmax", "torch.max", lambda x: torch.max(x, 1).indices),
+    "total_sum": reduction(
+        "total_sum", "torch.sum", torch.sum, sizes=((2**26,), (300_000_007,), (2**29,), (2**30,))
     ),
-    "row_argmax": Benchmark(
-        "row_argmax",
-        make=matrix,
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("torch.max", lambda x: torch.max(x, 1).indices), COMPILED),
-        bytes_moved=read,
-    ),
-    "total_sum": Benchmark(
-        "total_sum",
-        make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
-        sizes=((2**26,), (300_000_007,), (2**29,), (2**30,)),
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("torch.sum", torch.sum), COMPILED),
-        bytes_moved=lambda N, itemsize: N * itemsize,
-    ),
-    "variance": Benchmark(
-        "variance",
-        make=matrix,
-        sizes=SHORT_SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("torch.var", lambda x: torch.var(x, 1)), COMPILED),
-        bytes_moved=read,
-    ),
-    "welford": Benchmark(
-        "welford",
-        make=matrix,
-        sizes=SIZES,
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("torch.var_mean", mean_and_variance), COMPILED),
-        bytes_moved=read,
-    ),
-    "cumsum": Benchmark(
-        "cumsum",
-        make=matrix,
-        sizes=((4096, 4096), (16384, 8192), (15_013, 12_007), (1024, 262_144)),
-        dtypes=("float32", "bfloat16"),
-        peers=(Peer("torch.cumsum", lambda x: torch.cumsum(x, 1)), COMPILED),
-        bytes_moved=lambda M, N, itemsize: 2 * M * N * itemsize,
+    "variance": reduction("variance", "torch.var", lambda x: torch.var(x, 1), sizes=SHORT_SIZES),
+    "welford": reduction("welford", "torch.var_mean", mean_and_variance),
+    "cumsum": reduction(
+        "cumsum", "torch.cumsum", lambda x: torch.cumsum(x, 1), sizes=CUMSUM_SIZES, tensors=2
     ),
     "histogram": Benchmark(
         "histogram",

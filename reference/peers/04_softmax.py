@@ -5,18 +5,7 @@ from torch.nn import functional
 
 from judge.benchmark.libraries import liger
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
-
-
-def matrix(M, N, dtype):
-    return (torch.randn(M, N, dtype=dtype),)
-
-
-def copied(M, N, itemsize):
-    return 2 * M * N * itemsize
-
-
-def softmax(kernel, x):
-    return kernel.apply(x)
+from judge.benchmark.workloads import moved, randn, softmax
 
 
 def loss(logits, targets):
@@ -28,48 +17,26 @@ def liger_loss(kernel, logits, targets):
 
 
 BENCHMARKS = {
-    "softmax": Benchmark(
-        "softmax",
-        make=matrix,
-        sizes=((4096, 4096), (16384, 4096), (20_011, 6007), (4096, 32768), (32768, 8192)),
-        dtypes=("float32", "bfloat16"),
-        peers=(
-            Peer("torch.softmax", lambda x: torch.softmax(x, 1)),
-            COMPILED,
-            liger("LigerSoftmaxFunction", softmax),
-        ),
-        bytes_moved=copied,
-    ),
+    "softmax": softmax("softmax"),
     "column_softmax": Benchmark(
         "column_softmax",
-        make=matrix,
+        make=randn(1),
         sizes=((2048, 32768), (6007, 20_011), (4096, 32768), (2**22, 64)),
-        dtypes=("float32", "bfloat16"),
         peers=(Peer("torch.softmax", lambda x: torch.softmax(x, 0)), COMPILED),
-        bytes_moved=copied,
+        bytes_moved=moved(2),
     ),
-    "online_softmax": Benchmark(
-        "online_softmax",
-        make=matrix,
-        sizes=((64, 131_072), (1024, 131_072), (701, 200_003), (512, 524_288)),
-        dtypes=("float32", "bfloat16"),
-        peers=(
-            Peer("torch.softmax", lambda x: torch.softmax(x, 1)),
-            COMPILED,
-            liger("LigerSoftmaxFunction", softmax),
-        ),
-        bytes_moved=copied,
+    "online_softmax": softmax(
+        "online_softmax", sizes=((64, 131_072), (1024, 131_072), (701, 200_003), (512, 524_288))
     ),
     "cross_entropy": Benchmark(
         "cross_entropy",
         make=lambda M, V, dtype: (torch.randn(M, V, dtype=dtype), torch.randint(0, V, (M,))),
         sizes=((2048, 32768), (8192, 32768), (8191, 50_257), (8192, 128_256)),
-        dtypes=("float32", "bfloat16"),
         peers=(
             Peer("functional.cross_entropy", loss),
             COMPILED,
             liger("LigerCrossEntropyFunction", liger_loss),
         ),
-        bytes_moved=lambda M, V, itemsize: M * V * itemsize,
+        bytes_moved=moved(1),
     ),
 }

@@ -1,7 +1,7 @@
 """What a user would take instead of the solutions of chapter 07.
 
-The eager reference of a product is cuBLAS, and so is torch.compile's choice: what is compiled here
-is only what has more to fuse.
+The eager reference of a product is cuBLAS, which is also what torch.compile chooses. So only
+functions with more to fuse are compiled.
 """
 
 import torch
@@ -9,12 +9,7 @@ from torch.nn import functional
 
 from judge.benchmark.libraries import CUBLASLT
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
-
-SIZES = ((2048,) * 3, (4096,) * 3, (4003, 4001, 4007), (8192,) * 3)
-
-
-def factors(M, N, K, dtype):
-    return torch.randn(M, K, dtype=dtype), torch.randn(K, N, dtype=dtype)
+from judge.benchmark.workloads import HALF, MATMUL_SIZES, matmul, matmul_bytes, matmul_operations
 
 
 def batches(B, M, N, K, dtype):
@@ -26,14 +21,6 @@ def layer(M, N, K, dtype):
     return x, weight, torch.randn(N, dtype=dtype), "relu"
 
 
-def moved(M, N, K, itemsize):
-    return (M * K + K * N + M * N) * itemsize
-
-
-def multiplied(M, N, K):
-    return 2 * M * N * K
-
-
 def linear_and_relu(x, weight, bias, activation):
     return torch.relu(functional.linear(x, weight, bias))
 
@@ -42,29 +29,17 @@ def cublaslt_epilogue(x, weight, bias, activation):
     return torch._addmm_activation(bias, x, weight.T)
 
 
-def product(function):
-    return Benchmark(
-        function,
-        make=factors,
-        sizes=SIZES,
-        dtypes=("bfloat16", "float16"),
-        peers=(CUBLASLT,),
-        bytes_moved=moved,
-        operations=multiplied,
-    )
-
-
 BENCHMARKS = {
     "matvec": Benchmark(
         "matvec",
         make=lambda M, K, dtype: (torch.randn(M, K, dtype=dtype), torch.randn(K, dtype=dtype)),
         sizes=((4096, 4096), (16384, 16384), (20_011, 18_013), (32768, 16384)),
-        dtypes=("bfloat16", "float16"),
+        dtypes=HALF,
         peers=(Peer("torch.mm", lambda a, x: torch.mm(a, x[:, None])[:, 0]), COMPILED),
         bytes_moved=lambda M, K, itemsize: (M * K + M + K) * itemsize,
     ),
-    "tiled": product("tiled_matmul"),
-    "swizzled": product("swizzled_matmul"),
+    "tiled": matmul("tiled_matmul"),
+    "swizzled": matmul("swizzled_matmul"),
     "batched": Benchmark(
         "batched_matmul",
         make=batches,
@@ -74,23 +49,23 @@ BENCHMARKS = {
             (17, 2001, 1999, 2003),
             (8, 4096, 4096, 4096),
         ),
-        dtypes=("bfloat16", "float16"),
+        dtypes=HALF,
         peers=(CUBLASLT,),
-        bytes_moved=lambda B, M, N, K, itemsize: B * moved(M, N, K, itemsize),
-        operations=lambda B, M, N, K: B * multiplied(M, N, K),
+        bytes_moved=lambda B, M, N, K, itemsize: B * matmul_bytes(M, N, K, itemsize),
+        operations=lambda B, M, N, K: B * matmul_operations(M, N, K),
     ),
     "linear": Benchmark(
         "linear",
         make=layer,
-        sizes=SIZES,
-        dtypes=("bfloat16", "float16"),
+        sizes=MATMUL_SIZES,
+        dtypes=HALF,
         peers=(
             Peer("linear, relu", linear_and_relu),
             Peer("_addmm_activation", cublaslt_epilogue),
             COMPILED,
         ),
-        bytes_moved=moved,
-        operations=multiplied,
+        bytes_moved=matmul_bytes,
+        operations=matmul_operations,
     ),
-    "autotuned": product("autotuned_matmul"),
+    "autotuned": matmul("autotuned_matmul"),
 }

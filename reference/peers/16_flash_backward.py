@@ -1,7 +1,7 @@
 """What a user would take instead of the solutions of chapter 16.
 
-Backward counts 2.5 times the operations of forward, as is usual. Of the two kernels that share it
-each counts what it must do: both make the scores and their gradient.
+By convention, backward counts 2.5 times the operations of forward. Each of the two kernels that
+share it counts what it has to do: both compute the scores and their gradient.
 """
 
 import functools
@@ -10,26 +10,17 @@ import torch
 from torch._functorch import config as functorch
 from torch.nn import functional
 
-from judge.benchmark.libraries import flex, sdpa
+from judge.benchmark.libraries import attention_peers, sdpa
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
+from judge.benchmark.workloads import ATTENTION_SIZES, HALF, attention_operations, randn
 
-SIZES = ((3, 31, 3001, 64), (4, 32, 4096, 64), (4, 32, 4096, 128))
+SIZES = ATTENTION_SIZES[1:]
 BACKENDS = ("SDPA flash", "SDPA cuDNN")
 
 
-def products(count, causal=False):
-    """Operations of so many products of S x D with D x S, or of S x S with S x D."""
-    return lambda B, H, S, D: count * 2 * B * H * S * S * D // (2 if causal else 1)
-
-
-def heads(B, H, S, D, dtype):
-    """q, k, v and dout."""
-    return tuple(torch.randn(B, H, S, D, dtype=dtype) for _ in range(4))
-
-
 def saved(B, H, S, D, dtype):
-    """q, k, v, dout, and what the forward pass and delta leave: lse and delta, float32."""
-    q, k, v, dout = heads(B, H, S, D, dtype)
+    """q, k, v, dout, and the float32 lse and delta that the earlier kernels leave."""
+    q, k, v, dout = randn(4)(B, H, S, D, dtype=dtype)
     out = functional.scaled_dot_product_attention(q, k, v)
     # One batch at a time: all scores in float32 would take 9 GB.
     scores = (one.float() @ other.float().mT for one, other in zip(q, k, strict=True))
@@ -38,7 +29,7 @@ def saved(B, H, S, D, dtype):
 
 
 def forward_and_backward(attend, causal):
-    """The three gradients, from the beginning."""
+    """Computes the three gradients, forward pass included."""
 
     def call(q, k, v, dout):
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
@@ -48,11 +39,11 @@ def forward_and_backward(attend, causal):
 
 
 def backward(attend, causal):
-    """The three gradients, from a forward pass that was made in the first call at these places."""
+    """Computes the three gradients; the forward pass ran in the first call at each address."""
     graphs = {}
 
     def call(q, k, v, dout, *_):
-        # A compiled graph otherwise frees what it saved as it goes.
+        # Otherwise a compiled graph frees its saved tensors in the first backward pass.
         with functorch.patch(donated_buffer=False):
             if q.data_ptr() not in graphs:
                 leaves = [x.detach().requires_grad_() for x in (q, k, v)]
@@ -64,7 +55,7 @@ def backward(attend, causal):
 
 
 def whole_backward(name, wanted):
-    """A backend's backward pass, which makes all three gradients, where some are wanted."""
+    """A backend's backward pass, which computes all three gradients even if few are wanted."""
 
     def prepare(reference):
         gradients = backward(sdpa(name).ready(reference), causal=False)
@@ -73,25 +64,25 @@ def whole_backward(name, wanted):
     return Peer(f"{name}, dq dk dv", prepare=prepare)
 
 
-def part(function, wanted, count):
+def part(function, wanted, products):
     return Benchmark(
         function,
         make=saved,
         sizes=SIZES,
-        dtypes=("bfloat16", "float16"),
+        dtypes=HALF,
         peers=(*(whole_backward(name, wanted) for name in BACKENDS), COMPILED),
-        operations=products(count),
+        operations=attention_operations(products),
     )
 
 
-def whole(timed, causal, count):
+def whole(timed, causal, products):
     return Benchmark(
         "differentiable_attention",
-        make=heads,
+        make=randn(4),
         sizes=SIZES,
-        dtypes=("bfloat16", "float16"),
-        peers=(*(sdpa(name, causal=causal) for name in BACKENDS), flex(causal=causal)),
-        operations=products(count, causal),
+        dtypes=HALF,
+        peers=attention_peers(causal=causal, backends=BACKENDS),
+        operations=attention_operations(products, causal),
         timed=functools.partial(timed, causal=causal),
     )
 
@@ -99,9 +90,9 @@ def whole(timed, causal, count):
 BENCHMARKS = {
     "delta": Benchmark(
         "attention_delta",
-        make=lambda B, H, S, D, dtype: heads(B, H, S, D, dtype)[:2],
+        make=randn(2),
         sizes=((1, 16, 1024, 64), (8, 32, 4096, 128), (7, 31, 5003, 128), (8, 32, 8192, 128)),
-        dtypes=("bfloat16", "float16"),
+        dtypes=HALF,
         peers=(COMPILED,),
         bytes_moved=lambda B, H, S, D, itemsize: B * H * S * (2 * D * itemsize + 4),
     ),

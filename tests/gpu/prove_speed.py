@@ -1,4 +1,4 @@
-"""The race, put to the proof on a real GPU: honest kernels are told apart, cheats are caught.
+"""Prove the race on a real GPU: it tells honest kernels apart and catches cheats.
 
     python -m tests.gpu.prove_speed            from the root of the repository; under 3 minutes
 
@@ -24,14 +24,14 @@ from judge.speed.roofline import Limits
 from judge.speed.timer import CudaTimer
 
 LARGE, SHORT, WIDTH = 2**26, 2**22, 4096
-# Of 21 parts, each a multiple of 16 elements, so that all of it and 20 parts run the same code.
+# 21 parts, each a multiple of 16 elements, so that 20 parts run the same code as all 21.
 PARTS = LARGE // 336 * 336
 RUNS = 20
 SECONDS = 1.0
 
 OUTSIDE = "work outside the timed stream"
 TOO_SHORT = "impossible time"
-WRONG_RESULT = "while the time was taken is wrong"
+WRONG_RESULT = "a timed call returned a wrong result"
 REMEMBERED = "remembers what it computed"
 
 
@@ -49,17 +49,17 @@ def copy(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
 
 
 def part(x: torch.Tensor) -> torch.Tensor:
-    """Copies 20 of 21 parts of x."""
+    """Copy 20 of 21 parts of x."""
     return copy(x[: x.numel() // 21 * 20])
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
-    """Copies all of x, 5 % more than `part`."""
+    """Copy all of x, 5 % more than `part`."""
     return copy(x)[: x.numel() // 21 * 20]
 
 
 def in_parts(x: torch.Tensor) -> torch.Tensor:
-    """Copies a sixteenth of x, and then the rest."""
+    """Copy a sixteenth of x, and then the rest."""
     y, first = torch.empty_like(x), x.numel() // 16
     copy(x[:first], y[:first])
     copy(x[first:], y[first:])
@@ -71,7 +71,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def checking_flag(x: torch.Tensor) -> torch.Tensor:
-    """Waits for the GPU before it launches, as a launcher does that reads a flag."""
+    """Wait for the GPU before the launch, like a launcher that reads a flag."""
     bool(x[0] > 1e30)
     return copy(x)
 
@@ -80,8 +80,8 @@ def empty(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-class Remembering:
-    """Copies when it sees an address for the first time."""
+class CachedByAddress:
+    """A copy that is computed once per address."""
 
     def __init__(self):
         self.results = {}
@@ -92,8 +92,8 @@ class Remembering:
         return self.results[x.data_ptr()]
 
 
-class Knowing:
-    """Multiplies numbers that it sees for the first time, and copies what it knows."""
+class CachedByValue:
+    """A product that is computed once per pair of values, and then copied."""
 
     def __init__(self):
         self.results = {}
@@ -106,7 +106,11 @@ class Knowing:
 
 
 class Elsewhere:
-    """Copies on a stream of its own, which the current stream may wait for, or not."""
+    """A copy on a stream of its own.
+
+    behind: whether that stream waits for the current one first
+    joined, waits: whether the current stream, or the host, then waits for it
+    """
 
     def __init__(self, *, behind: bool, joined: bool, waits: bool = False, priority: int = 0):
         self.stream = torch.cuda.Stream(priority=priority)
@@ -127,9 +131,9 @@ class Elsewhere:
 
 @dataclass
 class Proof:
-    """Runs races, and prints a line for each kind."""
+    """Runs races, prints a line for each kind, and counts the wrong ones."""
 
-    roofline: Limits
+    limits: Limits
     timer: CudaTimer
     failures: int = 0
 
@@ -140,41 +144,31 @@ class Proof:
         return race(subject, reference, inputs, limits=self.limits, **settings)
 
     def repeat(self, title: str, runs: int, wanted: Callable[[RaceResult], bool], *args, **options):
-        """So many races, every one of which must be as wanted."""
+        """Run so many races, each of which must be as wanted."""
         began = time.monotonic()
         found = [self.race(*args, **options) for _ in range(runs)]
         right = sum(wanted(one) for one in found)
-        ratios = [one.ratio for one in found]
-        width = max(one.high - one.low for one in found)
+        ratios = [one.interval.ratio for one in found]
+        width = max(one.interval.high - one.interval.low for one in found)
         each = (time.monotonic() - began) / runs
         detail = (
             f"ratios {min(ratios):.4f} to {max(ratios):.4f}, widest interval {width:.4f}, "
-            f"{found[0].subject_ms:.4f} ms, {each:.1f} s each"
+            f"{found[0].interval.subject_ms:.4f} ms, {each:.1f} s each"
         )
         self.line(title, f"{right} of {runs}", right == runs, detail)
 
-    def rejected(self, title: str, reasons: tuple, subject: Callable, *against, **options) -> None:
-        """A race that must end in Wrong with one of these reasons.
+    def judge(self, title: str, reasons: tuple, subject: Callable, *against, **options) -> None:
+        """Run a race that must raise Wrong with one of these reasons; without any, it must not.
 
-        against: the reference and the shapes, a copy of many elements if not given
+        against: the reference and the shapes; a copy of many elements by default
         """
         try:
             found = self.race(subject, *(against or (copy, (LARGE,))), **options)
         except Wrong as wrong:
             message = str(wrong).splitlines()[0]
-            right = any(reason in message for reason in reasons)
-            self.line(title, "rejected", right, message)
+            self.line(title, "rejected", any(reason in message for reason in reasons), message)
         else:
-            self.line(title, found.verdict, False, found.summary())
-
-    def accepted(self, title: str, subject: Callable, **options) -> None:
-        """A race that must not end in Wrong."""
-        try:
-            found = self.race(subject, copy, (LARGE,), check=check_copy, **options)
-        except Wrong as wrong:
-            self.line(title, "rejected", False, str(wrong).splitlines()[0])
-        else:
-            self.line(title, found.verdict, True, found.summary())
+            self.line(title, found.verdict, not reasons, found.summary())
 
     def line(self, title: str, result: str, right: bool, detail: str) -> None:
         self.failures += not right
@@ -187,17 +181,20 @@ def check_copy(inputs: tuple, result: torch.Tensor) -> None:
 
 
 def holds_one(found: RaceResult) -> bool:
-    return found.low <= 1 <= found.high
+    return found.interval.low <= 1 <= found.interval.high
 
 
 def main() -> int:
+    """Run all proofs. Returns the exit status."""
     began = time.monotonic()
     with gpu_lock.hold(gpu_lock.select_gpu()):
-        measured = roofline.measure()
-        print(measured.to_json())
-        proof = Proof(measured, CudaTimer())
+        limits = roofline.measure()
+        print(limits.to_json())
+        proof = Proof(limits, CudaTimer())
         took = time.monotonic() - began
-        proof.line("limits measured", f"{took:.1f} s", took < 10, "with start of CUDA and cuBLAS")
+        proof.line(
+            "limits measured", f"{took:.1f} s", took < 10, "including the start of CUDA and cuBLAS"
+        )
         moved = {"bytes_moved": 2 * 4 * LARGE}
 
         same = "the same against itself: "
@@ -213,40 +210,36 @@ def main() -> int:
         size = (PARTS,)
         proof.repeat("5 % more work", 10, lambda f: f.verdict == "failed", whole, part, size)
         proof.repeat("5 % less work", 10, lambda f: f.verdict == "passed", part, whole, size)
-        slow_ms = 0.05 * proof.race(matmul, matmul, *square).subject_ms
+        slow_ms = 0.05 * proof.race(matmul, matmul, *square).interval.subject_ms
         cycles = int(slow_ms * proof.timer.cycles_per_ms)
 
         def slowed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             torch.cuda._sleep(cycles)
             return matmul(a, b)
 
-        proof.repeat(
-            "matmul and 5 % of its time",
-            10,
-            lambda f: f.verdict == "failed",
-            slowed,
-            matmul,
-            *square,
-        )
+        title = "matmul and 5 % of its time"
+        proof.repeat(title, 10, lambda f: f.verdict == "failed", slowed, matmul, *square)
 
-        for behind in (False, True):
-            title = f"on another stream, {'behind' if behind else 'beside'} the current"
-            proof.rejected(
-                title, (OUTSIDE, TOO_SHORT), Elsewhere(behind=behind, joined=False), **moved
-            )
+        beside = Elsewhere(behind=False, joined=False)
+        behind = Elsewhere(behind=True, joined=False)
         waiting = Elsewhere(behind=False, joined=False, waits=True)
-        proof.rejected("on another stream, waited for", (OUTSIDE,), waiting, **moved)
         urgent = Elsewhere(behind=False, joined=False, priority=-1)
-        proof.rejected("on a stream of high priority", (OUTSIDE,), urgent, **moved)
-        proof.rejected("remembers results", (WRONG_RESULT,), Remembering(), check=check_copy)
-        proof.rejected("remembers results, unchecked", (TOO_SHORT,), Remembering(), **moved)
-        # Large: the host, which waits for the two numbers of each key, must not be what is timed.
+        joined = Elsewhere(behind=True, joined=True)
+        checked = {"check": check_copy}
+        judge = proof.judge
+        judge("on another stream, beside the current", (OUTSIDE, TOO_SHORT), beside, **moved)
+        judge("on another stream, behind the current", (OUTSIDE, TOO_SHORT), behind, **moved)
+        judge("on another stream, waited for", (OUTSIDE,), waiting, **moved)
+        judge("on a stream of high priority", (OUTSIDE,), urgent, **moved)
+        judge("caches by address", (WRONG_RESULT,), CachedByAddress(), **checked)
+        judge("caches by address, unchecked", (TOO_SHORT,), CachedByAddress(), **moved)
+        # Large, so that the time is not that of the host, which waits for the two values of a key.
         large = ((2 * WIDTH, 2 * WIDTH),) * 2
-        proof.rejected("knows the numbers", (REMEMBERED,), Knowing(), matmul, *large)
-        proof.rejected("returns early", (WRONG_RESULT,), empty, check=check_copy)
-        proof.rejected("returns early, unchecked", (TOO_SHORT,), empty, **moved)
-        proof.accepted("another stream, joined", Elsewhere(behind=True, joined=True), **moved)
-        proof.accepted("reads a flag", checking_flag, at_least=0.1, **moved)
+        judge("caches by value", (REMEMBERED,), CachedByValue(), matmul, *large)
+        judge("returns early", (WRONG_RESULT,), empty, **checked)
+        judge("returns early, unchecked", (TOO_SHORT,), empty, **moved)
+        judge("another stream, joined", (), joined, **checked, **moved)
+        judge("reads a flag", (), checking_flag, at_least=0.1, **checked, **moved)
     print(f"{proof.failures} wrong, {time.monotonic() - began:.0f} s")
     return 1 if proof.failures else 0
 

@@ -1,0 +1,28 @@
+"""A check that torch still has the private names that honest timing relies on."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+import torch
+
+PRIVATE_NAMES = {
+    "cuda._sleep": "keeps the stream busy while a timed call is queued",
+    "_C._cuda_setStream": "is replaced to catch a subject that changes the stream",
+}
+
+
+def failures() -> list[str]:
+    """Return a line for each private name that is missing or not callable; none if all is well.
+
+    A build of torch without CUDA has no such names and times nothing: the list is empty there.
+    """
+    lines = []
+    for name, purpose in PRIVATE_NAMES.items() if torch.backends.cuda.is_built() else ():
+        try:
+            wrong = "" if callable(attrgetter(name)(torch)) else "is not callable"
+        except AttributeError:
+            wrong = "is missing"
+        if wrong:
+            lines.append(f"torch {torch.__version__}: torch.{name}, which {purpose}, {wrong}")
+    return lines
