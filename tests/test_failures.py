@@ -14,7 +14,9 @@ OUT_OF_BOUNDS = (
     "out of bounds\n"
     "hint: mask with offs < N"
 )
-RACE = "puzzles/04_softmax/softmax.py:9  tl.store(y_ptr, y)\nrace: program (1, 0, 0) stores y[0]\nhint: x"
+RACE = """puzzles/04_softmax/softmax.py:9  tl.store(y_ptr, y)
+race: program (1, 0, 0) stores y[0]
+hint: x"""
 WRONG = (
     "puzzles/04_softmax/softmax.py: softmax(x: float32 (5, {size}))\n"
     "the result is wrong in 5 of 5 elements\n"
