@@ -188,8 +188,6 @@ def failing_kernel(x_ptr, KIND: tl.constexpr):
         x = outer_helper(x_ptr)
     elif KIND == "static_assert":
         tl.static_assert(KIND == "other", "not this one")
-    else:
-        x = offs
     tl.store(x_ptr + offs, x)
 
 

@@ -131,11 +131,37 @@ def copy_launch(x: torch.Tensor, mask: str) -> tuple:
     return copy_kernel, (triton.cdiv(n, 64),), x, torch.empty(x.shape), n, 64, mask
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000])
-def test_a_right_mask_passes(n):
-    x, y = torch.randn(n), torch.empty(n)
-    watch = watched(copy_kernel, (triton.cdiv(n, 64),), x, y, n, 64, "right")
+def described(*tensors: torch.Tensor) -> list[TensorDescriptor]:
+    return [TensorDescriptor.from_tensor(tensor, [32, 32]) for tensor in tensors]
+
+
+def copy_arguments(x: torch.Tensor, y: torch.Tensor) -> tuple:
+    return x, y, x.numel(), 64, "right"
+
+
+# For each id a kernel, a grid, the shape of x and y, and the arguments for copying x to y.
+COPIES = {
+    "1 element": (copy_kernel, (1,), (1,), copy_arguments),
+    "63 elements": (copy_kernel, (1,), (63,), copy_arguments),
+    "64 elements": (copy_kernel, (1,), (64,), copy_arguments),
+    "65 elements": (copy_kernel, (2,), (65,), copy_arguments),
+    "1000 elements": (copy_kernel, (16,), (1000,), copy_arguments),
+    "no dimensions": (scalar_kernel, (1,), (), lambda x, y: (x, y, 1)),
+    "bytes": (bytes_kernel, (1,), (16,), lambda x, y: (x, y, 64)),
+    "words": (words_kernel, (1,), (16,), lambda x, y: (x, y, 8, 0)),
+    "descriptors": (descriptor_kernel, (2, 1), (40, 24), lambda x, y: (*described(x, y), 32)),
+    "made in the kernel": (make_descriptor_kernel, (1,), (12, 8), lambda x, y: (x, y, 12, 8, 16)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "shape", "arguments"), COPIES.values(), ids=COPIES.keys()
+)
+def test_right_accesses_pass(kernel, grid, shape, arguments):
+    x, y = torch.randn(shape), torch.empty(shape)
+    watch = watched(kernel, grid, *arguments(x, y))
     assert torch.equal(x, y)
+    assert watch.stored(y).shape == shape
     assert watch.stored(y).all()
     assert not watch.stored(x).any()
     assert not watch.loads_without_other
@@ -184,8 +210,6 @@ def test_a_message_is_place_and_call_then_what_happened_then_a_hint():
 BUFFER = torch.randn(128)
 EMPTY = torch.empty(32, 32)
 INDICES = torch.tensor([5, 0, 6, 3, 1])
-ONE_ROW = torch.randn(35, 1).T
-DESCRIPTOR = TensorDescriptor.from_tensor(torch.empty(40, 24), [32, 32])
 TOO_LARGE = TensorDescriptor(torch.randn(40, 24), [44, 24], [24, 1], [32, 32])
 
 # For each id a launch, and what its message contains.
@@ -242,13 +266,11 @@ MESSAGES = {
     ),
     "mask with sizes swapped, rows": (
         tile_launch(torch.randn(40, 90)[:, :80], "swapped", 128),
-        "the mask lets row 79 through, but the last one is 39 (N is 80): compare",
-        "compare offs_m[:, None] with M",
+        "row 79 through, but the last one is 39 (N is 80): compare offs_m[:, None] with M",
     ),
     "mask with sizes swapped, columns": (
         tile_launch(torch.randn(80, 90)[:, :40], "swapped", 128),
-        "the mask lets column 79 through, but the last one is 39 (M is 80)",
-        "compare offs_n[None, :] with N",
+        "column 79 through, but the last one is 39 (M is 80): compare offs_n[None, :] with N",
     ),
     "a single row": (
         tile_launch(torch.randn(1, 35), "columns"),
@@ -262,7 +284,7 @@ MESSAGES = {
             "but a has 1 row:",
             "add offs_m[:, None] < M to it",
         )
-        for a in (torch.randn(1, 1), ONE_ROW)
+        for a in (torch.randn(1, 1), torch.randn(35, 1).T)
     },
     **{
         f"columns, {rows} rows, all strides 1": (
@@ -343,7 +365,7 @@ MESSAGES = {
         "reads 8 bytes of x at an address that is not a multiple of 8",
     ),
     "a descriptor of a larger shape": (
-        (descriptor_kernel, (2, 1), TOO_LARGE, DESCRIPTOR, 32),
+        (descriptor_kernel, (2, 1), TOO_LARGE, *described(torch.empty(40, 24)), 32),
         "x_desc.load([row, column])",
         "program (1, 0, 0) reads x[40..43, 0..23] but x has 40 rows",
         "the shape given to the descriptor is larger than x",
@@ -380,34 +402,10 @@ def test_a_wrong_access_stores_nothing():
     assert not buffer[64:].any()
 
 
-def test_a_tensor_without_dimensions_passes():
-    y = torch.empty(())
-    watch = watched(scalar_kernel, (1,), torch.tensor(3.0), y, 1)
-    assert y.item() == 3
-    assert watch.stored(y).shape == ()
-    assert watch.stored(y).all()
-
-
 def test_a_gather_passes():
     table, out, indices = torch.randn(6, 4), torch.empty(5), torch.tensor([5, 0, 0, 3, 1])
     watched(gather_kernel, (1,), table, indices, out, 5, 8)
     assert torch.equal(out, table[indices, 0])
-
-
-def test_descriptors_pad_and_clip():
-    x, y = torch.randn(40, 24), torch.empty(40, 24)
-    block = [32, 32]
-    x_desc, y_desc = (TensorDescriptor.from_tensor(tensor, block) for tensor in (x, y))
-    watch = watched(descriptor_kernel, (2, 1), x_desc, y_desc, 32)
-    assert torch.equal(x, y)
-    assert watch.stored(y).all()
-    assert not watch.loads_without_other
-
-
-def test_descriptors_made_in_a_kernel_pass():
-    x, y = torch.randn(12, 8), torch.empty(12, 8)
-    watched(make_descriptor_kernel, (1,), x, y, 12, 8, 16)
-    assert torch.equal(x, y)
 
 
 @triton.jit
@@ -428,17 +426,6 @@ def test_offsets_beyond_int32():
     assert "int64" in message
     message = fault(large_kernel, (1,), x, y, 1000, 2**21, True, 128)
     assert "reads x[1000, 64..127] but x has 64 columns" in message
-
-
-@pytest.mark.parametrize(
-    "arguments", [(bytes_kernel, 64), (words_kernel, 8, 0)], ids=["int8", "int64"]
-)
-def test_pointer_casts_pass(arguments):
-    kernel, *rest = arguments
-    x, y = torch.randn(16), torch.empty(16)
-    watch = watched(kernel, (1,), x, y, *rest)
-    assert torch.equal(x, y)
-    assert watch.stored(y).all()
 
 
 @triton.jit

@@ -110,17 +110,26 @@ def test_a_hair_above_the_budget_is_shown_as_such():
     traffic.check(reads={"x": 1.012})
 
 
-def test_masked_off_lanes_move_nothing():
-    loaded = copied(torch.randn(3), torch.empty(3)).tensor("x").loaded
-    assert loaded.bytes == 12
-    assert loaded.sectors == loaded.least == 1
-    assert loaded.times == 1
+@pytest.mark.parametrize(
+    ("x", "take", "times", "sectors", "least"),
+    [
+        (torch.randn(3), lambda x: x, 1, 1, 1),
+        (torch.randn(512, 8), lambda x: x[:, 0], 1 / 8, 512, 64),
+        (torch.arange(256).to(torch.int8), lambda x: x, 1, 8, 8),
+        (torch.randn(65), lambda x: x[1:], 64 / 65, 9, 8),
+    ],
+    ids=["masked-off lanes", "strided lanes", "small elements", "misaligned"],
+)
+def test_sectors_of_a_load(x, take, times, sectors, least):
+    y = torch.empty_like(take(x).contiguous())
+    loaded = count(lambda: copy(take(x), y), y, x=x).tensor("x").loaded
+    assert loaded.bytes == y.nbytes
+    assert (loaded.times, loaded.sectors, loaded.least) == (times, sectors, least)
 
 
 def test_strided_lanes_waste_their_sectors():
     x, y = torch.randn(512, 8), torch.empty(512)
     traffic = count(lambda: copy(x[:, 0], y), y, x=x)
-    assert traffic.tensor("x").loads == 1 / 8
     assert traffic.tensor("x").loaded.ratio == 8
     assert traffic.tensor("result").stored.ratio == 1
     (line,) = excess(traffic, sectors=1.1).splitlines()
@@ -163,20 +172,6 @@ def test_a_tile_is_coalesced_on_both_sides_whatever_the_order_of_its_lanes():
     assert "the result is written in sectors of which 12 % is used" in message
 
 
-def test_small_elements_share_sectors():
-    x, y = torch.arange(256, dtype=torch.int8), torch.empty(256, dtype=torch.int8)
-    loaded = copied(x, y).tensor("x").loaded
-    assert loaded.sectors == 256 // 32
-    assert loaded.ratio == 1
-
-
-def test_a_misaligned_access_needs_one_sector_more():
-    x, y = torch.randn(65), torch.empty(64)
-    loaded = count(lambda: copy(x[1:], y), y, x=x).tensor("x").loaded
-    assert loaded.sectors == 9
-    assert loaded.least == 8
-
-
 @triton.jit
 def broadcast_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
@@ -187,9 +182,7 @@ def broadcast_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
 def test_lanes_that_share_an_address_touch_its_sector_once():
     x, y = torch.randn(16), torch.empty(16, 16)
     loaded = count(lambda: broadcast_kernel[(1,)](x, y, 16), y, x=x).tensor("x").loaded
-    assert loaded.times == 16
-    assert loaded.sectors == 2
-    assert loaded.ratio == 1
+    assert (loaded.times, loaded.sectors, loaded.least) == (16, 2, 2)
 
 
 def test_names_come_from_the_subject_not_from_the_kernel():

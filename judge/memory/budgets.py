@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from judge.core.verdict import Wrong
@@ -57,49 +58,54 @@ class Traffic(TrafficMeter):
         scratch: how many elements may be loaded from and stored to memory that is neither an input
             nor a result, as a share of those of inputs and results
         """
+        tensors = self.tensors
+        launched = "1 kernel is" if self.launches == 1 else f"{self.launches} kernels are"
+        programs = math.prod(self.grid)
+        moved = {n: m.loaded.elements + m.stored.elements for n, m in tensors.items()}
+        own = moved.pop("scratch", 0)
         found = [
-            *self._over_launches(launches),
+            *_over(self.launches, launches, f"{launched} launched ({', '.join(self.kernels)})"),
             *self._over_times(reads, self.inputs, "loaded"),
             *self._over_times(writes, self.result_names, "stored"),
             *self._over_sectors(sectors, reads),
-            *self._over_grid(grid_at_most),
-            *self._over_total(total_reads, "loaded"),
-            *self._over_total(total_writes, "stored"),
-            *self._too_large(largest_write),
-            *self._over_dots(dot_macs),
-            *self._over_scratch(scratch),
+            *_over(programs, grid_at_most, f"a launch has {programs} programs"),
+            *_over_total(tensors, total_reads, "loaded"),
+            *_over_total(tensors, total_writes, "stored"),
+            *(
+                f"{_title(name)} of {numel} elements is stored to, but no tensor of more than "
+                f"{largest_write} elements may be"
+                for name, numel in sorted(self.stored_sizes)
+                if largest_write is not None and numel > largest_write
+            ),
+            *_over(self.dot_macs, dot_macs, f"tl.dot does {self.dot_macs} multiply-adds"),
+            *_over(
+                own,
+                scratch * sum(moved.values()),
+                f"{_number(own)} elements are stored to or loaded from memory that the launcher "
+                "allocated besides the result",
+                ": what kernels hand on through memory is traffic too",
+            ),
         ]
         if found:
             raise Wrong("\n".join(found))
-
-    def _over_launches(self, budget: int | None) -> Iterator[str]:
-        if budget is not None and self.launches > budget:
-            kernels = "1 kernel is" if self.launches == 1 else f"{self.launches} kernels are"
-            names = ", ".join(self.kernels)
-            yield f"{kernels} launched ({names}), but the budget is {budget}"
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
         """names: the tensors that a budget of one number is for"""
         for name, times in _by_name(budget, names).items():
             moved = self.tensor(name)
-            flow = getattr(moved, direction)
-            if _exceeds(flow.times, times):
-                yield (
-                    f"{_title(name)} is {DONE[direction]} {_above(flow.times, times)} times, "
-                    f"but the budget is {_number(times)} ({self._lines(moved, flow, direction)})"
-                )
-
-    def _lines(self, moved: Moved, flow: Flow, direction: str) -> str:
-        """Format each line's share, the largest first."""
-        lines = sorted(flow.lines.items(), key=lambda line: -line[1])
-        return ", ".join(
-            f"{self._call(site, direction)} {DOES[direction]} it "
-            f"{_above(elements / moved.numel, 0)} times"
-            for site, elements in lines[:MAX_NAMED_LINES]
-        )
-
-    def _call(self, site: int, direction: str) -> str:
-        return f"{self.sites[site].short} {self.sites[site].call(*CALLS[direction])}"
+            flow: Flow = getattr(moved, direction)
+            if not _exceeds(flow.times, times):
+                continue
+            lines = sorted(flow.lines.items(), key=lambda line: -line[1])
+            shares = ", ".join(
+                f"{self._call(site, direction)} {DOES[direction]} it "
+                f"{_above(elements / moved.numel, 0)} times"
+                for site, elements in lines[:MAX_NAMED_LINES]
+            )
+            yield (
+                f"{_title(name)} is {DONE[direction]} {_above(flow.times, times)} times, "
+                f"but the budget is {_number(times)} ({shares})"
+            )
 
     def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
         """reads: the budget of loads; see `check`"""
@@ -108,54 +114,34 @@ class Traffic(TrafficMeter):
             moved = self.tensor(name)
             whole = moved.loaded.passes if loads.get(name, 0) >= 1 else moved.loaded.ratio
             for direction, least in (("loaded", whole), ("stored", moved.stored.ratio)):
-                flow = getattr(moved, direction)
-                if _exceeds(min(least, flow.ratio), ratio):
-                    site = max(flow.lines, key=flow.lines.__getitem__)
-                    yield (
-                        f"{_title(name)} is {DONE[direction]} in sectors of which "
-                        f"{100 / flow.ratio:.0f} % is used: {_above(flow.ratio, ratio)} times the "
-                        f"minimum of 32-byte sectors, but the budget is {_number(ratio)} "
-                        f"({self._call(site, direction)}): "
-                        "neighbouring lanes must access neighbouring addresses"
-                    )
-
-    def _over_grid(self, budget: int | None) -> Iterator[str]:
-        x, y, z = self.grid
-        if budget is not None and x * y * z > budget:
-            yield f"a launch has {x * y * z} programs, but the budget is {budget}"
-
-    def _over_total(self, budget: float | None, direction: str) -> Iterator[str]:
-        moved = {name: getattr(m, direction).elements for name, m in self.tensors.items()}
-        total = sum(moved.values())
-        if budget is not None and _exceeds(total, budget):
-            parts = (f"{_title(name)} {_number(count)}" for name, count in moved.items() if count)
-            yield (
-                f"{_number(total)} elements are {direction} in all, "
-                f"but the budget is {_number(budget)} ({', '.join(parts)})"
-            )
-
-    def _too_large(self, largest: int | None) -> Iterator[str]:
-        for name, numel in sorted(self.stored_sizes):
-            if largest is not None and numel > largest:
+                flow: Flow = getattr(moved, direction)
+                if not _exceeds(min(least, flow.ratio), ratio):
+                    continue
+                site = max(flow.lines, key=flow.lines.__getitem__)
                 yield (
-                    f"{_title(name)} of {numel} elements is stored to, but no tensor of more than "
-                    f"{largest} elements may be"
+                    f"{_title(name)} is {DONE[direction]} in sectors of which "
+                    f"{100 / flow.ratio:.0f} % is used: {_above(flow.ratio, ratio)} times the "
+                    f"minimum of 32-byte sectors, but the budget is {_number(ratio)} "
+                    f"({self._call(site, direction)}): "
+                    "neighbouring lanes must access neighbouring addresses"
                 )
 
-    def _over_dots(self, budget: float | None) -> Iterator[str]:
-        if budget is not None and _exceeds(self.dot_macs, budget):
-            yield f"tl.dot does {self.dot_macs} multiply-adds, but the budget is {_number(budget)}"
+    def _call(self, site: int, direction: str) -> str:
+        return f"{self.sites[site].short} {self.sites[site].call(*CALLS[direction])}"
 
-    def _over_scratch(self, share: float) -> Iterator[str]:
-        moved = {n: m.loaded.elements + m.stored.elements for n, m in self.tensors.items()}
-        scratch = moved.pop("scratch", 0)
-        budget = share * sum(moved.values())
-        if _exceeds(scratch, budget):
-            yield (
-                f"{_number(scratch)} elements are stored to or loaded from memory that the "
-                f"launcher allocated besides the result, but the budget is {_number(budget)}: "
-                "what kernels hand on through memory is traffic too"
-            )
+
+def _over_total(tensors: dict[str, Moved], budget: float | None, direction: str) -> list[str]:
+    moved = {name: getattr(m, direction).elements for name, m in tensors.items()}
+    parts = ", ".join(f"{_title(name)} {_number(count)}" for name, count in moved.items() if count)
+    total = sum(moved.values())
+    return _over(total, budget, f"{_number(total)} elements are {direction} in all", f" ({parts})")
+
+
+def _over(value: float, budget: float | None, what: str, more: str = "") -> list[str]:
+    """Return a message if the value exceeds its budget."""
+    if budget is None or not _exceeds(value, budget):
+        return []
+    return [f"{what}, but the budget is {_number(budget)}{more}"]
 
 
 def _exceeds(value: float, budget: float) -> bool:

@@ -137,7 +137,7 @@ def _site(frame: FrameType | None, caller: CallSite | None = None) -> CallSite |
 
 def user_frame(kernel: CodeType) -> FrameType | None:
     """Return the innermost running frame of the kernel or of other code of its author."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not kernel and not is_user_code(frame.f_code):
         frame = frame.f_back
     return frame

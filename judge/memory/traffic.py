@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -84,18 +84,6 @@ class Moved:
         return self.stored.times
 
 
-@dataclass
-class _Entry:
-    """The accesses of one call site to one argument of one launch."""
-
-    region: Region
-    is_store: bool
-    site: int
-    bytes: int = 0
-    sectors: int = 0
-    least: int = 0
-
-
 class TrafficMeter:
     """The traffic of one run of a subject.
 
@@ -112,7 +100,8 @@ class TrafficMeter:
         self.sites = sites
         self.inputs = inputs
         self._results: tuple[torch.Tensor, ...] | None = None
-        self._entries: dict[tuple[int, bool, int], _Entry] = {}
+        # By argument of a launch, whether it is a store, and call site.
+        self._flows: dict[tuple[int, bool, int], tuple[Region, Flow]] = {}
         # By launch, program and storage: first and last byte of each run of bytes touched.
         self._touched: list[dict[int, dict[int, list[np.ndarray]]]] = []
 
@@ -146,13 +135,13 @@ class TrafficMeter:
         """
         unit = region.storage.ledger.unit
         key = (id(region), verb != "reads", site)
-        if key not in self._entries:
-            self._entries[key] = _Entry(region, verb != "reads", site)
-        entry = self._entries[key]
+        if key not in self._flows:
+            self._flows[key] = region, Flow()
+        flow = self._flows[key][1]
         first = np.unique(units) * unit
-        entry.bytes += units.size * unit
-        entry.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
-        entry.least += -(-first.size * unit // SECTOR_BYTES)
+        flow.bytes += units.size * unit
+        flow.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
+        flow.least += -(-first.size * unit // SECTOR_BYTES)
         breaks = np.flatnonzero(np.diff(first) != unit)
         starts = first[np.concatenate(([0], breaks + 1))]
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
@@ -189,25 +178,17 @@ class TrafficMeter:
             sizes.setdefault(name, tensor.numel())
             itemsizes.setdefault(name, tensor.element_size())
         others: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for entry in self._entries.values():
-            name, key = self._name_of(entry.region), entry.region.storage.key
+        for region, _ in self._flows.values():
+            name, key = self._name_of(region), region.storage.key
             if name not in sizes:
-                others[name][key] = max(others[name][key], entry.region.numel)
+                others[name][key] = max(others[name][key], region.numel)
         sizes |= {name: sum(numels.values()) for name, numels in others.items()}
         found = {name: Moved(name, numel) for name, numel in sizes.items()}
-        for entry in self._entries.values():
-            moved = found[self._name_of(entry.region)]
-            elements = entry.bytes / itemsizes.get(moved.name, entry.region.itemsize)
-            flow = moved.stored if entry.is_store else moved.loaded
-            flow.add(
-                Flow(
-                    elements=elements,
-                    bytes=entry.bytes,
-                    sectors=entry.sectors,
-                    least=entry.least,
-                    lines={entry.site: elements},
-                )
-            )
+        for (_, is_store, site), (region, flow) in self._flows.items():
+            moved = found[self._name_of(region)]
+            elements = flow.bytes / itemsizes.get(moved.name, region.itemsize)
+            total = moved.stored if is_store else moved.loaded
+            total.add(replace(flow, elements=elements, lines={site: elements}))
         return found
 
     def tensor(self, name: str) -> Moved:
@@ -231,11 +212,8 @@ class TrafficMeter:
         programs (x fastest). A launch of fewer programs is one window.
         """
         wanted = set(tensors)
-        keys = {
-            e.region.storage.key
-            for e in self._entries.values()
-            if self._name_of(e.region) in wanted
-        }
+        regions = [region for region, _ in self._flows.values()]
+        keys = {region.storage.key for region in regions if self._name_of(region) in wanted}
         totals: list[int] = []
         for grid, programs in zip(self.grids, self._touched, strict=True):
             sizes = [_window_sizes(programs, math.prod(grid), key, window) for key in keys]
@@ -245,8 +223,11 @@ class TrafficMeter:
     @property
     def stored_sizes(self) -> set[tuple[str, int]]:
         """Name and number of elements of every tensor that a kernel stored to."""
-        stored = (entry.region for entry in self._entries.values() if entry.is_store)
-        return {(self._name_of(region), region.numel) for region in stored}
+        return {
+            (self._name_of(region), region.numel)
+            for (_, is_store, _), (region, _) in self._flows.items()
+            if is_store
+        }
 
     @property
     def result_names(self) -> list[str]:
