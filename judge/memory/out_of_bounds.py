@@ -151,8 +151,7 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str,
         limits = [name for name in limits if not name.startswith("BLOCK")] or limits
     limit = " or ".join(limits) if limits else str(size)
     if len(names) != 1:
-        return f"the {_noun(placed.shape, dim, 1)}" if len(
-            placed.shape
-        ) == 2 else "its index", limit
+        noun = _noun(placed.shape, dim, 1) if len(placed.shape) == 2 else "index"
+        return f"the {noun}", limit
     ((name, axes),) = names.items()
     return name + subscript * (axes == 1), limit
