@@ -1,29 +1,26 @@
-"""How interpreted launches are run: arguments, grids, the order of programs, errors."""
+"""How interpreted launches run: arguments, grids, the order of programs, errors."""
 
 from __future__ import annotations
 
+import math
 import signal
 
-import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from judge.core.settings import settings
 from judge.core.verdict import Wrong
-from judge.memory import executor
+from judge.memory import access_hooks, executor, selftest
 from judge.memory.budgets import Traffic
 from judge.memory.executor import KernelError
 from judge.memory.watch import Watch
+from tests.launching import fault, interpreted_only, watched
 
-pytestmark = pytest.mark.skipif(not settings.interpreted, reason="only the interpreter is watched")
+pytestmark = interpreted_only
 
-
-@pytest.fixture(autouse=True)
-def _installed(monkeypatch):
-    monkeypatch.setattr(executor.interpreter, "GridExecutor", executor.Executor)
+interpreter = executor.interpreter
 
 
 @triton.jit
@@ -42,42 +39,40 @@ def pid_kernel(order_ptr, count_ptr):
 
 
 def order_of(grid: tuple[int, ...], **options) -> list[int]:
-    programs = int(np.prod(grid))
-    order = torch.full((programs,), -1, dtype=torch.int32)
-    with Watch(**options):
-        pid_kernel[grid](order, torch.zeros(1, dtype=torch.int32))
+    order = torch.full((math.prod(grid),), -1, dtype=torch.int32)
+    watched(pid_kernel, grid, order, torch.zeros(1, dtype=torch.int32), **options)
     return order.tolist()
-
-
-def test_self_test_finds_nothing_amiss():
-    assert executor.self_test() == []
 
 
 def identity(original):
     return original
 
 
+def test_the_self_test_passes():
+    assert selftest.failures() == []
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "value", "reported"),
     [
-        (executor.access_hooks, "_seeing_other", lambda memory: identity, "create_masked_load"),
-        (Traffic, "seeing_dots", lambda self, original: original, "create_dot"),
-        (executor._Counting, "load", staticmethod(lambda *args: args[2]), "_interpreter.load"),
-        (executor.interpreter.InterpreterBuilder, "create_masked_store", None, "small kernel"),
+        (access_hooks, "_note_missing_other", lambda memory: identity, "create_masked_load"),
+        (Traffic, "count_dots", lambda self, original: original, "create_dot"),
+        (selftest._Counting, "load", staticmethod(lambda *args: args[2]), "_interpreter.load"),
+        (interpreter.InterpreterBuilder, "create_masked_store", None, "small kernel"),
     ],
 )
-def test_self_test_names_what_triton_changed(monkeypatch, owner, name, value, reported):
+def test_the_self_test_names_what_triton_changed(monkeypatch, owner, name, value, reported):
     monkeypatch.setattr(owner, name, value, raising=False)
-    problems = executor.self_test()
+    problems = selftest.failures()
     assert problems
     assert all(reported in problem for problem in problems)
 
 
 def test_install_is_idempotent(monkeypatch):
-    monkeypatch.setattr(executor.interpreter, "GridExecutor", executor.StockExecutor)
+    monkeypatch.setattr(interpreter, "GridExecutor", executor.StockExecutor)
     executor.install()
     executor.install()
-    assert executor.interpreter.GridExecutor is executor.Executor
+    assert interpreter.GridExecutor is executor.Executor
     x = torch.zeros(5)
     add_kernel[(1,)](x, x, 5)
     assert x.tolist() == [1] * 5
@@ -87,7 +82,7 @@ def test_programs_run_in_the_order_of_a_gpu():
     assert order_of((2, 3, 2)) == list(range(12))
 
 
-def test_shuffled_order_is_a_permutation_by_seed():
+def test_the_shuffled_order_is_a_permutation_by_seed():
     first = order_of((30,), order="shuffled", seed=1)
     assert sorted(first) == list(range(30))
     assert first != list(range(30))
@@ -95,12 +90,7 @@ def test_shuffled_order_is_a_permutation_by_seed():
     assert first != order_of((30,), order="shuffled", seed=2)
 
 
-def test_order_must_be_known():
-    with pytest.raises(ValueError, match="sideways"):
-        Watch(order="sideways")
-
-
-def test_launches_are_recorded_as_asked_for():
+def test_launches_are_recorded_as_requested():
     x, y = torch.zeros(20), torch.zeros(20)
     with Watch() as watch:
         add_kernel[lambda meta: (triton.cdiv(meta["N"], meta["BLOCK"]),)](
@@ -110,19 +100,16 @@ def test_launches_are_recorded_as_asked_for():
     first, second = watch.launches
     assert first.kernel is add_kernel.fn
     assert first.grid == (3, 1, 1)
-    assert first.arguments["x_ptr"] is x
-    assert {k: v for k, v in first.arguments.items() if k not in ("x_ptr", "y_ptr")} == {
-        "N": 20,
-        "value": 1.0,
-        "BLOCK": 8,
-    }
+    assert first.arguments.pop("x_ptr") is x
+    assert first.arguments.pop("y_ptr") is y
+    assert first.arguments == {"N": 20, "value": 1.0, "BLOCK": 8}
     assert first.constexprs == {"BLOCK"}
     assert first.options == {"num_warps": 2}
     assert second.arguments["BLOCK"] == 16
     assert second.grid == (2, 1, 1)
 
 
-def test_launch_outside_a_watch_is_checked():
+def test_a_launch_outside_a_watch_is_checked():
     x = torch.zeros(20)
     add_kernel[(2,)](x, x, 20)
     assert x.tolist() == [1] * 20
@@ -145,44 +132,39 @@ def test_launch_outside_a_watch_is_checked():
     ],
 )
 def test_grids_that_no_gpu_takes(grid, reason):
-    x = torch.zeros(5)
-    with pytest.raises(Wrong, match=reason) as caught:
-        add_kernel[grid](x, x, 5)
-    assert "the grid of add_kernel is" in str(caught.value)
+    message = fault(add_kernel, grid, torch.zeros(5), torch.zeros(5), 5)
+    assert reason in message
+    assert "the grid of add_kernel is" in message
 
 
 def test_a_grid_of_zero_runs_nothing_as_on_a_gpu():
     x = torch.zeros(5)
-    with Watch() as watch:
-        add_kernel[(0,)](x, x, 5)
+    watch = watched(add_kernel, (0,), x, x, 5)
     assert not x.any()
     assert watch.launches[0].grid == (0, 1, 1)
 
 
-def test_grid_function_sees_plain_values():
+def test_a_grid_function_sees_plain_values():
     seen = {}
-
-    def grid(meta):
-        seen.update(meta)
-        return (1,)
-
     x = torch.zeros(5)
-    add_kernel[grid](x, x, 5)
+    add_kernel[lambda meta: seen.update(meta) or (1,)](x, x, 5)
     assert seen["x_ptr"] is x
     assert type(seen["N"]) is int
     assert seen["BLOCK"] == 16
 
 
-def test_missing_argument():
-    with pytest.raises(TypeError, match=r"add_kernel\(\): missing a required argument: 'N'"):
-        add_kernel[(1,)](torch.zeros(5), torch.zeros(5))
-
-
-def test_unexpected_argument():
-    with pytest.raises(TypeError, match=r"add_kernel\(\) got an unexpected .* 'BLOK'"):
-        add_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5, BLOK=8)
-    with pytest.raises(TypeError, match="too many positional"):
-        add_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5, 1.0, 16, 17)
+@pytest.mark.parametrize(
+    ("arguments", "options", "reason"),
+    [
+        ((), {}, r"add_kernel\(\): missing a required argument: 'N'"),
+        ((5,), {"BLOK": 8}, r"add_kernel\(\) got an unexpected .* 'BLOK'"),
+        ((5, 1.0, 16, 17), {}, "too many positional"),
+    ],
+    ids=["missing", "unexpected", "too many"],
+)
+def test_wrong_arguments_raise_as_in_triton(arguments, options, reason):
+    with pytest.raises(TypeError, match=reason):
+        add_kernel[(1,)](torch.zeros(5), torch.zeros(5), *arguments, **options)
 
 
 def test_launch_options_are_accepted():
@@ -206,8 +188,6 @@ def failing_kernel(x_ptr, KIND: tl.constexpr):
         x = outer_helper(x_ptr)
     elif KIND == "static_assert":
         tl.static_assert(KIND == "other", "not this one")
-    else:
-        x = offs
     tl.store(x_ptr + offs, x)
 
 
@@ -236,7 +216,7 @@ def inner_helper(x_ptr):
         ("static_assert", "AssertionError", 'tl.static_assert(KIND == "other", "not this one")'),
     ],
 )
-def test_exception_in_a_kernel(kind, kind_of_error, source):
+def test_an_exception_in_a_kernel_names_the_line(kind, kind_of_error, source):
     with pytest.raises(KernelError) as caught:
         failing_kernel[(1,)](torch.zeros(16), kind)
     message = str(caught.value)
@@ -257,23 +237,16 @@ def test_wrong_in_nested_functions_comes_out_as_itself():
 
 
 def test_triton_is_left_as_it_was():
-    interpreter = executor.interpreter
-    before = (
-        interpreter._interpreter,
-        dict(vars(interpreter.InterpreterBuilder)),
-        tl.load,
-        tl.core.tensor.__dict__.get("__index__"),
-    )
+    def state() -> tuple:
+        index = tl.core.tensor.__dict__.get("__index__")
+        builder = dict(vars(interpreter.InterpreterBuilder))
+        return interpreter._interpreter, builder, tl.load, index
+
+    before = state()
     with pytest.raises(KernelError):
         failing_kernel[(1,)](torch.zeros(16), "shape")
     add_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5)
-    after = (
-        interpreter._interpreter,
-        dict(vars(interpreter.InterpreterBuilder)),
-        tl.load,
-        tl.core.tensor.__dict__.get("__index__"),
-    )
-    assert before == after
+    assert before == state()
 
 
 class Interrupted(BaseException):
@@ -302,15 +275,15 @@ def test_an_interruption_passes_through(kernel):
         raise Interrupted
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    stock = executor.interpreter._interpreter
+    stock = interpreter._interpreter
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     try:
-        with pytest.raises(Interrupted), Watch():
-            kernel[(2,)](torch.zeros(2, dtype=torch.int32))
+        with pytest.raises(Interrupted):
+            watched(kernel, (2,), torch.zeros(2, dtype=torch.int32))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert executor.interpreter._interpreter is stock
+    assert interpreter._interpreter is stock
 
 
 @triton.jit
@@ -321,16 +294,17 @@ def failing_while_others_wait_kernel(x_ptr):
         pass
 
 
-def test_fault_of_a_program_that_another_waits_for():
-    with pytest.raises(Wrong, match=r"program \(1, 0, 0\) reads x\[99\]"), Watch():
-        failing_while_others_wait_kernel[(4,)](torch.zeros(2, dtype=torch.int32))
+def test_the_fault_of_a_program_that_another_waits_for():
+    message = fault(failing_while_others_wait_kernel, (4,), torch.zeros(2, dtype=torch.int32))
+    assert "program (1, 0, 0) reads x[99]" in message
+
+
+@triton.jit
+def printing_kernel(x_ptr):
+    print("here", tl.load(x_ptr))
 
 
 def test_print_in_a_kernel(capsys):
-    @triton.jit
-    def printing_kernel(x_ptr):
-        print("here", tl.load(x_ptr))
-
     printing_kernel[(1,)](torch.full((1,), 7.0))
     assert capsys.readouterr().out.startswith("here [7.]")
 
@@ -364,14 +338,14 @@ def test_arguments_of_all_kinds(flag):
 
 
 @triton.jit
-def wide_kernel(out_ptr, number):
+def number_kernel(out_ptr, number):
     tl.store(out_ptr, number)
 
 
 @pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 2**33, -(2**40)])
 def test_large_integers(number):
     out = torch.zeros(1, dtype=torch.int64)
-    wide_kernel[(1,)](out, number)
+    number_kernel[(1,)](out, number)
     assert out.item() == number
 
 
@@ -383,40 +357,34 @@ def annotated_kernel(x_ptr, y_ptr, wide: tl.int64, half: tl.float16, whole: int)
     tl.store(y_ptr, half)
 
 
-def test_arguments_are_of_the_types_that_parameters_are_annotated_with():
+def test_annotated_parameters_take_their_types():
     x, y = torch.zeros(4, dtype=torch.int64), torch.zeros(1)
     annotated_kernel[(1,)](x, y, 4, 0.1, 4)
     assert x.tolist() == [2**32, 2**32 + 4, 0, 4]
     assert y.item() == torch.tensor(0.1, dtype=torch.float16).item()
-    with pytest.raises(TypeError, match=r"wide: int64 takes integers, 0\.5 is none"):
+    with pytest.raises(TypeError, match=r"wide is annotated int64, but 0\.5 is not an integer"):
         annotated_kernel[(1,)](x, y, 0.5, 0.1, 4)
 
 
-def test_pre_run_hooks_are_called():
+def test_pre_run_hooks_are_called(monkeypatch):
     seen = []
-
-    @triton.jit
-    def hooked_kernel(x_ptr, N):
-        tl.store(x_ptr, N)
-
-    hooked_kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append((args, kwargs)))
+    monkeypatch.setattr(number_kernel, "pre_run_hooks", [])
+    number_kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append((args, kwargs)))
     x = torch.zeros(1)
-    hooked_kernel[(1,)](x, N=3)
-    assert seen == [((x,), {"N": 3})]
+    number_kernel[(1,)](x, number=3)
+    assert seen == [((x,), {"number": 3})]
+
+
+@triton.jit
+def move_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs))
 
 
 def test_reinterpreted_tensors():
     x = torch.arange(16, dtype=torch.int8)
     y = torch.empty_like(x)
-
-    @triton.jit
-    def move_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
-        offs = tl.arange(0, BLOCK)
-        tl.store(y_ptr + offs, tl.load(x_ptr + offs))
-
-    with Watch() as watch:
-        move_kernel[(1,)](
-            triton.reinterpret(x, tl.float8e5), triton.reinterpret(y, tl.float8e5), 16
-        )
+    views = (triton.reinterpret(tensor, tl.float8e5) for tensor in (x, y))
+    watch = watched(move_kernel, (1,), *views, 16)
     assert torch.equal(x, y)
     assert watch.stored(y).all()

@@ -1,6 +1,6 @@
-"""The places in Triton's interpreter where the judge looks on. All are private names of Triton.
+"""The hooks in Triton's interpreter that show the judge every access. All are private names there.
 
-They are taken for one launch and given back after it, so they wrap whatever is there at that time.
+They are set for one launch and removed after it, so they wrap whatever is there at that time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ATOMICS = ("rmw", "cas", "load", "store", "poll")
 
 
 class Memory:
-    """Stands in place of `_interpreter` and does as it does, at the real addresses.
+    """Replaces `_interpreter`, and does the same at the real addresses.
 
-    given_other: whether the load that is under way was given an `other`
-    without_other: the element type of a load that was not
-    order: memory semantics of the atomic that is under way, for those that are loads and stores
-    local: the atomic that is under way is one for the threads of one program only
+    given_other: whether the current load was given an `other`
+    without_other: the element type of the current load, if it was not
+    order: memory semantics of the current atomic, if it only loads or stores
+    local: whether the current atomic is atomic only for the threads of one program
     """
 
     def __init__(self, stock, tracker: Tracker):
@@ -40,73 +40,79 @@ class Memory:
         return getattr(self._stock, name)
 
     def load(self, pointers, mask, other, dtype):
-        mask = _shaped(mask, pointers)
+        mask = _broadcast(mask, pointers)
         dtype = np.dtype(dtype)
         real = self._tracker.access("reads", pointers, mask, dtype.itemsize, self.order)
         if self.without_other is not None and not mask.all():
             other = self._tracker.fill(mask, dtype, self.without_other)
         result = self._stock.load(real, mask, other, dtype)
         if self.order:
-            self._tracker.settle(pointers, result)
+            self._tracker.after_atomic(pointers, result)
         return result
 
     def store(self, pointers, values, mask):
-        mask = _shaped(mask, pointers)
+        mask = _broadcast(mask, pointers)
         real = self._tracker.access("writes", pointers, mask, values.itemsize, self.order)
         return self._stock.store(real, values, mask)
 
     def atomic_rmw(self, operation, pointers, values, mask, order):
-        mask = _shaped(mask, pointers)
-        order_name = None if self.local else order.name
-        real = self._tracker.access("updates", pointers, mask, values.itemsize, order_name)
+        mask = _broadcast(mask, pointers)
+        real = self._update(pointers, mask, values, order)
         result = self._stock.atomic_rmw(operation, real, values, mask, order)
-        self._tracker.settle(pointers, result)
+        self._tracker.after_atomic(pointers, result)
         return result
 
     def atomic_cas(self, pointers, expected, values, order):
-        mask = np.ones(np.shape(pointers), dtype=bool)
-        order_name = None if self.local else order.name
-        real = self._tracker.access("updates", pointers, mask, values.itemsize, order_name)
+        real = self._update(pointers, np.ones(np.shape(pointers), dtype=bool), values, order)
         result = self._stock.atomic_cas(real, expected, values, order)
-        self._tracker.settle(pointers, result)
+        self._tracker.after_atomic(pointers, result)
         return result
 
+    def _update(self, pointers, mask, values, order) -> np.ndarray:
+        order = None if self.local else order.name
+        return self._tracker.access("updates", pointers, mask, values.itemsize, order)
 
-def _shaped(mask, pointers: np.ndarray) -> np.ndarray:
+
+def _broadcast(mask, pointers: np.ndarray) -> np.ndarray:
     mask = np.asarray(mask, dtype=bool)
     return mask if mask.shape == pointers.shape else np.broadcast_to(mask, pointers.shape)
 
 
 @contextlib.contextmanager
-def taken(tracker: Tracker) -> Iterator[None]:
-    """In the body the interpreter's accesses go through the tracker."""
-    stock = interpreter._interpreter
-    memory = Memory(stock, tracker)
-    wrapped = {"create_masked_load": _seeing_other(memory)}
-    for name in ATOMICS:
-        if hasattr(Builder, f"create_atomic_{name}"):
-            wrapped[f"create_atomic_{name}"] = _seeing_order(memory, name in ("rmw", "cas"))
+def installed(tracker: Tracker) -> Iterator[None]:
+    """Pass the interpreter's accesses through the tracker in the body."""
+    memory = Memory(interpreter._interpreter, tracker)
+    hooks = {
+        f"create_atomic_{name}": _note_order(memory, name in ("rmw", "cas")) for name in ATOMICS
+    }
+    hooks["create_masked_load"] = _note_missing_other(memory)
     if tracker.traffic:
-        wrapped["create_dot"] = tracker.traffic.seeing_dots
-        if hasattr(Builder, "create_dot_scaled"):
-            wrapped["create_dot_scaled"] = tracker.traffic.seeing_scaled_dots
-    originals = {name: getattr(Builder, name) for name in wrapped}
-    load = TritonSemantic.load
-    interpreter._interpreter = memory
-    for name, wrap in wrapped.items():
-        setattr(Builder, name, wrap(originals[name]))
-    TritonSemantic.load = _telling_of_other(memory, load)
+        hooks["create_dot"] = tracker.traffic.count_dots
+        hooks["create_dot_scaled"] = tracker.traffic.count_scaled_dots
+    with contextlib.ExitStack() as stack:
+        for name, hook in hooks.items():
+            # Not every version of Triton has every atomic.
+            if hasattr(Builder, name):
+                stack.enter_context(replaced(Builder, name, hook(getattr(Builder, name))))
+        load = _note_other(memory, TritonSemantic.load)
+        stack.enter_context(replaced(TritonSemantic, "load", load))
+        stack.enter_context(replaced(interpreter, "_interpreter", memory))
+        yield
+
+
+@contextlib.contextmanager
+def replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    """Set an attribute in the body, and set it back afterwards."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        interpreter._interpreter = stock
-        for name, original in originals.items():
-            setattr(Builder, name, original)
-        TritonSemantic.load = load
+        setattr(owner, name, original)
 
 
-def _telling_of_other(memory: Memory, original: Callable) -> Callable:
-    """Triton hands an `other` of one lane on only where it is not 0, as `if other` asks for it."""
+def _note_other(memory: Memory, original: Callable) -> Callable:
+    """Wrap TritonSemantic.load, which drops an `other` of a single lane if it is 0."""
 
     def load(semantic, pointers, mask, other, *rest, **options):
         memory.given_other = other is not None
@@ -118,7 +124,7 @@ def _telling_of_other(memory: Memory, original: Callable) -> Callable:
     return load
 
 
-def _seeing_other(memory: Memory) -> Callable:
+def _note_missing_other(memory: Memory) -> Callable:
     def wrap(original):
         def create_masked_load(builder, pointers, mask, other, *rest, **options):
             given = memory.given_other or other is not None
@@ -133,7 +139,7 @@ def _seeing_other(memory: Memory) -> Callable:
     return wrap
 
 
-def _seeing_order(memory: Memory, is_update: bool) -> Callable:
+def _note_order(memory: Memory, is_update: bool) -> Callable:
     def wrap(original):
         def create_atomic(builder, *args):
             order, scope = args[-2:]

@@ -1,8 +1,8 @@
 """The addresses that interpreted kernels compute with, and the elements that they stand for.
 
-Every tensor argument of a launch gets a window of addresses of its own, far from every other and
-from all real memory. So it is known which tensor a pointer was made from, however far a kernel
-moved it, and nothing is accessed before the address is found to be an element of that tensor.
+Every tensor argument of a launch gets a window of virtual addresses, far from every other window
+and from all real memory. The window of a pointer therefore tells which tensor it was derived from,
+however far a kernel moved it, and no memory is touched before the address is known to be valid.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from judge.memory.data_races import Ledger
 
-# A window spans 16 TiB: a float32 offset of 2**40 elements still lies in it. The first window lies
-# above all addresses that a process can have.
+# A window spans 16 TiB, so an offset of 2**40 float32 elements stays in it. The first window is
+# above every address that a process can have.
 WINDOW_BITS = 44
 FIRST_WINDOW = 16
 
-# Views whose elements lie in a larger extent than this are checked by arithmetic, not by a map.
+# Views with gaps whose extent has more elements than this are checked by arithmetic, not by a map.
 MAX_MAPPED_ELEMENTS = 2**24
 
 
 class Storage:
-    """The memory of one or more tensors. Holds it, so that no other tensor takes its place.
+    """The memory of one or more tensors, kept alive so that no other tensor is allocated there.
 
-    key: where it is on its own device
-    pointer: where it is on the host; a copy, if the device is a GPU
+    device, host: the storage, and its copy on the CPU; the same one if the tensors are on the CPU
+    key: address on the tensors' own device
+    pointer: address on the host
     base: the pointer, rounded down to a multiple of 64
-    ledger: who accessed what of it, in units counted from the base
+    ledger: the last accesses, in units counted from the base
     """
 
     def __init__(self, tensor: torch.Tensor):
@@ -47,13 +48,13 @@ class Storage:
         self.ledger = Ledger(self.device.nbytes(), tensor.element_size())
 
     def to_host(self) -> None:
-        """Take over what is on the GPU."""
+        """Copy the contents from the GPU to the host, if they are on a GPU."""
         if self.host is not self.device:
             with _disable_current_modes():
                 self.host.copy_(self.device)
 
     def to_device(self) -> None:
-        """Give back what kernels stored, to the GPU."""
+        """Copy what kernels stored on the host back to the GPU, if the tensors are on one."""
         if self.host is not self.device:
             with _disable_current_modes():
                 self.device.copy_(self.host)
@@ -62,11 +63,12 @@ class Storage:
 class Region:
     """The elements of one tensor, as a kernel sees them.
 
-    name: what the kernel calls it, without _ptr
-    virtual, real: the address of the first element, for the kernel and on the host
-    extent: bytes from the first element's first to the last element's last; 0 without elements
+    name: the kernel's parameter, without _ptr
+    virtual, real: address of the first element, for the kernel and on the host
+    extent: bytes from the beginning of the first element to the end of the last; 0 if there is none
+    end: the virtual address after the last element
     strides: in elements
-    dense: every byte of the extent is part of an element
+    dense: whether every byte of the extent belongs to an element
     """
 
     def __init__(self, name: str, tensor: torch.Tensor, storage: Storage):
@@ -82,18 +84,18 @@ class Region:
         self.extent = (last + 1) * self.itemsize if self.numel else 0
         self.dense, self._nested = self._layout()
         self._map: np.ndarray | None = None
-        # data_ptr() of a tensor without elements is 0, wherever it lies.
+        # data_ptr() of a tensor without elements is 0, wherever the tensor is.
         self.move(tensor.data_ptr() or self.real)
 
     def move(self, virtual: int) -> None:
-        """Let the first element be at this address for kernels."""
+        """Put the first element at this address for kernels."""
         self.virtual = virtual
         self.end = virtual + self.extent
         self.shift = np.uint64((virtual - self.real) & (2**64 - 1))
         self.origin = np.uint64(virtual - (self.real - self.storage.base))
 
     def contents(self) -> np.ndarray:
-        """The bytes of the extent as they are now, not a copy of them."""
+        """Return the current bytes of the extent; not a copy."""
         if not self.extent:
             return np.empty(0, dtype=np.uint8)
         self.storage.to_host()
@@ -101,7 +103,7 @@ class Region:
         return np.frombuffer(memory, dtype=np.uint8)
 
     def _layout(self) -> tuple[bool, bool]:
-        """Whether there are no gaps, and whether each stride steps over all that lies inside it."""
+        """Return whether there are no gaps, and whether each stride spans the dimensions inside."""
         covered, nested, dense = 1, True, True
         for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
             if size > 1 and stride > 0:
@@ -111,9 +113,11 @@ class Region:
         return dense, nested
 
     def holds(self, offset: np.ndarray, size: int) -> np.ndarray:
-        """Which accesses of `size` bytes, int64 bytes from the first element, are of its elements.
+        """Return which accesses, of `size` bytes each, are aligned and touch only elements.
 
-        An access that is not aligned to its size is of none: a GPU would fault.
+        A GPU faults on an access that is not aligned to its size.
+
+        offset: int64, bytes from the first element
         """
         aligned = (offset + self.real) & (size - 1) == 0
         inside = aligned & (offset >= 0) & (offset <= self.extent - size)
@@ -135,21 +139,19 @@ class Region:
         if not self._nested:
             return np.ones(element.shape, dtype=bool)
         rest = element.copy()
-        for stride, size in self._descending():
+        for stride, size in sorted(zip(self.strides, self.shape, strict=True), reverse=True):
             if stride:
                 rest -= np.minimum(rest // stride, size - 1) * stride
         return rest == 0
 
-    def _descending(self) -> list[tuple[int, int]]:
-        return sorted(zip(self.strides, self.shape, strict=True), reverse=True)
-
     def coordinates(self, element: np.ndarray) -> list[np.ndarray | None]:
-        """The index along each dimension of elements counted in memory from the first one.
+        """Return the index along each dimension of elements, counted in memory from the first.
 
         Elements past the end or before the beginning get indices out of the range of the outermost
-        dimension, those in a gap of an inner one. None along dimensions of stride 0.
+        dimension, those in a gap of an inner dimension out of the range of that one. None for
+        dimensions of stride 0.
         """
-        # The stride of a dimension of size 1 says how far the next row is, if there were one.
+        # The stride of a dimension of size 1 tells how far away the next row would be.
         inside, rest = self._divide(element, [d for d, size in enumerate(self.shape) if size > 1])
         found, _ = self._divide(element, range(len(self.shape)))
         own = rest == 0
@@ -163,7 +165,7 @@ class Region:
     def _divide(
         self, element: np.ndarray, dims: Iterable[int]
     ) -> tuple[list[np.ndarray], np.ndarray]:
-        """The index along some dimensions, 0 along the others, and what remains."""
+        """Return the index along some dimensions, 0 along the others, and the remainder."""
         found = [np.zeros_like(element) for _ in self.shape]
         for dim in sorted(dims, key=lambda d: (self.strides[d], self.shape[d]), reverse=True):
             if self.strides[dim]:
@@ -173,23 +175,30 @@ class Region:
 
 
 class AddressSpace:
-    """The addresses of one launch: its windows, and the real ranges of tensors known besides."""
+    """The addresses that are valid in one launch.
+
+    windows: the tensor arguments, by number of their window
+    known: tensors that kernels may also reach by their real addresses
+    """
 
     def __init__(self, known: list[Region]):
         self.windows: dict[int, Region] = {}
         self._known = known
 
     def place(self, region: Region) -> None:
-        """Give a tensor argument a window. Its address keeps its alignment, up to 256 bytes."""
+        """Give a tensor argument a window. Its address stays the same modulo 256."""
         number = FIRST_WINDOW + len(self.windows)
-        # No two windows lie a power of two apart: a pointer that is far off lands in no tensor.
+        # No two windows begin a power of two apart, so a pointer that is far off hits no tensor.
         scattered = (number * 0x9E3779B97F4A7C15 >> 16) % 2 ** (WINDOW_BITS - 2)
         middle = (number << WINDOW_BITS) + 2 ** (WINDOW_BITS - 1) + (scattered & ~0xFFF)
         region.move(middle + (region.real & 0xFF))
         self.windows[number] = region
 
     def split(self, addresses: np.ndarray) -> list[tuple[Region | None, np.ndarray]]:
-        """The lanes (their numbers) of each region that these addresses, uint64, lie in."""
+        """Return each region that some of these uint64 addresses point into, and their positions.
+
+        The region is None for addresses that belong to no tensor.
+        """
         number = addresses >> np.uint64(WINDOW_BITS)
         parts = []
         for window in np.unique(number):

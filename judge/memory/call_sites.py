@@ -1,4 +1,4 @@
-"""Where in a learner's kernel something happens: file, line, and the call as it stands there."""
+"""The line of a learner's kernel that is running: file, line, and the source of the call."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,6 +19,19 @@ import triton
 import judge
 from judge.core.paths import display_path
 
+# What an access does. An atomic "updates", whether it loads, stores or both.
+Verb = Literal["reads", "writes", "updates"]
+
+# The functions of triton.language, and methods of a descriptor, that make an access of each kind.
+ACCESS_CALLS: dict[Verb, tuple[str, ...]] = {
+    "reads": ("load", "gather"),
+    "writes": ("store", "scatter"),
+    "updates": tuple(
+        f"atomic_{operation}"
+        for operation in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")
+    ),
+}
+
 LIBRARIES = tuple(
     os.path.dirname(os.path.abspath(file)) + os.sep
     for file in (judge.__file__, os.__file__, triton.__file__, np.__file__, torch.__file__)
@@ -25,7 +39,7 @@ LIBRARIES = tuple(
 
 MAX_CALL_WIDTH = 80
 
-# By id, for the hash of a code object is slow; the object is kept, so that its id stays its own.
+# By id, because hashing a code object is slow. Keeping the object keeps its id from being reused.
 _is_user_code: dict[int, tuple[bool, CodeType]] = {}
 
 
@@ -33,7 +47,7 @@ _is_user_code: dict[int, tuple[bool, CodeType]] = {}
 class CallSite:
     """A line of a kernel, or of a function that the kernel calls.
 
-    caller: the line of the kernel from which that function was reached, None in the kernel itself
+    caller: the kernel's line that led to that function; None in the kernel itself
     """
 
     file: str
@@ -43,7 +57,7 @@ class CallSite:
 
     @property
     def place(self) -> str:
-        """path:line, the path relative to the current directory if the file lies under it."""
+        """path:line, relative to the current directory if the file is in it."""
         return f"{display_path(self.file)}:{self.line}"
 
     @property
@@ -51,13 +65,21 @@ class CallSite:
         """file name:line."""
         return f"{os.path.basename(self.file)}:{self.line}"
 
+    @property
+    def line_text(self) -> str:
+        """The source of the line, stripped."""
+        return linecache.getline(self.file, self.line).strip()
+
     def call(self, *names: str) -> str:
-        """The source of the call of one of these names on this line, else the whole line."""
+        """Return `whole_call`, cut to MAX_CALL_WIDTH characters."""
         text = self.whole_call(*names)
         return text if len(text) <= MAX_CALL_WIDTH else text[: MAX_CALL_WIDTH - 3] + "..."
 
     def whole_call(self, *names: str) -> str:
-        """The same, however long."""
+        """Return the source of the call on this line of a method with one of these names.
+
+        Any name will do if none matches; the whole line is returned if no single call fits.
+        """
         calls = [node for node in _calls(self.file) if node.lineno <= self.line <= node.end_lineno]
         calls = [node for node in calls if not names or node.func.attr in names] or calls
         if calls:
@@ -66,11 +88,11 @@ class CallSite:
         if len(calls) == 1:
             text = ast.get_source_segment(_source(self.file), calls[0])
         else:
-            text = linecache.getline(self.file, self.line)
+            text = self.line_text
         return " ".join(text.split())
 
     def describe(self, *names: str) -> str:
-        """Place and call, and the kernel's line that led here."""
+        """Return the place and the call, and the kernel's line that led here, if another."""
         text = f"{self.place}  {self.call(*names)}"
         if self.caller:
             text += (
@@ -79,68 +101,63 @@ class CallSite:
         return text
 
     def has(self, text: str) -> bool:
-        """Whether this text stands anywhere in the file."""
+        """Return whether this text occurs anywhere in the file."""
         return text in _source(self.file)
-
-    @property
-    def line_text(self) -> str:
-        return linecache.getline(self.file, self.line).strip()
 
 
 class CallSites:
-    """Numbers for the lines that access memory, found by walking up from the running frame."""
+    """The call sites of one run, numbered in the order in which they were first seen."""
 
     def __init__(self):
-        self.found: list[CallSite] = []
-        self._numbers: dict[tuple, int] = {}
+        self._sites: list[CallSite] = []
+        self._numbers: dict[tuple | None, int] = {}
 
     def __getitem__(self, number: int) -> CallSite:
-        return self.found[number]
+        return self._sites[number]
 
-    def here(self, kernel: CodeType) -> int:
-        """The number of the innermost line of the learner's own code that is running now."""
-        frame = sys._getframe(2)
-        while frame.f_code is not kernel and not is_user_code(frame.f_code):
-            frame = frame.f_back
-            if frame is None:
-                return self._number((), None, None)
-        outer = frame
+    def current(self, kernel: CodeType) -> int:
+        """Return the number of the innermost line of the learner's code that is running."""
+        frame = outer = user_frame(kernel)
         while outer is not None and outer.f_code is not kernel:
             outer = outer.f_back
-        if outer is None or outer is frame:
-            return self._number((id(frame.f_code), frame.f_lasti), frame, None)
-        return self._number((id(frame.f_code), frame.f_lasti, outer.f_lasti), frame, outer)
-
-    def _number(self, key: tuple, frame: FrameType | None, outer: FrameType | None) -> int:
+        caller = None if outer is frame else outer
+        key = frame and (id(frame.f_code), frame.f_lasti, caller and caller.f_lasti)
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self.found)
-            self.found.append(_site(frame, _site(outer, None)) or CallSite("", 0, ""))
+            number = self._numbers[key] = len(self._sites)
+            self._sites.append(_site(frame, _site(caller)) or CallSite("", 0, ""))
         return number
 
 
-def _site(frame: FrameType | None, caller: CallSite | None) -> CallSite | None:
+def _site(frame: FrameType | None, caller: CallSite | None = None) -> CallSite | None:
     if frame is None:
         return None
     return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, caller)
 
 
-def is_user_code(code: CodeType) -> bool:
-    """Whether this is a function of a kernel's author: no library's, no judge's.
+def user_frame(kernel: CodeType) -> FrameType | None:
+    """Return the innermost running frame of the kernel or of other code of its author."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not kernel and not is_user_code(frame.f_code):
+        frame = frame.f_back
+    return frame
 
-    A lambda or a comprehension counts as part of the function that it stands in.
+
+def is_user_code(code: CodeType) -> bool:
+    """Return whether this is a function of a kernel's author, not of a library or the judge.
+
+    A lambda or a comprehension counts as part of the function around it.
     """
     known = _is_user_code.get(id(code))
     if known is None:
         file = os.path.abspath(code.co_filename)
         named = not (code.co_filename.startswith("<") or code.co_name.startswith("<"))
-        theirs = named and not file.startswith(LIBRARIES)
-        known = _is_user_code[id(code)] = (theirs, code)
+        known = _is_user_code[id(code)] = (named and not file.startswith(LIBRARIES), code)
     return known[0]
 
 
 def raised_at(trace: TracebackType | None) -> CallSite | None:
-    """The innermost line of the learner's code that an exception went through."""
+    """Return the innermost line of the learner's code that an exception passed through."""
     site = None
     for frame, line in traceback.walk_tb(trace):
         if is_user_code(frame.f_code):
@@ -152,19 +169,18 @@ def _source(file: str) -> str:
     return "".join(linecache.getlines(file))
 
 
+def _calls(file: str) -> tuple[ast.Call, ...]:
+    return _method_calls(_source(file))
+
+
 @functools.lru_cache(maxsize=64)
-def _parsed(source: str) -> tuple[ast.Call, ...]:
+def _method_calls(source: str) -> tuple[ast.Call, ...]:
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return ()
-    nodes = ast.walk(tree)
     return tuple(
         node
-        for node in nodes
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     )
-
-
-def _calls(file: str) -> tuple[ast.Call, ...]:
-    return _parsed(_source(file))

@@ -1,8 +1,8 @@
-"""Which elements of a tensor the lanes of an access stand for, in the tensor's own coordinates.
+"""Which elements of a tensor the lanes of an access address, in the tensor's own coordinates.
 
-A pointer is only a number. Where the lanes of a tile are evenly spaced, their spacing says which
-axis of the tile runs along which dimension of the tensor, and the kernel's own variables say where
-it starts; so an overrun of a row is told apart from the beginning of the next one.
+A pointer is only a number. If the lanes of a tile are evenly spaced, the spacing tells which axis
+of the tile runs along which dimension of the tensor, and the kernel's variables tell where it
+starts. This distinguishes running past the end of a row from reading the next row.
 """
 
 from __future__ import annotations
@@ -12,55 +12,46 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from judge.core.launch import Launch
 from judge.memory.addresses import Region
-from judge.memory.call_sites import CallSite
-
-ACCESS_CALLS = {
-    "reads": ("load", "gather"),
-    "writes": ("store", "scatter"),
-    "updates": tuple(
-        f"atomic_{operation}"
-        for operation in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")
-    ),
-}
+from judge.memory.call_sites import ACCESS_CALLS, CallSite, Verb
 
 
 @dataclass
 class Access:
-    """One access of one program, all its lanes.
+    """One access of one program, with all its lanes.
 
-    verb: "reads", "writes" or "updates"
-    pointers: uint64, of the tile's shape, masked-off lanes too
+    pointers: uint64, of the tile's shape, including masked-off lanes
     mask: bool, of the same shape
-    size: bytes a lane
-    arguments: of the kernel, by name
+    size: bytes per lane
     variables: of the learner's function that makes the access
     """
 
-    verb: str
+    verb: Verb
     site: CallSite
     program: tuple[int, int, int]
-    grid: tuple[int, int, int]
+    launch: Launch
     pointers: np.ndarray
     mask: np.ndarray
     size: int
-    arguments: dict[str, object]
     variables: dict[str, object]
 
     @property
     def headline(self) -> str:
+        """The place and the source of the call."""
         return self.site.describe(*ACCESS_CALLS[self.verb])
 
     @property
     def is_masked(self) -> bool:
+        """Whether the call has a mask."""
         return not self.mask.all() or "mask=" in self.site.whole_call(*ACCESS_CALLS[self.verb])
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The kernel's arguments that are integers and, by their names, no strides."""
+        """The kernel's integer arguments, except those that are strides by their names."""
         return {
             name: value
-            for name, value in self.arguments.items()
+            for name, value in self.launch.arguments.items()
             if isinstance(value, int)
             and not isinstance(value, bool)
             and "stride" not in name.lower()
@@ -69,11 +60,11 @@ class Access:
 
 @dataclass
 class LaneCoordinates:
-    """Lanes in a tensor's own coordinates.
+    """The indices of lanes in a tensor.
 
-    index: for each dimension the index of each lane, None along dimensions of stride 0
-    axis: the axis of the tile that runs along a dimension
-    names: the kernel's variables that hold the index along a dimension, and their number of axes
+    index: for each dimension the index of each lane, None for dimensions of stride 0
+    axis: for each dimension, the axis of the tile that runs along it, if one does
+    names: for each dimension, the kernel's variables that hold the index, and their number of axes
     """
 
     shape: tuple[int, ...]
@@ -83,12 +74,9 @@ class LaneCoordinates:
 
 
 def locate(access: Access, region: Region, element: np.ndarray) -> LaneCoordinates:
-    """Find each lane's index in the tensor from the elements' int64 offsets."""
+    """Find each lane's index in the tensor from int64 offsets in elements, of the tile's shape."""
     steps = _steps(element)
-    if steps is None or not region.shape:
-        return _decoded(region, element)
-    axis_of = _match(steps, region)
-    if axis_of is None:
+    if steps is None or not region.shape or (axis_of := _match(steps, region)) is None:
         return _decoded(region, element)
     flat = _flat(region, element) if len(axis_of) == 1 and _is_walked_flat(access, region) else None
     if flat:
@@ -97,7 +85,8 @@ def locate(access: Access, region: Region, element: np.ndarray) -> LaneCoordinat
     start = int(element.flat[0])
     names, begins = _named(access, steps, axis_of, strides, shape, start)
     if begins is None:
-        begins = _first(flat.index if flat else region.coordinates(np.array([start])))
+        first = flat.index if flat else region.coordinates(np.array([start]))
+        begins = [None if along is None else int(along.flat[0]) for along in first]
     index: list[np.ndarray | None] = []
     for dim, stride in enumerate(strides):
         if not stride:
@@ -105,17 +94,11 @@ def locate(access: Access, region: Region, element: np.ndarray) -> LaneCoordinat
             continue
         along = np.full(element.shape, begins[dim], dtype=np.int64)
         if dim in axis_of:
-            axis = axis_of[dim]
-            lane = np.arange(element.shape[axis]) * (steps[axis] // stride)
-            along += lane.reshape([-1 if a == axis else 1 for a in range(element.ndim)])
+            along += _arange(element, axis_of[dim], steps[axis_of[dim]] // stride)
         index.append(along)
     if names is None:
         names = _names_of(access, axis_of, index)
     return LaneCoordinates(shape, index, axis_of, names)
-
-
-def _first(index: list[np.ndarray | None]) -> list[int | None]:
-    return [None if along is None else int(along.flat[0]) for along in index]
 
 
 def _decoded(region: Region, element: np.ndarray) -> LaneCoordinates:
@@ -128,8 +111,14 @@ def _flat(region: Region, element: np.ndarray) -> LaneCoordinates:
     return LaneCoordinates((max(1, region.numel),), [element])
 
 
+def _arange(tile: np.ndarray, axis: int, step: int) -> np.ndarray:
+    """Return multiples of a step along an axis of a tile, to be broadcast to its shape."""
+    shape = [-1 if a == axis else 1 for a in range(tile.ndim)]
+    return (np.arange(tile.shape[axis]) * step).reshape(shape)
+
+
 def _steps(element: np.ndarray) -> list[int] | None:
-    """How many elements apart neighbouring lanes are along each axis, None if not everywhere so."""
+    """Return how many elements apart lanes are along each axis, None if that is not uniform."""
     origin = element[(0,) * element.ndim]
     steps, expected = [], np.full(element.shape, origin)
     for axis, length in enumerate(element.shape):
@@ -137,13 +126,12 @@ def _steps(element: np.ndarray) -> list[int] | None:
         if length > 1:
             step = int(element[tuple(int(a == axis) for a in range(element.ndim))] - origin)
         steps.append(step)
-        shape = [-1 if a == axis else 1 for a in range(element.ndim)]
-        expected = expected + (np.arange(length) * step).reshape(shape)
+        expected = expected + _arange(element, axis, step)
     return steps if np.array_equal(expected, element) else None
 
 
 def _match(steps: list[int], region: Region) -> dict[int, int] | None:
-    """The tile's axis along each dimension, by step and stride; None if some axis has none."""
+    """Return the tile's axis along each dimension; None if an axis matches no dimension."""
     found: dict[int, int] = {}
     for axis, step in enumerate(steps):
         if not step:
@@ -156,10 +144,10 @@ def _match(steps: list[int], region: Region) -> dict[int, int] | None:
 
 
 def _likelihood(dim: int, axis: int, steps: list[int], region: Region) -> tuple:
-    """What to compare dimensions by whose strides divide the step along an axis of the tile.
+    """Return the sort key among dimensions whose strides divide the step along an axis of the tile.
 
-    The largest stride is the most likely. A size of 1 leaves the stride without meaning, so such a
-    dimension is the last choice among those of one stride, unless each of them has its axis.
+    The largest stride is the most likely. The stride of a dimension of size 1 means nothing, so
+    such a dimension comes last among those of equal stride, unless each of them has its own axis.
     """
     stride = region.strides[dim]
     in_place = dim - len(region.shape) == axis - len(steps)
@@ -168,7 +156,7 @@ def _likelihood(dim: int, axis: int, steps: list[int], region: Region) -> tuple:
 
 
 def _is_walked_flat(access: Access, region: Region) -> bool:
-    """Whether a kernel goes over all elements of a tensor with dimensions as if it had only one."""
+    """Return whether a kernel treats a tensor of several dimensions as if it had only one."""
     if sum(size > 1 for size in region.shape) < 2 or not region.dense:
         return False
     sizes = [value for name, value in access.sizes.items() if not name.startswith("BLOCK")]
@@ -183,7 +171,11 @@ def _named(
     shape: tuple[int, ...],
     start: int,
 ) -> tuple[dict[int, dict[str, int]] | None, list[int | None] | None]:
-    """The kernel's variables that add up to these addresses, and where each dimension starts."""
+    """Find variables of the kernel that add up to these addresses.
+
+    Returns them by dimension, and the index at which each dimension starts; None and None if there
+    are no such variables.
+    """
     if not axis_of:
         return None, None
     choices = []
@@ -212,7 +204,7 @@ def _named(
 def _names_of(
     access: Access, axis_of: dict[int, int], index: list[np.ndarray | None]
 ) -> dict[int, dict[str, int]]:
-    """The kernel's variables that hold just the index along a dimension."""
+    """Return the kernel's variables that hold exactly the index along each dimension."""
     found: dict[int, dict[str, int]] = {}
     for dim, axis in axis_of.items():
         along = np.moveaxis(index[dim], axis, 0)
@@ -224,7 +216,7 @@ def _names_of(
 
 
 def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
-    """The integer variables as long as an axis of the tile: name, values, number of axes."""
+    """Return the integer variables as long as an axis of the tile: name, values, number of axes."""
     found = []
     for name, value in access.variables.items():
         data = getattr(getattr(value, "handle", None), "data", None)
@@ -235,14 +227,14 @@ def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
     return found
 
 
-def element_text(region: Region, offset: int, name: str | None = None) -> str:
-    """The element at a byte offset, such as a[3, 4], under the region's name or another."""
+def format_element(region: Region, offset: int, name: str | None = None) -> str:
+    """Format the element at a byte offset, such as a[3, 4], by the region's name or another."""
     placed = _decoded(region, np.array([offset // region.itemsize]))
-    return index_text(region.name if name is None else name, placed, np.array([True]))
+    return format_lanes(region.name if name is None else name, placed, np.array([True]))
 
 
-def index_text(name: str, placed: LaneCoordinates, lanes: np.ndarray) -> str:
-    """The elements of some lanes, such as a[67, 0..31]."""
+def format_lanes(name: str, placed: LaneCoordinates, lanes: np.ndarray) -> str:
+    """Format the elements of some lanes, such as a[67, 0..31]."""
     if not placed.index:
         return name
     parts = []

@@ -1,8 +1,8 @@
-"""Who accessed which element of memory last, and which accesses are ordered by atomics.
+"""Data races: who last accessed each element of memory, and which accesses atomics put in order.
 
-The interpreter runs the programs of a launch one after the other. On a GPU they run at the same
-time, so two programs may touch one element, one of them storing, only if both do it atomically or
-if a chain of atomics lets the later one wait for the earlier one.
+The interpreter runs the programs of a launch one after another; a GPU runs them at the same time.
+So two programs may access one element, at least one of them storing, only if both do so atomically
+or if a chain of atomics makes the later access wait for the earlier one.
 """
 
 from __future__ import annotations
@@ -12,47 +12,63 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Where Linux may give address space without reserving memory for it. Python names it from 3.13 on.
+from judge.memory.call_sites import Verb
+
+# On Linux, maps address space without reserving memory for it. Python has the name since 3.13.
 MAP_NORESERVE = 0x4000
 
-# Lanes of atomics that are kept before they are worked into what each program knows.
+# Lanes of atomics that are logged before `History` works out what each program knows.
 MAX_LOGGED_LANES = 2**22
 
 ACQUIRING = ("ACQUIRE", "ACQUIRE_RELEASE")
 RELEASING = ("RELEASE", "ACQUIRE_RELEASE")
+
+# The records of a `Ledger` that each kind of access may conflict with.
+CONFLICTING: dict[Verb, tuple[str, ...]] = {
+    "reads": ("writes", "updates", "updates before"),
+    "writes": ("writes", "reads", "reads before", "updates", "updates before"),
+    "updates": ("writes", "reads", "reads before"),
+}
 
 
 @dataclass
 class Conflict:
     """An earlier access by another program that nothing orders before this one.
 
-    index: which of the units of this access it is about
-    access: the number of the earlier one
-    how: what the earlier one did, "stored", "loaded" or "updated"
+    index: the position of the conflicting unit among the units of this access
+    access: the number of the earlier access
+    verb: what the earlier access does
     """
 
     index: int
     access: int
-    how: str
+    verb: Verb
 
 
 class Ledger:
-    """For each unit of a storage, the number of the last access of each kind; 0 for none.
+    """The numbers of the last accesses of each unit of a storage, by kind of access.
 
-    unit: bytes, the smallest access that was seen
+    The kinds are "reads", "writes" and "updates"; "reads before" and "updates before" are the last
+    ones by another program than these.
+
+    unit: bytes, the smallest access so far
+    bits: log2 of the unit
+    touched: the launch in which each kind was last recorded
+    last: for each kind, the number of the last access of each unit, uint32; 0 if there was none
     """
-
-    KINDS = ("stored", "loaded", "loaded_before", "updated", "updated_before")
 
     def __init__(self, nbytes: int, unit: int):
         self.nbytes = nbytes
-        self.unit = unit
-        self.bits = np.uint64(unit.bit_length() - 1)
+        self._set_unit(unit)
         self.touched: dict[str, int] = {}
         self.last: dict[str, np.ndarray] = {}
 
+    def _set_unit(self, unit: int) -> None:
+        self.unit = unit
+        self.bits = np.uint64(unit.bit_length() - 1)
+
     def units(self, offset: np.ndarray, size: int) -> np.ndarray:
-        """The units of accesses of `size` bytes at these byte offsets, uint64: one row a lane."""
+        """Return the units, int64, that accesses of `size` bytes at uint64 byte offsets touch."""
         if size < self.unit:
             self.refine(size)
         first = (offset >> self.bits).view(np.int64)
@@ -61,39 +77,46 @@ class Ledger:
         return (first[:, None] + np.arange(size // self.unit)).ravel()
 
     def refine(self, size: int) -> None:
-        """Go over to units of `size` bytes, a smaller power of two."""
+        """Change to units of `size` bytes, a smaller power of two."""
         factor = self.unit // size
-        self.unit = size
-        self.bits = np.uint64(size.bit_length() - 1)
+        self._set_unit(size)
         for kind, array in self.last.items():
             finer = self._array()
-            # Row by row of the factor, so that untouched pages of huge storages stay untouched.
+            # Only the used units, so that untouched pages of huge storages stay untouched.
             used = np.flatnonzero(array)
             for step in range(factor):
                 finer[used * factor + step] = array[used]
             self.last[kind] = finer
 
     def was_written_in(self, launch: int) -> bool:
-        return launch in (self.touched.get("stored"), self.touched.get("updated"))
+        """Return whether a kernel wrote to the storage in this launch."""
+        return launch in (self.touched.get("writes"), self.touched.get("updates"))
 
-    def of(self, kind: str) -> np.ndarray:
-        """The last accesses of a kind, uint32 by unit. Pages not touched take no memory."""
+    def record(self, kind: str, units: np.ndarray, access: object, launch: int) -> None:
+        """Make `access`, a number or an array of one for each unit, the last one of a kind."""
         if kind not in self.last:
             self.last[kind] = self._array()
-        return self.last[kind]
+        self.last[kind][units] = access
+        self.touched[kind] = launch
 
     def _array(self) -> np.ndarray:
-        # 64 bytes more: the storage's first byte may lie so far behind the ledger's.
+        """Return zeros, one for each unit. Pages that are not written take no memory."""
+        # 64 bytes more, because the storage may begin that far after the ledger's first byte.
         count = (self.nbytes + 64) // self.unit + 1
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
         return np.frombuffer(mmap.mmap(-1, 4 * count, flags=flags), dtype=np.uint32)
 
 
 class History:
-    """The accesses of one run, numbered from 1, and the order that atomics give the programs.
+    """The accesses of one run, numbered from 1, and the order that atomics impose on them.
 
-    Of the loads of an element, and of its atomics, the last ones by two programs are kept. Whatever
-    is reported is a race; one with a third program may be missed.
+    Of the reads and of the updates of a unit, the last ones by two different programs are kept.
+    Every conflict that is reported is a race; one with a third program may be missed.
+
+    program, site: of each access, by its number
+    current: the program that is running
+    launch: the number of the launch's first access
+    relaxed: whether an atomic of this launch had relaxed semantics
     """
 
     def __init__(self):
@@ -104,10 +127,10 @@ class History:
         self.start_launch()
 
     def start_launch(self) -> None:
-        """Everything before is over when the programs of this launch begin."""
-        self._start = np.uint32(len(self.program))
+        """Begin a launch. All accesses so far happen before those of its programs."""
         self.launch = len(self.program)
         self.relaxed = False
+        self._start = np.uint32(self.launch)
         self._epochs = 0
         self._own: dict[int, int] = {}
         self._knows: dict[int, int] = {}
@@ -116,13 +139,13 @@ class History:
         self._logged = 0
 
     def start_program(self, program: int) -> None:
-        """From here on it is this program, of the launch, that accesses memory."""
+        """Attribute the accesses that follow to this program of the launch."""
         self.current = program
         self._earlier = np.uint32(len(self.program) - self.launch)
         self._new_epoch = True
 
     def access(self, site: int) -> int:
-        """The number of a new access by the current program."""
+        """Return the number of a new access by the current program."""
         if self._new_epoch:
             self._own[self.current] = self._own.get(self.current, 0) | 1 << self._epochs
             self._epochs += 1
@@ -132,44 +155,33 @@ class History:
         self._epoch.append(self._epochs - 1)
         return len(self.program) - 1
 
-    def load(self, ledger: Ledger, units: np.ndarray, access: int) -> Conflict | None:
-        """Note a load. Returns what it conflicts with."""
-        found = self._conflict(ledger, units, ("stored", "updated", "updated_before"))
-        self._note(ledger, units, access, "loaded", "loaded_before")
+    def note(
+        self, verb: Verb, ledger: Ledger, units: np.ndarray, access: int, order: str | None = None
+    ) -> Conflict | None:
+        """Record what an access does to some units. Return what it conflicts with, if anything.
+
+        order: memory semantics of an update, such as "ACQUIRE_RELEASE"
+        """
+        if verb == "updates":
+            self._note_order(ledger, units, order)
+        found = self._conflict(ledger, units, CONFLICTING[verb])
+        if verb != "writes" and verb in ledger.last:
+            old = ledger.last[verb][units]
+            by_others = old - self._start < self._earlier
+            if by_others.any():
+                ledger.record(f"{verb} before", units[by_others], old[by_others], self.launch)
+        ledger.record(verb, units, access, self.launch)
         return found
 
-    def store(self, ledger: Ledger, units: np.ndarray, access: int) -> Conflict | None:
-        """Note a store. Returns what it conflicts with."""
-        found = self._conflict(ledger, units, Ledger.KINDS)
-        ledger.of("stored")[units] = access
-        ledger.touched["stored"] = self.launch
-        return found
-
-    def update(self, ledger: Ledger, units: np.ndarray, access: int, order: str) -> Conflict | None:
-        """Note an atomic with memory semantics `order`. Returns what it conflicts with."""
-        if order != "RELAXED":
-            program, own = self.current, self._own[self.current]
-            self._log.append((program, own, order, id(ledger), units))
-            self._logged += units.size
-            self._new_epoch = self._new_epoch or order in RELEASING
-            if self._logged > MAX_LOGGED_LANES:
-                self._replay()
-        else:
+    def _note_order(self, ledger: Ledger, units: np.ndarray, order: str | None) -> None:
+        if order == "RELAXED":
             self.relaxed = True
-        found = self._conflict(ledger, units, ("stored", "loaded", "loaded_before"))
-        self._note(ledger, units, access, "updated", "updated_before")
-        return found
-
-    def _note(self, ledger: Ledger, units: np.ndarray, access: int, kind: str, before: str) -> None:
-        """Keep the last accesses by two different programs."""
-        last = ledger.of(kind)
-        old = last[units]
-        earlier = old - self._start < self._earlier
-        if earlier.any():
-            ledger.of(before)[units[earlier]] = old[earlier]
-            ledger.touched[before] = self.launch
-        last[units] = access
-        ledger.touched[kind] = self.launch
+            return
+        self._log.append((self.current, self._own[self.current], order, id(ledger), units))
+        self._logged += units.size
+        self._new_epoch = self._new_epoch or order in RELEASING
+        if self._logged > MAX_LOGGED_LANES:
+            self._replay()
 
     def _conflict(
         self, ledger: Ledger, units: np.ndarray, kinds: tuple[str, ...]
@@ -178,16 +190,16 @@ class History:
             if ledger.touched.get(kind) != self.launch:
                 continue
             last = ledger.last[kind][units]
-            # Of this launch and before this program: unsigned, so older ones wrap to large numbers.
+            # Unsigned, so that accesses before this launch wrap around to large numbers.
             since = last - self._start
             if since.size and since.min() < self._earlier:
                 suspects = np.flatnonzero(since < self._earlier)
                 if found := self._unordered(suspects, last[suspects]):
-                    return Conflict(*found, kind.removesuffix("_before"))
+                    return Conflict(*found, kind.removesuffix(" before"))
         return None
 
     def _unordered(self, suspects: np.ndarray, accesses: np.ndarray) -> tuple[int, int] | None:
-        """Of suspects and their earlier accesses, one that is not ordered before the current."""
+        """Return a suspect and its earlier access that nothing orders before the current one."""
         distinct, first = np.unique(accesses, return_index=True)
         known = None
         for access, index in zip(distinct.tolist(), first.tolist(), strict=True):
@@ -201,10 +213,10 @@ class History:
         return None
 
     def _replay(self) -> None:
-        """Work out what each program knows to have happened, a bit for each epoch of each program.
+        """Work out which epochs, one bit each, each program knows to be over.
 
-        An epoch ends where its program releases. A release hands what the program knows to the
-        address, an acquire takes over what is there.
+        An epoch of a program ends where the program releases. A release leaves what the program
+        knows at the address; an acquire takes over what was left there.
         """
         for program, own, order, ledger, units in self._log:
             knows = self._knows.get(program, 0)
@@ -220,51 +232,25 @@ class History:
         self._logged = 0
 
 
-def explain(
-    headline: str,
-    element: str,
-    here: tuple[tuple[int, int, int], str],
-    there: tuple[tuple[int, int, int], str, str],
-    shared: list[str],
-    relaxed: bool,
-) -> str:
-    """The message for a race.
+def hint(verb: Verb, other: Verb, relaxed: bool) -> str:
+    """Return what to do about a race between an access and an earlier one.
 
-    here: the program, and what it does: "loads", "stores" or "updates"
-    there: the program that came earlier, what it did, and where
-    shared: the arguments that are views of this memory
-    relaxed: some program used an atomic that orders nothing
+    relaxed: whether the launch has atomics that order nothing
     """
-    (program, does), (other, did, place) = here, there
-    too = ", too" if does == did else ""
-    text = (
-        f"{headline}\n"
-        f"race: program {program} {_VERBS[does]} {element}, "
-        f"which program {other} {_VERBS[did]}{too} at {place}; "
-        "the programs of a launch may run at the same time, in no fixed order"
-    )
-    if len(shared) > 1:
-        text += f"\n{' and '.join(shared)} are the same memory"
-    return f"{text}\nhint: {_advice(does, did, relaxed)}"
-
-
-_VERBS = {"loads": "loads", "stores": "stores", "updates": "updates by an atomic"}
-
-
-def _advice(does: str, did: str, relaxed: bool) -> str:
-    if does == did == "stores":
+    if verb == other == "writes":
         return (
-            "let one program store each element, or add with tl.atomic_add; "
-            "two stores of one value are a race too"
+            "let only one program store each element, or add with tl.atomic_add; "
+            "storing the same value twice is a race too"
         )
     if relaxed:
-        return 'an atomic with sem="relaxed" orders nothing; without `sem` it orders what is around'
-    if "updates" in (does, did):
+        return 'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
+    if "updates" in (verb, other):
         return (
-            "use an atomic in both places, or do one of the two in a launch of its own; in one "
-            "launch only an atomic that both programs execute in between orders them"
+            "use an atomic in both places, or move one of the two into a launch of its own; within "
+            "a launch, only an atomic that both programs execute in between orders them"
         )
     return (
-        "to add into one element use tl.atomic_add; else store to another tensor than is read, or "
-        "split the work into two launches (in one, only an atomic that both execute orders them)"
+        "to add up in one element, use tl.atomic_add; otherwise store to another tensor than the "
+        "one that is read, or split the work into two launches (within one, only an atomic that "
+        "both programs execute orders them)"
     )

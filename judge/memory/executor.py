@@ -1,7 +1,7 @@
-"""Runs the programs of an interpreted launch, in place of Triton's GridExecutor.
+"""Runs interpreted launches in place of Triton's GridExecutor.
 
-Kernels compute with virtual addresses (`addresses`), every access is checked (`tracker`), the order
-of programs can be changed, and errors name the learner's own line.
+Kernels compute with virtual addresses (`addresses`), every access is checked (`tracker`), programs
+may run in any order (`scheduling`), and errors name the learner's own line.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import contextlib
 import copy
 import dataclasses
 import inspect
+import math
 import operator
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
-import torch
-import triton
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 from triton.backends.amd.compiler import HIPOptions
@@ -42,21 +40,22 @@ StockExecutor = interpreter.GridExecutor
 
 
 class KernelError(Wrong):
-    """A kernel raised a Python exception, which is the cause of this one."""
+    """A kernel raised a Python exception, which is the __cause__ of this one."""
 
 
 def install() -> None:
-    """Run all interpreted launches of this process here."""
+    """Run all interpreted launches of this process by `Executor`."""
     interpreter.GridExecutor = Executor
 
 
 class Executor(StockExecutor):
-    """One launch, asked for by `kernel[grid]`; calling it runs it."""
-
-    def __init__(self, fn: Callable, arg_names: list[str], grid, pre_run_hooks=()):
-        super().__init__(fn, arg_names, grid, pre_run_hooks)
+    """One launch, made by `kernel[grid]`. Calling it runs it."""
 
     def __call__(self, *args, **kwargs) -> None:
+        """Run the kernel with these arguments and launch options.
+
+        Raises Wrong, KernelError or, as Triton does for wrong arguments, TypeError.
+        """
         name = self.fn.__name__
         parameters = {key: value for key, value in kwargs.items() if key in self.arg_names}
         options = {key: value for key, value in kwargs.items() if key not in self.arg_names}
@@ -80,29 +79,28 @@ class Executor(StockExecutor):
 
     def _run(self, watch: Watch, launch: Launch) -> None:
         tracker = Tracker(watch, launch, self.fn.__code__)
-        placed = _Placer(tracker)
+        converter = _Converter(tracker)
         scope = interpreter._patch_lang(self.fn)
         try:
             types = _annotated(self.fn)
             arguments = {
                 name: value
                 if name in self.constexprs
-                else placed.convert(name, value, types.get(name))
+                else converter.convert(name, value, types.get(name))
                 for name, value in launch.arguments.items()
             }
-            for storage in placed.storages:
+            for storage in converter.storages:
                 storage.to_host()
             self._run_programs(tracker, arguments)
         finally:
             scope.restore()
-            for storage in placed.storages:
+            for storage in converter.storages:
                 storage.to_device()
             watch.end_launch()
 
     def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
         launch = tracker.launch
-        builder = interpreter.interpreter_builder
-        builder.set_grid_dim(*launch.grid)
+        interpreter.interpreter_builder.set_grid_dim(*launch.grid)
 
         def run(number: int) -> None:
             tracker.start_program(number)
@@ -111,7 +109,7 @@ class Executor(StockExecutor):
 
         tracker.turns = Scheduler(_order(tracker.watch, launch), run)
         try:
-            with access_hooks.taken(tracker):
+            with access_hooks.installed(tracker):
                 tracker.turns.run_all()
         except Exception as error:
             root = _root(error)
@@ -121,7 +119,7 @@ class Executor(StockExecutor):
 
 
 class _Pointer:
-    """What Triton's interpreter needs of a tensor argument: its type and where it is."""
+    """A tensor argument as Triton's interpreter needs it: its type and its address."""
 
     def __init__(self, dtype, address: int):
         self.dtype = dtype
@@ -131,26 +129,29 @@ class _Pointer:
         return self._address
 
 
-class _Placer:
-    """Turns the arguments of a launch into what the interpreter passes to the kernel."""
+class _Converter:
+    """Turns the arguments of a launch into what the interpreter passes to the kernel.
+
+    storages: the memory of the tensors among them
+    """
 
     def __init__(self, tracker: Tracker):
         self._tracker = tracker
         self.storages: list[Storage] = []
 
     def convert(self, name: str, value: object, dtype: tl.dtype | None) -> object:
-        """dtype: what the parameter is annotated with, which the stock interpreter ignores."""
+        """dtype: the parameter's annotation, which the stock interpreter ignores"""
         converted = interpreter._implicit_cvt(self._placed(name, value))
         if dtype is None or not isinstance(value, (int, float)):
             return converted
         if isinstance(value, float):
             if not dtype.is_floating():
-                raise TypeError(f"{name}: {dtype} takes integers, {value} is none")
-            handle = interpreter.TensorHandle(np.array([value], dtype=np.float64), tl.float64)
-            converted = tl.tensor(handle, tl.float64)
+                raise TypeError(f"{name} is annotated {dtype}, but {value} is not an integer")
+            converted = _scalar(value, tl.float64)
         return interpreter.interpreter_semantic.cast(converted, dtype)
 
     def _placed(self, name: str, value: object) -> object:
+        """Return the value with virtual addresses in place of its tensors."""
         if isinstance(value, TensorDescriptor):
             placed = copy.copy(value)
             placed.base = self._placed(name, value.base)
@@ -163,10 +164,8 @@ class _Placer:
             ]
             return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
         if isinstance(value, bool):
-            # Triton before 3.8 makes an int32 of it, and then rejects that.
-            return tl.tensor(
-                interpreter.TensorHandle(np.array([value], dtype=np.bool_), tl.int1), tl.int1
-            )
+            # Triton before 3.8 makes an int32 of it, which it then rejects.
+            return _scalar(value, tl.int1)
         if not hasattr(value, "data_ptr"):
             return value
         tensor = value.base if isinstance(value, TensorWrapper) else value
@@ -177,8 +176,12 @@ class _Placer:
         return _Pointer(value.dtype, region.virtual)
 
 
+def _scalar(value: bool | float, dtype: tl.dtype) -> tl.tensor:
+    return tl.tensor(interpreter.TensorHandle(np.array([value]), dtype), dtype)
+
+
 def _annotated(fn: Callable) -> dict[str, tl.dtype]:
-    """The scalar types that a kernel's parameters are annotated with, as in `stride: tl.int64`."""
+    """Return the scalar types of parameters that are annotated, as in `stride: tl.int64`."""
     kinds = {
         name: KernelParam(0, parameter, False, False).annotation_type
         for name, parameter in inspect.signature(fn).parameters.items()
@@ -202,13 +205,13 @@ def _plain(value: object) -> object:
 
 
 def _undecorated(fn: Callable) -> Callable:
-    """The function as it was written, of which the interpreter runs a rewritten copy."""
+    """Return the function as it was written; the interpreter runs a rewritten copy."""
     rewritten = interpreter.InterpretedFunction.rewritten_fn
     return next((original for original, copied in rewritten.items() if copied is fn), fn)
 
 
-def _checked(grid, kernel: str) -> tuple[int, int, int]:
-    """The grid's three sizes. Raises Wrong. A size of 0 launches nothing, as on a GPU."""
+def _checked(grid: object, kernel: str) -> tuple[int, int, int]:
+    """Return the grid's three sizes. Raises Wrong. A size of 0 launches nothing, as on a GPU."""
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
         raise Wrong(f"the grid of {kernel} is {grid!r}: it must be a tuple of 1 to 3 integers")
     try:
@@ -216,7 +219,7 @@ def _checked(grid, kernel: str) -> tuple[int, int, int]:
     except TypeError:
         raise Wrong(
             f"the grid of {kernel} is {tuple(grid)!r}: its sizes must be integers\n"
-            "hint: triton.cdiv(n, BLOCK) rounds up to one"
+            "hint: triton.cdiv(n, BLOCK) rounds up to an integer"
         ) from None
     for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
         if size < 0:
@@ -225,15 +228,14 @@ def _checked(grid, kernel: str) -> tuple[int, int, int]:
             raise Wrong(
                 f"the grid of {kernel} is {sizes}: a GPU takes at most {limit} programs along "
                 f"axis {axis}\n"
-                "hint: put the largest number first, or cut axis 0 into two with // and %"
+                "hint: put the largest number first, or split axis 0 into two with // and %"
             )
     return sizes + (1,) * (3 - len(sizes))
 
 
 def _order(watch: Watch, launch: Launch) -> Iterable[int]:
-    """The programs' numbers, x fastest as on a GPU, in the order in which they are to run."""
-    width, height, depth = launch.grid
-    count = width * height * depth
+    """Return the programs to run, in order, numbered as a GPU starts them (x fastest)."""
+    count = math.prod(launch.grid)
     if watch.programs == "ends":
         return sorted({0, count - 1}) if count else []
     if watch.order == "ascending":
@@ -242,7 +244,7 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """What was raised, under the wrappers that the interpreter puts around it at each call."""
+    """Return what was raised, under the wrapper that the interpreter adds at each call."""
     while isinstance(error, InterpreterError) and error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -256,77 +258,3 @@ def _kernel_error(root: BaseException, error: Exception) -> KernelError:
     first, *rest = text.splitlines()
     lines = (f"{site.place} in {site.function}: {first}", f"    {site.line_text}", *rest)
     return KernelError("\n".join(lines))
-
-
-@triton.jit
-def _probe_kernel(x_ptr, y_ptr, count_ptr, N, BLOCK: tl.constexpr):
-    offs = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offs[:, None] * BLOCK + offs[None, :])
-    y = tl.dot(x, x, input_precision="ieee")
-    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < N))
-    tl.store(y_ptr + BLOCK, tl.sum(y) + tl.program_id(0))
-    tl.atomic_add(count_ptr, 1)
-    tl.atomic_cas(count_ptr, 1, 5)
-
-
-# What one program of it does, by the function of `_interpreter` that does it.
-_PROBED = {"load": 2, "store": 2, "atomic_rmw": 1, "atomic_cas": 1}
-
-
-class _Counting:
-    """Stands in place of `_interpreter` and counts the calls of each of its functions."""
-
-    def __init__(self, stock):
-        self._stock = stock
-        self.calls: Counter[str] = Counter()
-
-    def __getattr__(self, name: str):
-        self.calls[name] += 1
-        return getattr(self._stock, name)
-
-
-@contextlib.contextmanager
-def _replaced(name: str, value: object) -> Iterator[None]:
-    stock = getattr(interpreter, name)
-    setattr(interpreter, name, value)
-    try:
-        yield
-    finally:
-        setattr(interpreter, name, stock)
-
-
-def self_test() -> list[str]:
-    """What does not see what it should in this version of Triton, a plain line each."""
-    x, y = torch.ones(16, 16), torch.full((20,), -1.0)
-    count = torch.zeros(1, dtype=torch.int32)
-    counting = _Counting(interpreter._interpreter)
-    watch = Watch(count=True, inputs={"x": x})
-    try:
-        # On real addresses first: where a hook has moved, virtual ones would crash the process.
-        with _replaced("GridExecutor", StockExecutor), _replaced("_interpreter", counting):
-            _probe_kernel[(1,)](x, y, count, 10, 16)
-        missed = [name for name, calls in _PROBED.items() if counting.calls[name] != calls]
-        if missed:
-            return [_unseen(f"_interpreter.{name}") for name in missed]
-        y.fill_(-1)
-        count.zero_()
-        with _replaced("GridExecutor", Executor), watch:
-            _probe_kernel[(1,)](x, y, count, 10, 16)
-    except Exception as error:
-        return [f"the interpreter does not run a small kernel: {type(error).__name__}: {error}"]
-    traffic = watch.traffic
-    seen = {
-        "GridExecutor (launches)": len(watch.launches) == 1,
-        "_interpreter.load": traffic.tensor("x").loaded.elements == 16 * 16 + 10,
-        "_interpreter.store": watch.stored(y).sum() == 17,
-        "_interpreter.atomic_rmw and atomic_cas": count == 5 and watch.stored(count).all(),
-        "create_masked_load (masked-off lanes)": sum(watch.loads_without_other.values()) == 6,
-        "create_masked_load (what they hold)": not (y[10:16] == 0).any(),
-        "create_dot": traffic.dot_macs == 16**3,
-        "the kernel's frame (lines)": all(line > 0 for _, line in watch.loads_without_other),
-    }
-    return [_unseen(hook) for hook, right in seen.items() if not right]
-
-
-def _unseen(hook: str) -> str:
-    return f"the judge does not see what it should at {hook} in triton {triton.__version__}"

@@ -1,13 +1,13 @@
-"""What masked-off lanes hold that were loaded without `other`: values that show in any result."""
+"""Poison for masked-off lanes of loads without `other`: values that spoil any result they reach."""
 
 from __future__ import annotations
 
 import numpy as np
 import triton.language as tl
 
-# A GPU leaves these lanes undefined. NaN shows in sums and products, but `tl.max` and `tl.min`
-# ignore it, so the largest and the smallest finite number take turns with it; the largest comes
-# first, for a single lane shows best so.
+# A GPU leaves these lanes undefined. NaN spoils sums and products, but `tl.max` and `tl.min` ignore
+# it, so the largest finite number, NaN and the smallest take turns. The largest comes first because
+# it shows best where there is only one such lane.
 _SPECIAL = {
     tl.bfloat16: (0x7F7F, 0x7FC0, 0xFF7F),
     tl.float8e5: (0x7B, 0x7F, 0xFB),
@@ -16,12 +16,23 @@ _SPECIAL = {
     tl.float8e5b16: (0x7F, 0x80, 0xFF),
 }
 
-# Odd, so that they are no multiple of a size, and of unlike magnitude, so that no two cancel.
+# Odd, so that they are not multiples of a size, and of different magnitude, so that no two cancel.
 _INTEGERS = (0x5A5A5A5A5A5A5A5B, -0x3C3C3C3C3C3C3C3D)
 
 
-def values(dtype: np.dtype, element: tl.dtype) -> np.ndarray:
-    """The values that take turns, for elements that Triton calls `element` and NumPy `dtype`."""
+def poisoned(mask: np.ndarray, dtype: np.dtype, element: tl.dtype) -> np.ndarray:
+    """Return a tile of the mask's shape: poison where the mask is off, 0 elsewhere.
+
+    dtype, element: NumPy's and Triton's type of the elements
+    """
+    tile = np.zeros(mask.shape, dtype=dtype)
+    off = ~mask
+    tile[off] = np.resize(_values(dtype, element), np.count_nonzero(off))
+    return tile
+
+
+def _values(dtype: np.dtype, element: tl.dtype) -> np.ndarray:
+    """Return the values that take turns."""
     if element in _SPECIAL and dtype.kind == "u":
         return np.array(_SPECIAL[element], dtype=dtype)
     if dtype.kind == "f":
@@ -32,11 +43,3 @@ def values(dtype: np.dtype, element: tl.dtype) -> np.ndarray:
     # The high bytes, so that small types get large values too.
     shift = 64 - 8 * dtype.itemsize
     return np.array([value >> shift for value in _INTEGERS]).astype(dtype) | dtype.type(1)
-
-
-def poisoned(mask: np.ndarray, dtype: np.dtype, element: tl.dtype) -> np.ndarray:
-    """A tile of poison where the mask is off, of the mask's shape."""
-    tile = np.zeros(mask.shape, dtype=dtype)
-    off = ~mask
-    tile[off] = np.resize(values(dtype, element), np.count_nonzero(off))
-    return tile

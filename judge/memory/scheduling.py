@@ -1,8 +1,8 @@
 """The order in which the programs of an interpreted launch run: one at a time, each to its end.
 
-On a GPU programs run together, so one may wait for another by atomics. Here such a program gives
-its turn away: programs that have not begun, and other waiting ones, go on in threads of their own,
-of which only one runs at any time.
+On a GPU programs run at the same time, so one may wait for another by means of atomics. Here a
+waiting program yields its turn: programs that have not begun, and others that wait, go on in
+threads, only one of which runs at any time.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from collections.abc import Callable, Iterable
 
 from torch.utils._python_dispatch import _disable_current_modes
 
-# How long an abandoned thread may take to end.
+# How long to wait for a cancelled thread to end.
 GRACE_SECONDS = 1.0
 
 
 class _Cancelled(BaseException):
-    """Ends the thread of a program that is not wanted any more."""
+    """Ends the thread of a program that need not go on."""
 
 
 class Scheduler:
-    """The programs of one launch, by number."""
+    """The programs of one launch.
+
+    order: their numbers
+    run: runs one of them, by its number
+    """
 
     def __init__(self, order: Iterable[int], run: Callable[[int], None]):
         self._pending = dict.fromkeys(order)
@@ -37,11 +41,11 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """How many programs have given their turn away."""
+        """The number of programs that have yielded their turn."""
         return len(self._waiting)
 
     def run_all(self) -> None:
-        """Run every program. Raises what the first one raised that failed."""
+        """Run every program. Raises the error of the first one that fails."""
         try:
             self._work()
             if self._waiting:
@@ -58,15 +62,15 @@ class Scheduler:
             raise self._error
 
     def yield_turn(self) -> bool:
-        """Let another program run, because this one waits. False if there is no other."""
+        """Let another program run while this one waits. Return False if there is no other."""
         own = self._own
         if self._pending:
-            # In this context, so that NumPy is as quiet about overflows there as it is here.
+            # In a copy of this context, which holds NumPy's handling of overflows.
             run = contextvars.copy_context().run
             thread = threading.Thread(target=run, args=(self._thread,), daemon=True)
             self._threads.append(thread)
             self._waiting.append(own)
-            # Whoever forbids the subject to start threads does not mean this one.
+            # The guard's ban on threads is for the subject, not for this one.
             with _disable_current_modes():
                 thread.start()
         elif self._waiting:
@@ -106,7 +110,7 @@ class Scheduler:
             raise _Cancelled
 
     def _interrupt(self) -> None:
-        """Stop the thread that runs while this one was interrupted: it may loop for ever."""
+        """Stop the thread that was running when this one was interrupted: it may never return."""
         for thread in self._threads:
             if thread.is_alive():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(

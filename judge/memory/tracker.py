@@ -1,8 +1,7 @@
-"""One interpreted launch while it runs: each access is checked and noted before it happens."""
+"""One interpreted launch while it runs: every access is checked and recorded before it happens."""
 
 from __future__ import annotations
 
-import sys
 from types import CodeType
 
 import numpy as np
@@ -11,36 +10,42 @@ import triton.runtime.interpreter as interpreter
 
 from judge.core.launch import Launch
 from judge.core.verdict import Wrong
-from judge.memory import coordinates, data_races, out_of_bounds
+from judge.memory import data_races, out_of_bounds
 from judge.memory.addresses import WINDOW_BITS, AddressSpace, Region
-from judge.memory.call_sites import is_user_code
+from judge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
+from judge.memory.coordinates import Access, format_element
 from judge.memory.masked_lanes import poisoned
 from judge.memory.scheduling import Scheduler
 from judge.memory.watch import Watch
 
-# After so many atomics of one line that all gave the same answer, other programs get their turn;
-# when all that have not ended wait so, and after so many each, nobody can change it any more.
+# After this many atomics of one line with the same result, the program yields its turn. Once every
+# program that has not ended waits like that, each for so many atomics, they are deadlocked.
 POLLS_BEFORE_YIELD = 64
 
 POLLS_BEFORE_DEADLOCK = 2048
 
-# A program that loops over a huge result is ended after so many accesses, if only "ends" run.
+# Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
 
-DOES = {"reads": "loads", "writes": "stores", "updates": "updates"}
-
-DID = {"loaded": "loads", "stored": "stores", "updated": "updates"}
+Parts = list[tuple[Region, np.ndarray]]
 
 
 class StopProgram(BaseException):
-    """Ends a program that was seen long enough."""
+    """Ends a program that has been watched for long enough."""
+
+
+class _OutOfBounds(Exception):
+    """Lanes outside the elements of a region; of no region at all if it is None."""
+
+    def __init__(self, region: Region | None, lanes: np.ndarray):
+        self.region, self.lanes = region, lanes
 
 
 class Tracker:
-    """One launch while it runs: where its tensors are, which program is on, what it may touch.
+    """One launch while it runs: where its tensors are, which program runs, what it may access.
 
     code: of the kernel
-    turns: its programs
+    turns: the scheduler of its programs
     """
 
     def __init__(self, watch: Watch, launch: Launch, code: CodeType):
@@ -51,18 +56,18 @@ class Tracker:
         self.history.start_launch()
         if self.traffic:
             self.traffic.start_launch(launch)
-        self._answer: tuple = (0, 0, None, None)
-        self._waited = 0
-        self._idle = 0
+        self._last_atomic: tuple = (0, 0, None, None)
+        self._polls = 0
+        self._polls_of_all = 0
         self._begun = 0
 
     def start_program(self, number: int) -> None:
-        """From here on this program runs, numbered in the order in which a GPU starts them."""
-        self._idle = 0
+        """Begin a program, numbered in the order in which a GPU starts them (x fastest)."""
+        self._polls_of_all = 0
         self._begun = len(self.history.site)
-        self._go_on(number)
+        self._resume(number)
 
-    def _go_on(self, number: int) -> None:
+    def _resume(self, number: int) -> None:
         self.number, self.program = number, self._program(number)
         interpreter.interpreter_builder.set_grid_idx(*self.program)
         self.history.start_program(number)
@@ -72,56 +77,57 @@ class Tracker:
         return number % width, number // width % height, number // (width * height)
 
     def access(
-        self, verb: str, pointers: np.ndarray, mask: np.ndarray, size: int, order: str | None = None
+        self,
+        verb: Verb,
+        pointers: np.ndarray,
+        mask: np.ndarray,
+        size: int,
+        order: str | None = None,
     ) -> np.ndarray:
-        """Check an access and note it. Returns the lanes' real addresses. Raises Wrong.
+        """Check and record an access. Return the lanes' real addresses. Raises Wrong.
 
-        verb: "reads", "writes" or, for an atomic that does both, "updates"
-        size: bytes a lane
+        pointers, mask: uint64 and bool, of the same shape
+        size: bytes per lane
         order: memory semantics of an atomic, None if other programs do not see it as one
         """
-        if (
-            self.watch.programs == "ends"
-            and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END
-        ):
+        ends_only = self.watch.programs == "ends"
+        if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
             raise StopProgram
-        site = self.sites.here(self.code)
-        real, parts = self._resolve(verb, site, pointers, mask, size)
+        site = self.sites.current(self.code)
+        try:
+            real, parts = self._resolve(pointers, mask, size)
+        except _OutOfBounds as fault:
+            frame = user_frame(self.code)
+            variables = frame.f_locals if frame else {}
+            access = Access(
+                verb, self.sites[site], self.program, self.launch, pointers, mask, size, variables
+            )
+            raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
         if not parts:
             return real
-        if verb == "reads" and self.watch.programs == "ends" and self._is_unwritten(parts):
+        if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):
             raise StopProgram
-        history = self.history
-        number = history.access(site)
+        number = self.history.access(site)
+        seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
         for region, units in parts:
-            ledger = region.storage.ledger
-            if order is not None:
-                conflict = history.update(ledger, units, number, order)
-            elif verb == "reads":
-                conflict = history.load(ledger, units, number)
-            else:
-                conflict = history.store(ledger, units, number)
+            conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict:
                 raise Wrong(self._race(verb, site, region, units, conflict))
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
         return real
 
-    def _is_unwritten(self, parts: list[tuple[Region, np.ndarray]]) -> bool:
-        """Whether programs that were left out should have stored what is loaded here."""
-        for region, units in parts:
-            ledger = region.storage.ledger
-            stored = (ledger.last[kind] for kind in ("stored", "updated") if kind in ledger.last)
-            if region.storage.key not in self.watch.given and not any(
-                x[units].any() for x in stored
-            ):
-                return True
-        return False
+    def _is_unwritten(self, region: Region, units: np.ndarray) -> bool:
+        """Return whether programs that did not run should have stored what is loaded here."""
+        last = region.storage.ledger.last
+        return region.storage.key not in self.watch.given and not any(
+            last[kind][units].any() for kind in ("writes", "updates") if kind in last
+        )
 
     def _resolve(
-        self, verb: str, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
-    ) -> tuple[np.ndarray, list[tuple[Region, np.ndarray]]]:
-        """Real addresses, and the units of each tensor that the active lanes touch."""
+        self, pointers: np.ndarray, mask: np.ndarray, size: int
+    ) -> tuple[np.ndarray, Parts]:
+        """Return real addresses, and the units of each tensor that the active lanes touch."""
         active = pointers.reshape(-1) if mask.all() else pointers[mask]
         if not active.size:
             return pointers, []
@@ -134,20 +140,14 @@ class Tracker:
             or int(active.max()) + size > region.end
             or int(np.bitwise_or.reduce(active)) & (size - 1)
         ):
-            return self._resolve_lanes(verb, site, pointers, mask, size, active)
+            return self._resolve_lanes(pointers, mask, size, active)
         units = region.storage.ledger.units(active - region.origin, size)
         return pointers - region.shift, [(region, units)]
 
     def _resolve_lanes(
-        self,
-        verb: str,
-        site: int,
-        pointers: np.ndarray,
-        mask: np.ndarray,
-        size: int,
-        active: np.ndarray,
-    ) -> tuple[np.ndarray, list[tuple[Region, np.ndarray]]]:
-        """As `_resolve`, for lanes of several tensors, or of one with gaps; finds those outside."""
+        self, pointers: np.ndarray, mask: np.ndarray, size: int, active: np.ndarray
+    ) -> tuple[np.ndarray, Parts]:
+        """Do as `_resolve` for lanes in several tensors, between elements or out of bounds."""
         lanes_of = np.flatnonzero(mask)
         real = np.array(pointers, order="C")
         parts = []
@@ -159,55 +159,44 @@ class Tracker:
             if not good.all():
                 bad = np.zeros(mask.size, dtype=bool)
                 bad[lanes_of[lanes[~good]]] = True
-                access = self._describe(verb, site, pointers, mask, size)
-                raise Wrong(out_of_bounds.explain(access, region, bad.reshape(mask.shape)))
+                raise _OutOfBounds(region, bad.reshape(mask.shape))
             real.reshape(-1)[lanes_of[lanes]] -= region.shift
             units = region.storage.ledger.units(active[lanes] - region.origin, size)
             parts.append((region, units))
         return real, parts
 
-    def _describe(
-        self, verb: str, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
-    ) -> coordinates.Access:
-        frame = sys._getframe(1)
-        while frame.f_back and frame.f_code is not self.code and not is_user_code(frame.f_code):
-            frame = frame.f_back
-        return coordinates.Access(
-            verb,
-            self.sites[site],
-            self.program,
-            self.launch.grid,
-            pointers,
-            mask,
-            size,
-            self.launch.arguments,
-            frame.f_locals,
-        )
-
     def _race(
-        self, verb: str, site: int, region: Region, units: np.ndarray, conflict: data_races.Conflict
+        self,
+        verb: Verb,
+        site: int,
+        region: Region,
+        units: np.ndarray,
+        conflict: data_races.Conflict,
     ) -> str:
         storage = region.storage
         address = int(units[conflict.index]) * storage.ledger.unit + storage.base
-        there = self.sites[self.history.site[conflict.access]]
-        other = self.history.program[conflict.access]
+        element = format_element(region, address - region.real)
+        other = self._program(self.history.program[conflict.access])
+        place = self.sites[self.history.site[conflict.access]].place
+        too = "also " if verb == conflict.verb else ""
+        text = (
+            f"{self.sites[site].describe(*ACCESS_CALLS[verb])}\n"
+            f"race: program {self.program} {_does(verb)} {element}, which program {other} {too}"
+            f"{_does(conflict.verb)} at {place}; "
+            "the programs of a launch may run at the same time, in no fixed order"
+        )
         shared = [
             view.name
             for view in self.space.windows.values()
             if view.storage is storage and view.holds(np.array([address - view.real]), 1).all()
         ]
-        return data_races.explain(
-            self.sites[site].describe(*coordinates.ACCESS_CALLS[verb]),
-            coordinates.element_text(region, address - region.real),
-            (self.program, DOES[verb]),
-            (self._program(other), DID[conflict.how], there.place),
-            shared,
-            self.history.relaxed,
-        )
+        if len(shared) > 1:
+            text += f"\n{' and '.join(shared)} share this memory"
+        return f"{text}\nhint: {data_races.hint(verb, conflict.verb, self.history.relaxed)}"
 
     def fill(self, mask: np.ndarray, dtype: np.dtype, element: tl.dtype) -> np.ndarray:
-        """What the masked-off lanes of a load without `other` hold."""
-        site = self.sites[self.sites.here(self.code)]
+        """Return the values for masked-off lanes of a load without `other`."""
+        site = self.sites[self.sites.current(self.code)]
         count = self.watch.loads_without_other
         place = (site.file, site.line)
         count[place] = count.get(place, 0) + int(np.count_nonzero(~mask))
@@ -215,34 +204,39 @@ class Tracker:
             return poisoned(mask, dtype, element)
         return np.zeros(mask.shape, dtype=dtype)
 
-    def settle(self, pointers: np.ndarray, answer: np.ndarray) -> None:
-        """After an atomic: if one line gets the same answer again and again, let others run.
+    def after_atomic(self, pointers: np.ndarray, result: np.ndarray) -> None:
+        """Let other programs run if this one seems to wait: one line, again with the same result.
 
-        Raises Wrong when all that have not ended wait like this.
+        Raises Wrong when every program that has not ended waits.
         """
         number, site = len(self.history.site) - 1, self.history.site[-1]
-        before = self._answer
-        self._answer = (number, site, pointers, answer)
+        before = self._last_atomic
+        self._last_atomic = (number, site, pointers, result)
         if (
             before[:2] != (number - 1, site)
-            or not np.array_equal(answer, before[3])
+            or not np.array_equal(result, before[3])
             or not np.array_equal(pointers, before[2])
         ):
-            self._waited = self._idle = 0
+            self._polls = self._polls_of_all = 0
             return
-        self._waited += 1
-        if self._waited % POLLS_BEFORE_YIELD:
+        self._polls += 1
+        if self._polls % POLLS_BEFORE_YIELD:
             return
-        self._idle += POLLS_BEFORE_YIELD
-        if self._idle > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
+        self._polls_of_all += POLLS_BEFORE_YIELD
+        if self._polls_of_all > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
             raise Wrong(
-                f"{self.sites[site].describe(*coordinates.ACCESS_CALLS['updates'])}\n"
-                f"program {self.program} waits here for ever: every other program has ended or "
-                "waits, and none of them stored what it waits for\n"
-                "hint: release a lock after taking it, and let no two programs wait for each other"
+                f"{self.sites[site].describe(*ACCESS_CALLS['updates'])}\n"
+                f"program {self.program} waits here forever: every other program has ended or is "
+                "waiting, and none of them stored what this one waits for\n"
+                "hint: release every lock that you take, and let no two programs wait for each "
+                "other"
             )
         program = self.number
         if self.turns.yield_turn():
-            self._go_on(program)
-            self._answer = (len(self.history.site) - 1, site, pointers, answer)
-            self._waited = 0
+            self._resume(program)
+            self._last_atomic = (len(self.history.site) - 1, site, pointers, result)
+            self._polls = 0
+
+
+def _does(verb: Verb) -> str:
+    return "atomically updates" if verb == "updates" else verb

@@ -11,6 +11,7 @@ from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
 from judge.interpreter import patches, selftest
 from judge.memory import executor
+from judge.memory import selftest as memory_selftest
 from judge.plugin.environment import Environment
 from judge.speed import gpu
 from judge.subject import autotuning
@@ -43,7 +44,7 @@ def start(config, environment: Environment) -> None:
     if environment.interpreted:
         patches.install()
         executor.install()
-        complaints[:] = selftest.failures() + executor.self_test()
+        complaints[:] = selftest.failures() + memory_selftest.failures()
 
 
 def _share_cores(workers: int, interpreted: bool) -> None:

@@ -1,0 +1,467 @@
+"""Accesses out of bounds: which are found, and what the message says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from judge.memory.watch import Watch
+from tests.launching import (
+    ORDERS,
+    bytes_kernel,
+    copy_kernel,
+    descriptor_kernel,
+    fault,
+    interpreted_only,
+    line_of,
+    watched,
+)
+
+pytestmark = interpreted_only
+
+
+@triton.jit
+def tile_kernel(
+    a_ptr, c_ptr,
+    M, N,
+    stride_am, stride_an,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MASK: tl.constexpr,
+):  # fmt: skip
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    mask = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_n[None, :] * stride_an
+    if MASK == "none":
+        a = tl.load(a_ptrs)
+    elif MASK == "rows":
+        a = tl.load(a_ptrs, mask=offs_m[:, None] < M, other=0.0)
+    elif MASK == "columns":
+        a = tl.load(a_ptrs, mask=offs_n[None, :] < N, other=0.0)
+    elif MASK == "swapped":
+        a = tl.load(a_ptrs, mask=(offs_m[:, None] < N) & (offs_n[None, :] < M), other=0.0)
+    else:
+        a = tl.load(a_ptrs, mask=mask, other=0.0)
+    tl.store(c_ptr + offs_m[:, None] * N + offs_n[None, :], a, mask=mask)
+
+
+@triton.jit
+def row_kernel(x_ptr, y_ptr, n_cols, stride_x, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    tl.store(y_ptr + row, tl.sum(tl.load(x_ptr + row * stride_x + cols)))
+
+
+@triton.jit
+def loop_kernel(a_ptr, y_ptr, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + offs_m[:, None] * K + offs_k[None, :]
+    acc = tl.zeros((BLOCK_M,), dtype=tl.float32)
+    for _ in tl.static_range(3):
+        acc += tl.sum(tl.load(a_ptrs), axis=1)
+        a_ptrs += BLOCK_K
+    tl.store(y_ptr + offs_m, acc)
+
+
+@triton.jit
+def batch_kernel(x_ptr, y_ptr, B, M, N, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    base = tl.program_id(0) * M * N
+    x = tl.load(x_ptr + base + offs[:, None] * N + offs[None, :], mask=offs[None, :] < N, other=0.0)
+    tl.store(y_ptr + base + offs[:, None] * N + offs[None, :], x)
+
+
+@triton.jit
+def offset_kernel(x_ptr, y_ptr, offset, STORE: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK) + offset
+    if STORE:
+        tl.store(x_ptr + offs, tl.zeros((BLOCK,), dtype=tl.float32))
+    else:
+        tl.store(y_ptr + tl.arange(0, BLOCK), tl.load(x_ptr + offs))
+
+
+@triton.jit
+def scalar_kernel(x_ptr, y_ptr, N):
+    tl.store(y_ptr + tl.program_id(0), tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def gather_kernel(table_ptr, indices_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    indices = tl.load(indices_ptr + offs, mask=offs < N, other=0)
+    tl.store(out_ptr + offs, tl.load(table_ptr + indices * 4, mask=offs < N), mask=offs < N)
+
+
+@triton.jit
+def tuple_kernel(tensors, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(tensors[0] + offs, mask=offs < n, other=0.0)
+    tl.store(tensors[1] + offs, x, mask=offs < n)
+    tl.load(tensors[1] + offs)
+
+
+@triton.jit
+def words_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr, shift):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load((x_ptr + shift).to(tl.pointer_type(tl.int64)) + offs)
+    tl.store(y_ptr.to(tl.pointer_type(tl.int64)) + offs, x)
+
+
+@triton.jit
+def make_descriptor_kernel(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
+    x_desc = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
+    y_desc = tl.make_tensor_descriptor(y_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
+    y_desc.store([0, 0], x_desc.load([0, 0]))
+
+
+def tile_launch(a: torch.Tensor, mask: str, size: int = 32) -> tuple:
+    """Return kernel, grid and arguments of a copy of a by tiles."""
+    M, N = a.shape
+    grid = (triton.cdiv(M, size), triton.cdiv(N, size))
+    c = torch.empty(M, N, dtype=a.dtype)
+    return tile_kernel, grid, a, c, M, N, *a.stride(), size, size, mask
+
+
+def copy_launch(x: torch.Tensor, mask: str) -> tuple:
+    """Return kernel, grid and arguments of a copy of x by blocks of 64 elements."""
+    n = x.numel()
+    return copy_kernel, (triton.cdiv(n, 64),), x, torch.empty(x.shape), n, 64, mask
+
+
+def described(*tensors: torch.Tensor) -> list[TensorDescriptor]:
+    return [TensorDescriptor.from_tensor(tensor, [32, 32]) for tensor in tensors]
+
+
+def copy_arguments(x: torch.Tensor, y: torch.Tensor) -> tuple:
+    return x, y, x.numel(), 64, "right"
+
+
+# For each id a kernel, a grid, the shape of x and y, and the arguments for copying x to y.
+COPIES = {
+    "1 element": (copy_kernel, (1,), (1,), copy_arguments),
+    "63 elements": (copy_kernel, (1,), (63,), copy_arguments),
+    "64 elements": (copy_kernel, (1,), (64,), copy_arguments),
+    "65 elements": (copy_kernel, (2,), (65,), copy_arguments),
+    "1000 elements": (copy_kernel, (16,), (1000,), copy_arguments),
+    "no dimensions": (scalar_kernel, (1,), (), lambda x, y: (x, y, 1)),
+    "bytes": (bytes_kernel, (1,), (16,), lambda x, y: (x, y, 64)),
+    "words": (words_kernel, (1,), (16,), lambda x, y: (x, y, 8, 0)),
+    "descriptors": (descriptor_kernel, (2, 1), (40, 24), lambda x, y: (*described(x, y), 32)),
+    "made in the kernel": (make_descriptor_kernel, (1,), (12, 8), lambda x, y: (x, y, 12, 8, 16)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "shape", "arguments"), COPIES.values(), ids=COPIES.keys()
+)
+def test_right_accesses_pass(kernel, grid, shape, arguments):
+    x, y = torch.randn(shape), torch.empty(shape)
+    watch = watched(kernel, grid, *arguments(x, y))
+    assert torch.equal(x, y)
+    assert watch.stored(y).shape == shape
+    assert watch.stored(y).all()
+    assert not watch.stored(x).any()
+    assert not watch.loads_without_other
+
+
+VIEWS = {
+    "contiguous": lambda: torch.randn(67, 35),
+    "transposed": lambda: torch.randn(35, 67).T,
+    "row stride": lambda: torch.randn(67, 100)[:, :35],
+    "offset": lambda: torch.randn(70, 40)[3:, 5:],
+    "both strides": lambda: torch.randn(134, 70)[::2, ::2],
+    "no rows": lambda: torch.randn(1, 35).expand(67, 35),
+    "no columns": lambda: torch.randn(67, 1).expand(67, 35),
+    "one number": lambda: torch.randn(1, 1).expand(67, 35),
+    "overlapping": lambda: torch.randn(101).unfold(0, 35, 1),
+    "one row": lambda: torch.randn(1, 35),
+    "one column": lambda: torch.randn(67, 1),
+    "float16": lambda: torch.randn(67, 35).half(),
+    "bfloat16": lambda: torch.randn(67, 35).bfloat16(),
+    "int64": lambda: torch.arange(67 * 35).view(67, 35),
+    "int8": lambda: torch.arange(67 * 35).view(67, 35).to(torch.int8),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
+@ORDERS
+def test_views_pass(view, order):
+    a = view()
+    launch = tile_launch(a, "right")
+    watch = watched(*launch, order=order)
+    assert torch.equal(a, launch[3])
+    assert watch.stored(launch[3]).all()
+
+
+def test_a_message_is_place_and_call_then_what_happened_then_a_hint():
+    place, what, hint = fault(*copy_launch(torch.randn(100), "none")).splitlines()
+    line = line_of(copy_kernel, "tl.load(x_ptr + offs))")
+    assert place.endswith(f"{line}  tl.load(x_ptr + offs)")
+    assert what == (
+        "program (1, 0, 0) reads x[100..127] but x has 100 elements: "
+        "28 of 64 lanes are out of bounds"
+    )
+    assert hint == "hint: the elements of this tile run past N; mask with offs < N"
+
+
+BUFFER = torch.randn(128)
+EMPTY = torch.empty(32, 32)
+INDICES = torch.tensor([5, 0, 6, 3, 1])
+TOO_LARGE = TensorDescriptor(torch.randn(40, 24), [44, 24], [24, 1], [32, 32])
+
+# For each id a launch, and what its message contains.
+MESSAGES = {
+    "store without a mask": (
+        copy_launch(torch.randn(100), "load"),
+        "tl.store(y_ptr + offs, x)",
+        "writes y[100..127] but y has 100 elements: 28 of 64 lanes",
+    ),
+    "mask off by one": (
+        copy_launch(torch.randn(100), "one too many"),
+        "reads x[100] but x has 100 elements: 1 of 37 lanes that the mask lets through",
+        "the mask lets element 100 through, but the last one is 99: compare with < N, not <=",
+    ),
+    "mask that lets a whole tile through": (
+        copy_launch(torch.randn(63), "one too many"),
+        "reads x[63] but x has 63 elements: 1 of 64 lanes that the mask lets through",
+        "the mask lets all elements of this tile through; add offs < N to it",
+    ),
+    "memory of another tensor": (
+        (copy_kernel, (1,), BUFFER[:100], BUFFER[100:], 28, 128, "store"),
+        "reads x[100..127]",
+    ),
+    "rows": (
+        tile_launch(torch.randn(67, 35), "columns"),
+        "program (2, 0, 0) reads a[67..95, 0..31] but a has 67 rows: 928 of 1024",
+        "the mask lets all rows of this tile through; add offs_m[:, None] < M to it",
+    ),
+    "columns, not the next row": (
+        tile_launch(torch.randn(67, 35), "rows"),
+        "program (2, 1, 0) reads a[66, 35..63] but a has 35 columns",
+        "the mask lets all columns of this tile through; add offs_n[None, :] < N to it",
+    ),
+    "a column of tiles too many": (
+        (tile_kernel, (1, 2), EMPTY, EMPTY, 32, 32, 32, 1, 32, 32, "rows"),
+        "program (0, 1, 0) reads a[31, 32..63] but a has 32 columns: 32 of 1024",
+    ),
+    "columns of a view with gaps": (
+        tile_launch(torch.randn(67, 64)[:, :35], "rows"),
+        "program (0, 1, 0) reads a[0..31, 35..63] but a has 35 columns",
+    ),
+    "rows of a view with gaps": (
+        tile_launch(torch.randn(67, 70)[:, ::2], "none"),
+        "program (2, 0, 0) reads a[67..95, 0..31] but a has 67 rows",
+    ),
+    "memory between elements": (
+        (copy_kernel, (1,), torch.randn(20)[::2], torch.empty(20), 20, 16, "right"),
+        "reads memory between the elements of x, near x[0..7]: 8 of 16 lanes that the mask",
+        "x has strides (2,); what lies between is not part of it",
+    ),
+    "rows of a transposed view": (
+        tile_launch(torch.randn(35, 67).T, "columns"),
+        "reads a[67..95, 34] but a has 67 rows",
+    ),
+    "mask with sizes swapped, rows": (
+        tile_launch(torch.randn(40, 90)[:, :80], "swapped", 128),
+        "row 79 through, but the last one is 39 (N is 80): compare offs_m[:, None] with M",
+    ),
+    "mask with sizes swapped, columns": (
+        tile_launch(torch.randn(80, 90)[:, :40], "swapped", 128),
+        "column 79 through, but the last one is 39 (M is 80): compare offs_n[None, :] with N",
+    ),
+    "a single row": (
+        tile_launch(torch.randn(1, 35), "columns"),
+        "reads a[1..31, 0..31] but a has 1 row:",
+        "add offs_m[:, None] < M to it",
+    ),
+    **{
+        f"rows, {a.shape[1]} columns, all strides 1": (
+            tile_launch(a, "columns", 64),
+            "reads a[1..63, 0",
+            "but a has 1 row:",
+            "add offs_m[:, None] < M to it",
+        )
+        for a in (torch.randn(1, 1), torch.randn(35, 1).T)
+    },
+    **{
+        f"columns, {rows} rows, all strides 1": (
+            tile_launch(torch.randn(rows, 1), "rows", 64),
+            ", 1..63] but a has 1 column:",
+            "add offs_n[None, :] < N to it",
+        )
+        for rows in (1, 35)
+    },
+    "one column, walked along its rows": (
+        (row_kernel, (1,), torch.randn(35, 1), torch.empty(1), 35, 35, 64),
+        "reads x[35..63, 0] but x has 35 rows",
+    ),
+    "a stride of the same value as a size": (
+        (row_kernel, (10,), torch.randn(10, 40), torch.empty(10), 40, 40, 64),
+        "the columns of this tile run past n_cols; mask with cols < n_cols",
+    ),
+    "a stride and no size": (
+        (row_kernel, (10,), torch.randn(10, 40), torch.empty(10), 7, 40, 64),
+        "the columns of this tile run past 40; mask with cols < 40",
+    ),
+    "pointers moved by a loop": (
+        (loop_kernel, (2,), torch.randn(32, 35), torch.empty(32), 32, 35, 16, 16),
+        "program (1, 0, 0) reads a[31, 35..47] but a has 35 columns",
+        "the columns of this tile run past K; mask with the column < K",
+    ),
+    "two dimensions, walked as one": (
+        copy_launch(torch.randn(10, 13), "none"),
+        "reads x[130..191] but x has 130 elements",
+        "mask with offs < N",
+    ),
+    "two dimensions, walked by rows": (
+        (row_kernel, (10,), torch.randn(10, 13), torch.empty(10), 13, 13, 16),
+        "program (9, 0, 0) reads x[9, 13..15] but x has 13 columns",
+        "mask with cols < n_cols",
+    ),
+    "a block of as many elements as the tensor": (
+        (row_kernel, (2,), torch.randn(2, 8), torch.empty(2), 8, 8, 16),
+        "reads x[1, 8..15] but x has 8 columns",
+    ),
+    "three dimensions": (
+        (batch_kernel, (2,), torch.randn(2, 5, 7), torch.empty(2, 5, 7), 2, 5, 7, 8),
+        "program (1, 0, 0) reads x[1, 5..7, 0..6] but x has size 5 in dimension 1",
+        "the mask lets all indices along dimension 1 of this tile through; add offs[:, None] < M",
+    ),
+    "negative offset": (
+        (offset_kernel, (1,), torch.randn(64), torch.empty(64), -3, False, 64),
+        "reads x[-3..-1] but x has 64 elements: 3 of 64 lanes",
+        "mask with offs >= 0",
+    ),
+    "no elements": (
+        (offset_kernel, (1,), torch.empty(0), torch.empty(64), 0, False, 64),
+        "64 of 64 lanes are out of bounds",
+    ),
+    "more programs than elements": (
+        (scalar_kernel, (6,), torch.randn(5), torch.empty(6), 5),
+        "program (5, 0, 0) reads x[5] but x has 5 elements: out of bounds",
+        "the grid has 6 programs along axis 0, but there are only 5 elements",
+    ),
+    "no dimensions": (
+        (scalar_kernel, (2,), torch.tensor(3.0), torch.empty(2), 1),
+        "x[1] but x has 1 element:",
+    ),
+    "an index loaded from memory": (
+        (gather_kernel, (1,), torch.randn(6, 4), INDICES, torch.empty(5), 5, 8),
+        "reads table[6, 0] but table has 6 rows: 1 of 5 lanes",
+    ),
+    "a tensor in a tuple": (
+        (tuple_kernel, (1,), (torch.randn(5), torch.empty(5)), 5, 8),
+        "reads tensors[1][5..7] but tensors[1] has 5 elements",
+    ),
+    "a pointer cast to bytes": (
+        (bytes_kernel, (1,), torch.randn(16), torch.empty(16), 128),
+        "reads x[16..31] but x has 16 elements",
+    ),
+    "a pointer cast to words, misaligned": (
+        (words_kernel, (1,), torch.randn(16), torch.empty(16), 4, 1),
+        "reads 8 bytes of x at an address that is not a multiple of 8",
+    ),
+    "a descriptor of a larger shape": (
+        (descriptor_kernel, (2, 1), TOO_LARGE, *described(torch.empty(40, 24)), 32),
+        "x_desc.load([row, column])",
+        "program (1, 0, 0) reads x[40..43, 0..23] but x has 40 rows",
+        "the shape given to the descriptor is larger than x",
+    ),
+    "a descriptor of a larger shape, made in the kernel": (
+        (make_descriptor_kernel, (1,), torch.randn(12, 8), torch.empty(12, 8), 13, 8, 16),
+        "x has 12 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES.values(), ids=MESSAGES.keys())
+def test_message(case):
+    launch, *fragments = case
+    message = fault(*launch)
+    for fragment in fragments:
+        assert fragment in message
+
+
+FAR = [2**20, 2**31 - 64, 2**33, 2**40, -(2**40), 2**43, 2**50, -(2**50), 2**61, -(2**61)]
+
+
+@pytest.mark.parametrize("offset", FAR)
+@pytest.mark.parametrize("store", [False, True], ids=["load", "store"])
+def test_far_out_of_bounds_is_a_message_and_no_crash(offset, store):
+    message = fault(offset_kernel, (1,), torch.randn(64), torch.empty(64), offset, store, 64)
+    assert "x has 64 elements" in message or "which belongs to no tensor" in message
+    assert "64 of 64 lanes are out of bounds" in message
+
+
+def test_a_wrong_access_stores_nothing():
+    buffer = torch.zeros(200)
+    fault(copy_kernel, (2,), torch.randn(100), buffer[:100], 100, 64, "load")
+    assert not buffer[64:].any()
+
+
+def test_a_gather_passes():
+    table, out, indices = torch.randn(6, 4), torch.empty(5), torch.tensor([5, 0, 0, 3, 1])
+    watched(gather_kernel, (1,), table, indices, out, 5, 8)
+    assert torch.equal(out, table[indices, 0])
+
+
+@triton.jit
+def large_kernel(x_ptr, y_ptr, row, stride, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    if WIDE:
+        row = row.to(tl.int64)
+    tl.store(y_ptr + offs, tl.load(x_ptr + row * stride + offs))
+
+
+def test_offsets_beyond_int32():
+    x = torch.empty(2**31 + 2**20, dtype=torch.int8).as_strided((1025, 64), (2**21, 1))
+    y = torch.empty(128, dtype=torch.int8)
+    watched(large_kernel, (1,), x, y, 1024, 2**21, True, 64)
+    assert torch.equal(y[:64], x[1024])
+    message = fault(large_kernel, (1,), x, y, 1024, 2**21, False, 64)
+    assert "the offset is 2**32 too small" in message
+    assert "int64" in message
+    message = fault(large_kernel, (1,), x, y, 1000, 2**21, True, 128)
+    assert "reads x[1000, 64..127] but x has 64 columns" in message
+
+
+@triton.jit
+def table_kernel(table_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x_ptr = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    x = tl.load(x_ptr + offs, mask=offs < n, other=0.0)
+    tl.store(out_ptr + tl.program_id(0) * n + offs, x, mask=offs < n)
+
+
+def test_a_table_of_pointers():
+    parts = [torch.randn(10) for _ in range(3)]
+    table = torch.tensor([part.data_ptr() for part in parts])
+    out = torch.empty(3, 10)
+    with Watch() as watch:
+        for number, part in enumerate(parts):
+            watch.know(part, f"part {number}")
+        table_kernel[(3,)](table, out, 10, 16)
+    assert torch.equal(out, torch.stack(parts))
+    inputs = {"first": parts[0]}
+    assert "out of bounds" in fault(table_kernel, (1,), table, out, 11, 16, inputs=inputs)
+    assert "which belongs to no tensor" in fault(table_kernel, (3,), table, out, 10, 16)
+    assert "this one is null" in fault(table_kernel, (3,), torch.zeros_like(table), out, 10, 16)
+
+
+@triton.jit
+def tables_kernel(table_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x_ptrs = tl.load(table_ptr + offs).to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr + offs, tl.load(x_ptrs + 1))
+
+
+def test_one_access_to_several_tensors():
+    parts = [torch.randn(10) for _ in range(4)]
+    table = torch.tensor([part.data_ptr() for part in parts])
+    out = torch.empty(4)
+    inputs = {f"part{n}": part for n, part in enumerate(parts)}
+    watched(tables_kernel, (1,), table, out, 4, inputs=inputs)
+    assert torch.equal(out, torch.stack(parts)[:, 1])
