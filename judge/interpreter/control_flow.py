@@ -1,10 +1,11 @@
-"""How a kernel's Python is read: `and`, `or`, `not`, conditions, asserts and loops as compiled.
+"""Read a kernel's Python as the compiler does: `and`, `or`, `not`, conditions, asserts and loops.
 
 The interpreter runs a kernel as plain Python, where `mask and other_mask` is the second mask, a
-tile is a true condition, and a loop counts in Python integers. Triton's compiler takes `and` for a
-logical_and of tensors, rejects a tile as a condition, and counts in int32 tensors. The kernel's
-syntax tree is changed to call the functions here; the interpreter puts the names of its module into
-the kernel's globals, so they are put there.
+tile is a true condition, and a loop counts in Python integers. Triton's compiler turns `and` into a
+logical_and of tensors, rejects a tile as a condition, and counts in int32 tensors. AsCompiled
+rewrites the kernel's syntax tree into calls of FUNCTIONS. The interpreter copies the names of its
+own module into the kernel's globals, so they are put into that module. Its semantic object is a
+private name of Triton.
 """
 
 from __future__ import annotations
@@ -14,119 +15,118 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import triton.language as tl
-import triton.runtime.interpreter as interpreter
+from triton.runtime.interpreter import interpreter_semantic as semantic
+
+from judge.interpreter.arithmetic import make_tensor, numpy_dtype
 
 
-class Ambiguous(ValueError):
-    """A tile of more than one element where one truth value is needed."""
+class AmbiguousCondition(ValueError):
+    """A tile of more than one element where a single truth value is needed."""
 
 
-def install() -> None:
-    for function in (logical, negated, truth, asserted, counted):
-        setattr(interpreter, _name(function), function)
-    interpreter.FunctionRewriter.ast_transformer = _Both(
-        _AsCompiled(), interpreter.FunctionRewriter.ast_transformer
-    )
-    interpreter.InterpretedFunction.rewritten_fn.clear()
-
-
-def logical(both: bool, *operands: Callable[[], object]) -> object:
-    """`a and b` if both, else `a or b`, evaluated as in CodeGenerator.visit_BoolOp."""
-    semantic = interpreter.interpreter_semantic
+def logical(is_and: bool, *operands: Callable[[], object]) -> object:
+    """Return `a and b`, or `a or b`, evaluated as in Triton's CodeGenerator.visit_BoolOp."""
     tensors = []
     for operand in operands:
         value = operand()
         if isinstance(value, tl.tensor):
             tensors.append(value)
-        elif bool(value) is not both:
+        elif bool(value) is not is_and:
             return value
     if not tensors:
         return value
     result = tensors.pop()
-    join = semantic.logical_and if both else semantic.logical_or
+    join = semantic.logical_and if is_and else semantic.logical_or
     while tensors:
         result = join(tensors.pop(), result)
     return result
 
 
-def negated(value: object) -> object:
-    """`not value`."""
-    if isinstance(value, tl.tensor):
-        return interpreter.interpreter_semantic.not_(value)
-    return not value
+def logical_not(value: object) -> object:
+    """Return `not value`."""
+    return semantic.not_(value) if isinstance(value, tl.tensor) else not value
 
 
-def truth(value: object) -> bool:
-    """What `if`, `while` and `x if value else y` ask. Raises Ambiguous for a tile."""
+def condition(value: object) -> bool:
+    """Return the truth of a condition of `if`, `while` or `x if value else y`.
+
+    Raises AmbiguousCondition for a tile.
+    """
     if isinstance(value, tl.tensor) and value.type.is_block() and value.handle.data.size > 1:
-        raise Ambiguous(
-            f"a condition must be one value, not a tile of shape {list(value.handle.data.shape)}: "
-            "choose per element with tl.where"
+        raise AmbiguousCondition(
+            "a condition must be a single value, not a tile of shape "
+            f"{list(value.handle.data.shape)}: choose per element with tl.where"
         )
     return bool(value)
 
 
-def asserted(condition: object, message: object = "") -> None:
-    """`assert condition, message`: tl.device_assert. Raises AssertionError if any element fails."""
-    semantic = interpreter.interpreter_semantic
-    semantic.device_assert(semantic.to_tensor(condition), message, None)
+def device_assert(test: object, message: object = "") -> None:
+    """Execute `assert test, message`. Raises AssertionError if any element fails."""
+    semantic.device_assert(semantic.to_tensor(test), message, None)
 
 
-def counted(first, end=None, step=1, **hints) -> Iterator[tl.tensor]:
-    """`range` and `tl.range`: scalar tensors of the integer type that the bounds promote to."""
-    semantic = interpreter.interpreter_semantic
-    bounds = [semantic.to_tensor(bound) for bound in ((0, first) if end is None else (first, end))]
-    bounds.append(semantic.to_tensor(1 if step is None else step))
-    kind = bounds[0].dtype
+def tensor_range(first, end=None, step=1, **hints) -> Iterator[tl.tensor]:
+    """Yield what `range` and `tl.range` count: scalars of the type that the bounds promote to."""
+    bounds = (0, first) if end is None else (first, end)
+    bounds = [semantic.to_tensor(bound) for bound in (*bounds, 1 if step is None else step)]
+    dtype = bounds[0].dtype
     for bound in bounds[1:]:
-        kind = semantic.integer_promote_impl(kind, bound.dtype)
-    held = interpreter._get_np_dtype(kind)
+        dtype = semantic.integer_promote_impl(dtype, bound.dtype)
     for count in range(*(int(bound.handle.data.item()) for bound in bounds)):
-        yield tl.tensor(interpreter.TensorHandle(np.array([count], dtype=held), kind), kind)
+        yield make_tensor(np.array(count, numpy_dtype(dtype)), dtype)
 
 
 def _name(function: Callable) -> str:
     return f"_judge_{function.__name__}"
 
 
-class _Both:
-    """Two transformers in turn, with the method that the interpreter calls."""
-
-    def __init__(self, first, second):
-        self._first, self._second = first, second
-
-    def visit(self, tree: ast.AST) -> ast.AST:
-        return self._second.visit(self._first.visit(tree))
+# By the name under which a rewritten kernel calls each.
+FUNCTIONS = {
+    _name(function): function
+    for function in (logical, logical_not, condition, device_assert, tensor_range)
+}
 
 
-class _AsCompiled(ast.NodeTransformer):
+class AsCompiled(ast.NodeTransformer):
+    """Replaces control flow by calls of FUNCTIONS.
+
+    following: the transformer to apply to the result
+    """
+
+    def __init__(self, following: ast.NodeTransformer):
+        self.following = following
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        self.generic_visit(node)
+        return self.following.visit(node)
+
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
         # Lambdas, because a constexpr that decides the value keeps the rest from being evaluated.
         operands = [ast.Lambda(args=nothing, body=value) for value in node.values]
-        both = ast.Constant(value=isinstance(node.op, ast.And))
-        return _call(logical, [both, *operands], node)
+        is_and = ast.Constant(value=isinstance(node.op, ast.And))
+        return _call(logical, [is_and, *operands], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _call(negated, [node.operand], node) if isinstance(node.op, ast.Not) else node
+        return _call(logical_not, [node.operand], node) if isinstance(node.op, ast.Not) else node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)
         arguments = [node.test, node.msg] if node.msg else [node.test]
-        return ast.copy_location(ast.Expr(value=_call(asserted, arguments, node)), node)
+        return ast.copy_location(ast.Expr(value=_call(device_assert, arguments, node)), node)
 
     def visit_For(self, node: ast.For) -> ast.AST:
         self.generic_visit(node)
         loop = node.iter
         if isinstance(loop, ast.Call) and _called_name(loop.func) == "range":
-            loop.func = ast.copy_location(ast.Name(id=_name(counted), ctx=ast.Load()), loop.func)
+            loop.func = _reference(tensor_range, loop.func)
         return node
 
     def _visit_condition(self, node):
         self.generic_visit(node)
-        node.test = _call(truth, [node.test], node.test)
+        node.test = _call(condition, [node.test], node.test)
         return node
 
     visit_If = visit_While = visit_IfExp = _visit_condition  # noqa: N815
@@ -136,6 +136,10 @@ def _called_name(function: ast.expr) -> str | None:
     return getattr(function, "attr", None) or getattr(function, "id", None)
 
 
-def _call(function: Callable, arguments: list[ast.expr], place: ast.AST) -> ast.Call:
-    called = ast.Name(id=_name(function), ctx=ast.Load())
-    return ast.copy_location(ast.Call(func=called, args=arguments, keywords=[]), place)
+def _reference(function: Callable, site: ast.AST) -> ast.Name:
+    return ast.copy_location(ast.Name(id=_name(function), ctx=ast.Load()), site)
+
+
+def _call(function: Callable, arguments: list[ast.expr], site: ast.AST) -> ast.Call:
+    called = ast.Call(func=_reference(function, site), args=arguments, keywords=[])
+    return ast.copy_location(called, site)

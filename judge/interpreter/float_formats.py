@@ -1,4 +1,4 @@
-"""Number formats that NumPy lacks, and arithmetic that rounds once, elementwise on arrays.
+"""Number formats that NumPy lacks, and elementwise arithmetic that rounds only once.
 
 bfloat16 and the 8-bit floats are held as their bit patterns, in uint16 and uint8, under the names
 that Triton gives them: bf16, fp8e5, fp8e4nv, fp8e4b15, fp8e5b16, fp8e4b8.
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-# Mantissa bits, exponent bias, and how NaN and infinity are written.
+# Mantissa bits, exponent bias, and how NaN and infinity are encoded.
 _FLOAT8 = {
     "fp8e5": (2, 15, "ieee"),
     "fp8e4nv": (3, 7, "nan at all ones"),
@@ -22,19 +22,23 @@ _FLOAT8 = {
 
 PACKED = frozenset({"bf16", *_FLOAT8})
 
-# What NVIDIA's conversions to bfloat16 make of any NaN.
+# NVIDIA's conversions to bfloat16 turn any NaN into this one.
 _BFLOAT16_NAN = 0x7FFF
+
+# Where erf is 1 in float64.
+_ERF_END = 6.0
+_ERF_STEPS = 64
 
 
 def unpack(bits: np.ndarray, name: str) -> np.ndarray:
-    """The float32 values of packed bits."""
+    """Return the float32 values of packed bits."""
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return _float8_values(name)[bits.view(np.uint8)]
 
 
 def pack(values: np.ndarray, name: str, toward_zero: bool = False) -> np.ndarray:
-    """The bits of numbers of any dtype, rounded once: to nearest even, or toward zero.
+    """Return the bits of numbers of any dtype, rounded once: to nearest even, or toward zero.
 
     bfloat16 overflows to infinity. The 8-bit floats saturate, as `cvt.satfinite` does.
     """
@@ -55,16 +59,16 @@ def pack(values: np.ndarray, name: str, toward_zero: bool = False) -> np.ndarray
 
 
 def to_float16_toward_zero(values: np.ndarray) -> np.ndarray:
-    """float16 of float32 or float64, rounded toward zero."""
+    """Round float32 or float64 to float16, toward zero."""
     nearest = values.astype(np.float16)
     too_large = np.abs(nearest).astype(values.dtype) > np.abs(values)
     return (nearest.view(np.uint16) - too_large.astype(np.uint16)).view(np.float16)
 
 
 def to_integer(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Integers of floats as PTX's `cvt.rzi` makes them: toward zero, saturating.
+    """Convert floats to integers as PTX's `cvt.rzi` does: toward zero, saturating.
 
-    NaN becomes 0 in 32 bits, and the sign bit alone where either side has 64, as seen on an H200.
+    NaN becomes 0 in 32 bits, and the sign bit alone if either type has 64, as seen on an H200.
     Integers of 8 and 16 bits are the low bytes of 32-bit ones.
     """
     wide = dtype if dtype.itemsize >= 4 else np.dtype("i4" if dtype.kind == "i" else "u4")
@@ -82,9 +86,9 @@ def to_integer(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def to_tf32(values: np.ndarray) -> np.ndarray:
-    """float32 cut to the 10 mantissa bits that tensor cores read of it. NaN stays.
+    """Cut float32 to the 10 mantissa bits that tensor cores read. NaN stays NaN.
 
-    Triton hands float32 operands to the tensor core as they are, and that ignores the low 13 bits:
+    Triton passes float32 operands to the tensor core as they are, which ignores the low 13 bits:
     they are truncated, not rounded. Sources: the warning in the docstring of `tl.dot`, and
     https://github.com/triton-lang/triton/issues/4574.
     """
@@ -93,15 +97,15 @@ def to_tf32(values: np.ndarray) -> np.ndarray:
 
 
 def split_bfloat16(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """float32 as a bfloat16 and the bfloat16 of what that leaves, both as float32."""
+    """Split float32 into its bfloat16 and the bfloat16 of the rest, both held as float32."""
     high = unpack(pack(values, "bf16"), "bf16")
     return high, unpack(pack(values - high, "bf16"), "bf16")
 
 
 def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """x * y + z, rounded to odd in float64 for smaller types: rounding that is rounding once.
+    """Return x * y + z in float64, for float64 operands rounded to nearest.
 
-    Returns float64 for float16 and float32 operands too; float64 operands give the nearest float64.
+    For narrower ones it is rounded to odd, so that rounding it again to their type rounds once.
     Source for float64: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved
     algorithms using rounding to odd", IEEE Transactions on Computers 57 (2008).
     """
@@ -116,7 +120,7 @@ def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """The error function of float32 or float64, to about one unit in the last place."""
+    """Return the error function of float32 or float64, to about one unit in the last place."""
     values = x.astype(np.float64)
     size = np.fmin(np.abs(values), _ERF_END)
     node = np.rint(size * _ERF_STEPS).astype(np.intp)
@@ -131,7 +135,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def multiply_high(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The high half of the product of unsigned 32-bit or 64-bit integers."""
+    """Return the high half of the product of unsigned 32-bit or 64-bit integers."""
     if x.dtype.itemsize == 4:
         return ((x.astype(np.uint64) * y) >> np.uint64(32)).astype(np.uint32)
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -180,22 +184,29 @@ def _pack_float8(values: np.ndarray, name: str, toward_zero: bool) -> np.ndarray
 
 
 def _to_float32_odd(values: np.ndarray) -> np.ndarray:
-    """float32 of float64, rounded to odd: rounding that further gives what rounding once gives."""
+    """Round float64 to float32, to odd: rounding the result again is like rounding only once."""
     nearest = values.astype(np.float32)
     back = nearest.astype(np.float64)
-    bits = nearest.view(np.int32)
-    adjust = (back != values) & (bits & 1 == 0) & np.isfinite(values)
-    away = np.where(np.abs(back) < np.abs(values), np.int32(1), np.int32(-1))
-    return (bits + np.where(adjust, away, np.int32(0))).view(np.float32)
+    inexact = (back != values) & np.isfinite(values)
+    return _make_odd(nearest, inexact, np.abs(back) < np.abs(values))
 
 
 def _sum_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a + b in float64, rounded to odd."""
+    """Return a + b in float64, rounded to odd."""
     total, error = _two_sum(a, b)
-    bits = total.view(np.int64)
-    adjust = (error != 0) & (bits & 1 == 0) & np.isfinite(total)
-    away = np.where((error > 0) == (total > 0), np.int64(1), np.int64(-1))
-    return (bits + np.where(adjust, away, np.int64(0))).view(np.float64)
+    return _make_odd(total, (error != 0) & np.isfinite(total), (error > 0) == (total > 0))
+
+
+def _make_odd(nearest: np.ndarray, inexact: np.ndarray, is_short: np.ndarray) -> np.ndarray:
+    """Turn rounding to nearest into rounding to odd.
+
+    inexact: where rounding changed a finite value
+    is_short: where it moved the value toward zero
+    """
+    bits = nearest.view(f"i{nearest.itemsize}")
+    step = np.where(is_short, 1, -1).astype(bits.dtype)
+    adjust = inexact & (bits & 1 == 0)
+    return np.where(adjust, bits + step, bits).view(nearest.dtype)
 
 
 def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -208,9 +219,8 @@ def _two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     product = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)
-    return product, a_low * b_low - (
-        ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
-    )
+    error = ((product - a_high * b_high) - a_low * b_high) - a_high * b_low
+    return product, a_low * b_low - error
 
 
 def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -219,14 +229,9 @@ def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, a - high
 
 
-# erf is 1 in float64 from here on.
-_ERF_END = 6.0
-_ERF_STEPS = 64
-
-
 @functools.cache
 def _erf_series() -> np.ndarray:
-    """Taylor coefficients of erf at multiples of 1 / _ERF_STEPS: (terms, nodes)."""
+    """Return the Taylor coefficients of erf at multiples of 1 / _ERF_STEPS: (terms, nodes)."""
     node = np.arange(int(_ERF_END) * _ERF_STEPS + 1) / _ERF_STEPS
     slope = 2 / math.sqrt(math.pi) * np.exp(-node * node)
     # Derivative n + 1 of erf is slope * (-1)**n * hermite(n), in the physicists' convention.

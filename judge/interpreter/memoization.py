@@ -1,7 +1,8 @@
-"""Work that Triton's interpreter does again and again, done once: nearly all its time is Python.
+"""Do once what Triton's interpreter does again and again: nearly all its time is Python.
 
-Wrapping the functions of triton.language at each launch and at each call of a device function, and
-making the shapes of a tile's type from scratch for each operation on it.
+It wraps the functions of triton.language at each launch and at each call of a device function, and
+makes the shape of a tile's type from scratch for each operation on it. The names replaced here, and
+the attributes set on types and tensors, are private names of Triton.
 """
 
 from __future__ import annotations
@@ -10,20 +11,14 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from types import ModuleType
 
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
 
-def install() -> None:
-    interpreter._patch_builtin = _patch_builtin
-    interpreter.InterpretedFunction.__call__ = _call
-    tl.block_type.__init__ = _with_known_shape(tl.block_type.__init__)
-    tl.tensor.__init__ = _of_known_shape(tl.tensor.__init__)
-
-
 def interpreted(builtin: Callable) -> Callable:
-    """A function of triton.language as kernels in the interpreter call it."""
+    """Return a function of triton.language as kernels in the interpreter call it."""
 
     def call(*args, **kwargs):
         kwargs["_semantic"] = interpreter.interpreter_semantic
@@ -32,8 +27,8 @@ def interpreted(builtin: Callable) -> Callable:
     return call
 
 
-def _patch_builtin(package, builder, scope) -> None:
-    """Let the functions of a package run in the interpreter, until the scope is restored."""
+def patch_builtin(package, builder, scope) -> None:
+    """Let the functions of a module or class run in the interpreter until the scope is restored."""
     for name, member, call in _builtins(package):
         if getattr(package, name) is member:
             scope.set_attr(package, name, call)
@@ -48,25 +43,24 @@ def _builtins(package) -> list[tuple[str, Callable, Callable]]:
     ]
 
 
-def _call(function, *args, **kwargs):
-    """A call of a device function. As a rule the launch has patched triton.language already."""
-    if not all(_is_patched(module) for module in _language(function.fn)):
+def call_device_function(function, *args, **kwargs):
+    """Call a device function; the launch has usually patched triton.language already."""
+    if not all(_is_patched(module) for module in _language_modules(function.fn)):
         interpreter._patch_lang(function.fn)
     return function.rewrite()(*args, **kwargs)
 
 
 @functools.cache
-def _language(fn: Callable) -> list:
-    modules = (tl, tl.core)
-    return [value for value in fn.__globals__.values() if any(value is m for m in modules)]
+def _language_modules(fn: Callable) -> list[ModuleType]:
+    return [value for value in fn.__globals__.values() if value is tl or value is tl.core]
 
 
-def _is_patched(module) -> bool:
+def _is_patched(module: ModuleType) -> bool:
     return not isinstance(module.range, type)
 
 
-def _with_known_shape(stock: Callable) -> Callable:
-    """block_type.__init__. Types of one shape share what is made of it, which nobody changes."""
+def share_shapes(stock: Callable) -> Callable:
+    """Wrap block_type.__init__: types of one shape share what is derived from it, unchanged."""
     known: dict[tuple, tuple] = {}
 
     def init(self, element_ty, shape):
@@ -83,8 +77,8 @@ def _with_known_shape(stock: Callable) -> Callable:
     return init
 
 
-def _of_known_shape(stock: Callable) -> Callable:
-    """tensor.__init__."""
+def reuse_shapes(stock: Callable) -> Callable:
+    """Wrap tensor.__init__: take the shape that `share_shapes` left on the type."""
 
     def init(self, handle, type):
         if not hasattr(type, "_tensor_shape"):

@@ -1,4 +1,7 @@
-"""Integer overflow in interpreted kernels: an error where one asks for it, wrapping otherwise."""
+"""Integer overflow in interpreted kernels: an error inside `overflow_errors`, else it wraps around.
+
+The options of the interpreter are private names of Triton.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import triton.language as tl
-import triton.runtime.interpreter as interpreter
+from triton.runtime.interpreter import interpreter_builder
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*"}
+_OPERATIONS = {"add": (np.add, "+"), "sub": (np.subtract, "-"), "mul": (np.multiply, "*")}
 
 
 class IntegerOverflow(ArithmeticError):
@@ -17,18 +20,18 @@ class IntegerOverflow(ArithmeticError):
 
 
 def set_option(name: str, value: object) -> None:
-    """Options of the interpreter are a frozen dataclass."""
-    object.__setattr__(interpreter.interpreter_builder.options, name, value)
+    """Set an option of the interpreter, which keeps them in a frozen dataclass."""
+    object.__setattr__(interpreter_builder.options, name, value)
 
 
 @contextlib.contextmanager
 def overflow_errors() -> Iterator[None]:
-    """In the body, integers of up to 32 bits that overflow in a kernel raise IntegerOverflow.
+    """In the body, raise IntegerOverflow where integers of up to 32 bits overflow in a kernel.
 
-    Outside they wrap around, as on a GPU. So do, also inside, those of `tl.add(x, y,
-    sanitize_overflow=False)` and its like, which `tl.rand` is made of, and sums of `tl.sum`.
+    Outside they wrap around, as on a GPU. So they do inside with `sanitize_overflow=False`, as in
+    `tl.add(x, y, sanitize_overflow=False)`, of which `tl.rand` is made, and in `tl.sum`.
     """
-    before = interpreter.interpreter_builder.options.sanitize_overflow
+    before = interpreter_builder.options.sanitize_overflow
     set_option("sanitize_overflow", True)
     try:
         yield
@@ -37,13 +40,16 @@ def overflow_errors() -> Iterator[None]:
 
 
 def check_overflow(semantic, left: tl.tensor, right: tl.tensor, operation) -> None:
-    """Stand in for Triton's own check, which never raises. Raises IntegerOverflow."""
-    dtype = left.type.scalar
+    """Replace Triton's own check, which never raises. Raises IntegerOverflow.
+
+    operation: the method add, sub or mul of `semantic`
+    """
+    dtype, name = left.type.scalar, operation.__name__
     if dtype.int_bitwidth >= 64 or not semantic.builder.options.sanitize_overflow:
         return
-    # A product of two uint32 fits uint64 only, a difference of two int64 only.
-    exact = np.uint64 if dtype.name == "uint32" and operation.__name__ == "mul" else np.int64
-    compute = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[operation.__name__]
+    # A product of two uint32 fits only uint64, a difference of two uint32 only int64.
+    exact = np.uint64 if dtype.name == "uint32" and name == "mul" else np.int64
+    compute, sign = _OPERATIONS[name]
     a, b = np.broadcast_arrays(left.handle.data.astype(exact), right.handle.data.astype(exact))
     result = compute(a, b)
     wrong = (result < dtype.get_int_min_value()) | (result > dtype.get_int_max_value())
@@ -51,7 +57,7 @@ def check_overflow(semantic, left: tl.tensor, right: tl.tensor, operation) -> No
         return
     first = tuple(np.argwhere(wrong)[0])
     raise IntegerOverflow(
-        f"{a[first]} {_SIGNS[operation.__name__]} {b[first]} = {result[first]} does not fit "
-        f"{dtype.name}: {np.count_nonzero(wrong)} of {wrong.size} values overflow\n"
+        f"{a[first]} {sign} {b[first]} = {result[first]} does not fit {dtype.name}: "
+        f"{np.count_nonzero(wrong)} of {wrong.size} values overflow\n"
         "hint: convert one operand first, as in offs.to(tl.int64)"
     )

@@ -1,11 +1,13 @@
-"""Replace what Triton's interpreter computes otherwise than a GPU, and what it computes slowly.
+"""Patch Triton's interpreter where it computes something else than a GPU, and where it is slow.
 
-`arithmetic` replaces numbers, `reductions` reductions and scans, `control_flow` the reading of a
-kernel's Python, `libdevice` the library of that name; `memoization` saves time. All of them take
-the place of private names of Triton; `selftest` tells which have no effect on this version.
+`arithmetic`, `reductions`, `control_flow`, `libdevice` and `overflow` define what is computed,
+`memoization` what saves time. Triton is changed only here, and every name that is assigned here is
+a private name of it. `selftest` tells which patches have no effect on the installed version.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import triton.language as tl
@@ -13,57 +15,73 @@ import triton.runtime.interpreter as interpreter
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.language.semantic import TritonSemantic
 
-from judge.interpreter import arithmetic, control_flow, libdevice, memoization, reductions
-from judge.interpreter.overflow import check_overflow, set_option
-
-# What is already in the place of Triton's.
-_installed: list[object] = []
+from judge.interpreter import arithmetic, control_flow, libdevice, memoization, overflow, reductions
 
 
-def install() -> None:
-    """Repair the interpreter of this process, which TRITON_INTERPRET has switched on."""
-    if _installed:
-        return
-    for part in (arithmetic, reductions, control_flow, libdevice, memoization):
-        part.install()
-    set_option("debug", True)
-    set_option("sanitize_overflow", False)
-    precisions = CUDAOptions.__dataclass_fields__["allowed_dot_input_precisions"].default
-    set_option("allowed_dot_input_precisions", precisions)
-    TritonSemantic.binary_op_sanitize_overflow_impl = check_overflow
-    interpreter._patch_lang_tensor = _patched_lang_tensor(interpreter._patch_lang_tensor)
-    interpreter._implicit_cvt = _implicit_cvt(interpreter._implicit_cvt)
-    interpreter.InterpretedFunction.run = _quiet(interpreter.InterpretedFunction.run)
-    _installed.append(interpreter)
-
-
-def _patched_lang_tensor(stock):
-    def patch(tensor, scope) -> None:
+def _set_index(stock: Callable) -> Callable:
+    def patch_lang_tensor(tensor, scope) -> None:
         stock(tensor, scope)
         # In Triton 3.6 this fails with NumPy 2.4 and newer, as a scalar is an array of one element.
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
-    return patch
+    return patch_lang_tensor
 
 
-def _implicit_cvt(stock):
-    """Arguments of a kernel: a float or bool is a scalar tensor too, as when compiled."""
+def _convert_scalars(stock: Callable) -> Callable:
+    """Make float and bool arguments of a kernel scalar tensors too, as when it is compiled."""
 
-    def convert(argument):
+    def implicit_cvt(argument):
         if isinstance(argument, (bool, float)):
             dtype = tl.int1 if isinstance(argument, bool) else tl.float32
-            data = np.array([argument], dtype=interpreter._get_np_dtype(dtype))
-            return tl.tensor(interpreter.TensorHandle(data, dtype), dtype)
+            return arithmetic.make_tensor(np.array(argument, arithmetic.numpy_dtype(dtype)), dtype)
         return stock(argument)
 
-    return convert
+    return implicit_cvt
 
 
-def _quiet(run):
-    """A GPU gives no warning when a number overflows or is none."""
+def _without_warnings(stock: Callable) -> Callable:
+    """Run a kernel without NumPy's warnings: a GPU does not warn of overflow and NaN either."""
 
-    def run_quietly(*args, **kwargs):
+    def run(*args, **kwargs):
         with np.errstate(all="ignore"):
-            return run(*args, **kwargs)
+            return stock(*args, **kwargs)
 
-    return run_quietly
+    return run
+
+
+_function = interpreter.InterpretedFunction
+
+# Owner, name and replacement of everything in Triton that a patch replaces. This module is imported
+# before it changes anything, so what a wrapper is given here is Triton's own.
+PATCHES: list[tuple[object, str, object]] = [
+    *((interpreter.InterpreterBuilder, *item) for item in arithmetic.BUILDER_METHODS.items()),
+    (interpreter, "_get_np_dtype", arithmetic.numpy_dtype),
+    (interpreter, "_validate_np_data_size", arithmetic.fits),
+    (interpreter.ReduceOps, "apply_impl", reductions.reduce),
+    (interpreter.ScanOps, "apply_impl", reductions.scan),
+    (TritonSemantic, "binary_op_sanitize_overflow_impl", overflow.check_overflow),
+    (interpreter, "_patch_lang_tensor", _set_index(interpreter._patch_lang_tensor)),
+    (interpreter, "_implicit_cvt", _convert_scalars(interpreter._implicit_cvt)),
+    (_function, "run", _without_warnings(_function.run)),
+    (_function, "__call__", memoization.call_device_function),
+    (interpreter, "_patch_builtin", memoization.patch_builtin),
+    (tl.block_type, "__init__", memoization.share_shapes(tl.block_type.__init__)),
+    (tl.tensor, "__init__", memoization.reuse_shapes(tl.tensor.__init__)),
+]
+
+
+def install() -> None:
+    """Patch the interpreter of this process, which runs under TRITON_INTERPRET=1."""
+    rewriter = interpreter.FunctionRewriter
+    if isinstance(rewriter.ast_transformer, control_flow.AsCompiled):
+        return
+    for owner, name, replacement in [*PATCHES, *libdevice.replacements()]:
+        setattr(owner, name, replacement)
+    for name, function in control_flow.FUNCTIONS.items():
+        setattr(interpreter, name, function)
+    rewriter.ast_transformer = control_flow.AsCompiled(rewriter.ast_transformer)
+    _function.rewritten_fn.clear()
+    overflow.set_option("debug", True)
+    overflow.set_option("sanitize_overflow", False)
+    precisions = CUDAOptions.__dataclass_fields__["allowed_dot_input_precisions"].default
+    overflow.set_option("allowed_dot_input_precisions", precisions)

@@ -1,8 +1,10 @@
-"""Reductions and scans of Triton's interpreter, whole tiles at a time and in a GPU's order.
+"""Reductions and scans, whole tiles at a time and in a GPU's order.
 
 A reduction folds the second half of a tile onto the first, again and again, as the lanes of a warp
 do: values are rounded as often as there, and a combine function that depends on the order of its
-operands shows. Which of several NaN or ties wins depends on a layout that nobody can know here.
+operands gives itself away. Which of several NaN or ties wins depends on a layout that is not known
+here. The combine functions of `standard` and the attributes of operations are private names of
+Triton.
 """
 
 from __future__ import annotations
@@ -11,23 +13,28 @@ from collections.abc import Callable
 
 import numpy as np
 import triton.language as tl
-import triton.runtime.interpreter as interpreter
 from triton.language import standard
-from triton.runtime.interpreter import TensorHandle
+from triton.runtime.interpreter import interpreter_semantic as semantic
 
-from judge.interpreter.arithmetic import narrowed, numpy_dtype, widened
-from judge.interpreter.control_flow import Ambiguous
+from judge.interpreter.arithmetic import make_tensor, narrow, numpy_dtype, widen
+from judge.interpreter.control_flow import AmbiguousCondition
 
 Arrays = tuple[np.ndarray, ...]
 Combine = Callable[[Arrays, Arrays], Arrays]
 
+_IGNORES_NAN = {standard._elementwise_max: np.fmax, standard._elementwise_min: np.fmin}
+_COMPUTED = {standard._sum_combine: np.add, standard._prod_combine: np.multiply}
+# The comparison that the winner of two passes, and whether the first one wins a tie.
+_SELECTED = {
+    standard._argmax_combine_tie_break_left: (np.greater, True),
+    standard._argmax_combine_tie_break_fast: (np.greater, False),
+    standard._argmin_combine_tie_break_left: (np.less, True),
+    standard._argmin_combine_tie_break_fast: (np.less, False),
+}
 
-def install() -> None:
-    interpreter.ReduceOps.apply_impl = _reduce
-    interpreter.ScanOps.apply_impl = _scan
 
-
-def _reduce(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
+def reduce(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
+    """Replace ReduceOps.apply_impl."""
     axis = tl.core._unwrap_if_constexpr(operation.axis)
     arrays = tuple(operand.handle.data for operand in inputs)
     kept = [1] * arrays[0].ndim
@@ -38,20 +45,18 @@ def _reduce(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
         kept[axis] = 1
         arrays = tuple(np.moveaxis(array, axis, 0) for array in arrays)
     dtypes = [operand.dtype for operand in inputs]
-    reduced = _reduced(operation.combine_fn, arrays, dtypes)
+    reduced = _reduce_first_axis(operation.combine_fn, arrays, dtypes)
     if operation.keep_dims:
         reduced = tuple(array.reshape(kept) for array in reduced)
-    return [_tensor(array, dtype) for array, dtype in zip(reduced, dtypes, strict=True)]
+    return [make_tensor(array, dtype) for array, dtype in zip(reduced, dtypes, strict=True)]
 
 
-def _reduced(combine_fn, arrays: Arrays, dtypes: list[tl.dtype]) -> Arrays:
-    """The arrays without their first axis."""
-    name = dtypes[0].name
-    ignoring_nan = {standard._elementwise_max: np.fmax, standard._elementwise_min: np.fmin}
-    if extremum := ignoring_nan.get(combine_fn):
-        return (narrowed(extremum.reduce(widened(arrays[0], name)), name),)
-    if combine_fn is standard._sum_combine and arrays[0].dtype.kind in "iu" and dtypes[0].is_int():
-        return (np.add.reduce(arrays[0], dtype=arrays[0].dtype),)
+def _reduce_first_axis(combine_fn, arrays: Arrays, dtypes: list[tl.dtype]) -> Arrays:
+    first, name = arrays[0], dtypes[0].name
+    if extremum := _IGNORES_NAN.get(combine_fn):
+        return (narrow(extremum.reduce(widen(first, name)), name),)
+    if combine_fn is standard._sum_combine and first.dtype.kind in "iu" and dtypes[0].is_int():
+        return (np.add.reduce(first, dtype=first.dtype),)
     combine = _combine(combine_fn, dtypes)
     while (count := len(arrays[0])) > 1:
         half = count // 2
@@ -65,7 +70,8 @@ def _reduced(combine_fn, arrays: Arrays, dtypes: list[tl.dtype]) -> Arrays:
     return tuple(array[0] for array in arrays)
 
 
-def _scan(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
+def scan(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
+    """Replace ScanOps.apply_impl."""
     axis = tl.core._unwrap_if_constexpr(operation.axis)
     arrays = tuple(np.moveaxis(operand.handle.data, axis, 0) for operand in inputs)
     if operation.reverse:
@@ -85,33 +91,26 @@ def _scan(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     if operation.reverse:
         arrays = tuple(array[::-1] for array in arrays)
     return [
-        _tensor(np.ascontiguousarray(np.moveaxis(array, 0, axis)), dtype)
+        make_tensor(np.ascontiguousarray(np.moveaxis(array, 0, axis)), dtype)
         for array, dtype in zip(arrays, dtypes, strict=True)
     ]
 
 
 def _combine(combine_fn, dtypes: list[tl.dtype]) -> Combine:
-    """A combine function for arrays: Triton's own ones in NumPy, and any other as it is written."""
-    computed = {standard._sum_combine: np.add, standard._prod_combine: np.multiply}
-    if compute := computed.get(combine_fn):
-        name = dtypes[0].name
+    """Return a combine function of arrays: Triton's own in NumPy, any other as it is written."""
+    name = dtypes[0].name
+    if compute := _COMPUTED.get(combine_fn):
         return lambda left, right: (
-            narrowed(compute(widened(left[0], name), widened(right[0], name)), name),
+            narrow(compute(widen(left[0], name), widen(right[0], name)), name),
         )
-    picked = {
-        standard._argmax_combine_tie_break_left: (np.greater, True),
-        standard._argmax_combine_tie_break_fast: (np.greater, False),
-        standard._argmin_combine_tie_break_left: (np.less, True),
-        standard._argmin_combine_tie_break_fast: (np.less, False),
-    }
-    if combine_fn in picked:
-        return _pick(*picked[combine_fn], dtypes[0].name)
-    return _called(combine_fn, dtypes)
+    if combine_fn in _SELECTED:
+        return _select(*_SELECTED[combine_fn], name)
+    return _as_written(combine_fn, dtypes)
 
 
-def _pick(better: Callable, left_wins_ties: bool, name: str) -> Combine:
+def _select(better: Callable, left_wins_ties: bool, name: str) -> Combine:
     def combine(left: Arrays, right: Arrays) -> Arrays:
-        ours, theirs = widened(left[0], name), widened(right[0], name)
+        ours, theirs = widen(left[0], name), widen(right[0], name)
         take = better(ours, theirs)
         if left_wins_ties:
             take |= (ours == theirs) & (left[1] < right[1])
@@ -120,15 +119,12 @@ def _pick(better: Callable, left_wins_ties: bool, name: str) -> Combine:
     return combine
 
 
-def _called(combine_fn, dtypes: list[tl.dtype]) -> Combine:
-    """Calls a combine function on whole arrays, or on each element if it branches on one."""
+def _as_written(combine_fn, dtypes: list[tl.dtype]) -> Combine:
+    """Call a combine function on whole arrays, or on each element if it branches on one."""
 
     def call(left: Arrays, right: Arrays) -> Arrays:
-        operands = [
-            _tensor(array, dtype)
-            for array, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)
-        ]
-        results = combine_fn(*operands)
+        operands = zip((*left, *right), (*dtypes, *dtypes), strict=True)
+        results = combine_fn(*(make_tensor(array, dtype) for array, dtype in operands))
         results = results if isinstance(results, (tuple, tl.tuple)) else (results,)
         return tuple(
             np.broadcast_to(_data(result, dtype), left[0].shape)
@@ -138,7 +134,7 @@ def _called(combine_fn, dtypes: list[tl.dtype]) -> Combine:
     def combine(left: Arrays, right: Arrays) -> Arrays:
         try:
             return call(left, right)
-        except Ambiguous:
+        except AmbiguousCondition:
             results = tuple(np.empty_like(array) for array in left)
             for index in np.ndindex(left[0].shape):
                 scalars = call(
@@ -151,15 +147,7 @@ def _called(combine_fn, dtypes: list[tl.dtype]) -> Combine:
     return combine
 
 
-def _tensor(data: np.ndarray, dtype: tl.dtype) -> tl.tensor:
-    """The interpreter holds a scalar as an array of one element."""
-    shape = np.shape(data)
-    kind = tl.block_type(dtype, list(shape)) if shape else dtype
-    return tl.tensor(TensorHandle(np.atleast_1d(data), dtype), kind)
-
-
 def _data(result, dtype: tl.dtype) -> np.ndarray:
-    semantic = interpreter.interpreter_semantic
     tensor = semantic.cast(semantic.to_tensor(result), dtype)
     data = tensor.handle.data.astype(numpy_dtype(dtype), copy=False)
     return data if tensor.type.is_block() else data.reshape(())

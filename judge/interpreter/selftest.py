@@ -1,84 +1,86 @@
-"""Whether the repairs of judge.interpreter.patches have their effect: a tiny kernel for each.
+"""Test at start-up that the patches have their effect, with a tiny kernel for each.
 
-What they stand on are private names of Triton, which another version may have changed.
+They replace private names of Triton, which another version may have changed. A name that a version
+no longer calls is found too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import torch
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from judge.interpreter import patches
 from judge.interpreter.overflow import IntegerOverflow, overflow_errors
 
-NAN = float("nan")
+INF, NAN = float("inf"), float("nan")
 
 
-@dataclass(frozen=True)
-class Check:
-    """One kernel: kernel(x_ptr, y_ptr, N) must turn x into y. N: the number of elements of x."""
+def failures() -> list[str]:
+    """Return a line for each patch without effect on this version of Triton."""
+    calls: set[str] = set()
+    with _recorded(calls):
+        faults = {name: _fault(*check) for name, check in _checks().items()}
+    faults = {name: fault for name, fault in faults.items() if fault}
+    if not faults:
+        faults = dict.fromkeys(_patched_functions() - calls, "Triton never calls it")
+    return [
+        f"patch without effect in triton {triton.__version__}: {name}: {fault}"
+        for name, fault in faults.items()
+    ]
 
-    kernel: object
-    x: torch.Tensor
-    y: list[float]
 
-    def run(self) -> str | None:
-        """What is wrong, or None."""
-        found = torch.zeros(len(self.y), dtype=torch.float32)
-        wanted = torch.tensor(self.y, dtype=torch.float32)
-        with warnings.catch_warnings():
+def _fault(operation: str, x: torch.Tensor, expected: list[float] | type[Exception]) -> str | None:
+    """Return what is wrong with `_kernel` on x, or None.
+
+    expected: the four elements of y, or what it raises
+    """
+    y = torch.zeros(4)
+    raises = isinstance(expected, type)
+    strict = overflow_errors() if expected is IntegerOverflow else contextlib.nullcontext()
+    try:
+        with strict, warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.kernel[(1,)](self.x, found, self.x.numel())
-        if torch.equal(found.nan_to_num(-1e9), wanted.nan_to_num(-1e9)):
-            return None
-        return f"{found.tolist()} instead of {self.y}"
+            _kernel[(1,)](x, y, 5, 1.0, operation)
+    except Exception as error:
+        cause: BaseException | None = error
+        while raises and cause and not isinstance(cause, expected):
+            cause = cause.__cause__
+        return None if raises and cause else f"{type(error).__name__}: {error}"
+    if raises:
+        return f"no {expected.__name__} was raised"
+    wanted = torch.tensor(expected, dtype=torch.float32)
+    if torch.equal(y.nan_to_num(-1e9), wanted.nan_to_num(-1e9)):
+        return None
+    return f"{y.tolist()} instead of {expected}"
 
 
-@triton.jit
-def _add_one(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    x = tl.load(x_ptr + offs)
-    tl.store(y_ptr + offs, x + 1.0)
+@contextlib.contextmanager
+def _recorded(calls: set[str]) -> Iterator[None]:
+    """In the body, add to `calls` the name of each patched function that Triton calls."""
+
+    def recording(name: str, function: Callable) -> Callable:
+        def call(*args, **kwargs):
+            calls.add(name)
+            return function(*args, **kwargs)
+
+        return call
+
+    with contextlib.ExitStack() as stack:
+        for owner, name, _ in patches.PATCHES:
+            if function := vars(owner).get(name):
+                setattr(owner, name, recording(f"{owner.__name__}.{name}", function))
+                stack.callback(setattr, owner, name, function)
+        yield
 
 
-@triton.jit
-def _is_less(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    x = tl.load(x_ptr + offs)
-    tl.store(y_ptr + offs, (x < -x).to(tl.float32))
-
-
-@triton.jit
-def _round_to_bfloat16(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    tl.store(y_ptr + offs, tl.load(x_ptr + offs).to(tl.bfloat16).to(tl.float32))
-
-
-@triton.jit
-def _round_to_float8(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    tl.store(y_ptr + offs, tl.load(x_ptr + offs).to(tl.float8e4nv).to(tl.float32))
-
-
-@triton.jit
-def _to_integer(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    tl.store(y_ptr + offs, tl.load(x_ptr + offs).to(tl.int32).to(tl.float32))
-
-
-@triton.jit
-def _sum(x_ptr, y_ptr, N):
-    tl.store(y_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 4))).to(tl.float32))
-
-
-@triton.jit
-def _argmax(x_ptr, y_ptr, N):
-    tl.store(y_ptr, tl.argmax(tl.load(x_ptr + tl.arange(0, 4)), 0).to(tl.float32))
+def _patched_functions() -> set[str]:
+    return {f"{owner.__name__}.{name}" for owner, name, _ in patches.PATCHES}
 
 
 @triton.jit
@@ -87,164 +89,127 @@ def _larger(a, b):
 
 
 @triton.jit
-def _scan(x_ptr, y_ptr, N):
+def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):
     offs = tl.arange(0, 4)
-    tl.store(y_ptr + offs, tl.associative_scan(tl.load(x_ptr + offs), 0, _larger).to(tl.float32))
+    x = tl.load(x_ptr + offs)
+    if OPERATION == "plus 1":
+        y = x + 1.0
+    elif OPERATION == "plus a float argument":
+        y = x + alpha
+    elif OPERATION == "plus int(N)":
+        y = x + int(N)
+    elif OPERATION == "square":
+        y = x * x
+    elif OPERATION == "less than -x":
+        y = x < -x
+    elif OPERATION == "between 1 and 3":
+        y = x > 1 and x < 3
+    elif OPERATION == "invert":
+        y = ~x
+    elif OPERATION == "7 // x":
+        y = 7 // x
+    elif OPERATION == "7 % x":
+        y = 7 % x
+    elif OPERATION == "to bfloat16":
+        y = x.to(tl.bfloat16)
+    elif OPERATION == "to float8":
+        y = x.to(tl.float8e4nv)
+    elif OPERATION == "to int32":
+        y = x.to(tl.int32)
+    elif OPERATION == "negative":
+        y = -x
+    elif OPERATION == "exp":
+        y = tl.exp(x)
+    elif OPERATION == "erf":
+        y = tl.erf(x)
+    elif OPERATION == "asin":
+        y = libdevice.asin(x)
+    elif OPERATION == "maximum":
+        y = tl.maximum(x, 1.0)
+    elif OPERATION == "minimum":
+        y = tl.minimum(x, 1.0)
+    elif OPERATION == "clamp":
+        y = tl.clamp(x, 0.0, 1.0)
+    elif OPERATION == "umulhi":
+        y = tl.umulhi(x, x)
+    elif OPERATION == "fma":
+        y = tl.fma(x, x, tl.full((4,), -(1 + 2**-11), tl.float32))
+    elif OPERATION == "sum":
+        y = tl.sum(x)
+    elif OPERATION == "argmax":
+        y = tl.argmax(x, 0)
+    elif OPERATION == "cumsum":
+        y = tl.cumsum(x, 0)
+    elif OPERATION == "scan":
+        y = tl.associative_scan(x, 0, _larger)
+    elif OPERATION == "histogram":
+        y = tl.histogram(x, 4)
+    elif OPERATION == "dot":
+        tile = tl.load(x_ptr + offs[:, None] * 4 + offs[None, :])
+        y = tl.max(tl.dot(tile, tile), axis=1)
+    elif OPERATION == "loop":
+        y = tl.zeros((4,), dtype=tl.int64)
+        for i in range(0, N, 2):
+            y += i.to(tl.int64)
+    elif OPERATION == "assert":
+        tl.device_assert(x > N, "as expected")
+        y = x
+    elif OPERATION == "assembly":
+        y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
+    tl.store(y_ptr + offs, y.to(tl.float32))
 
 
-@triton.jit
-def _dot(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 16)
-    x = tl.load(x_ptr + offs[:, None] * 16 + offs[None, :])
-    product = tl.dot(x, x)
-    tl.store(y_ptr + offs, tl.max(product, axis=1), mask=offs < 1)
+def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception]]]:
+    """Return the operation of `_kernel`, x and what is expected, by what they check."""
 
+    def of(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
+        return lambda *values: torch.tensor(values, dtype=dtype)
 
-@triton.jit
-def _maximum(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    tl.store(y_ptr + offs, tl.maximum(tl.load(x_ptr + offs), 1.0))
-
-
-@triton.jit
-def _fma(x_ptr, y_ptr, N):
-    x = tl.load(x_ptr)
-    tl.store(y_ptr, tl.fma(x, x, -tl.load(x_ptr + 1)))
-
-
-@triton.jit
-def _exp(x_ptr, y_ptr, N):
-    tl.store(y_ptr, tl.exp(tl.load(x_ptr)))
-
-
-@triton.jit
-def _histogram(x_ptr, y_ptr, N):
-    counts = tl.histogram(tl.load(x_ptr + tl.arange(0, 4)), 4)
-    tl.store(y_ptr + tl.arange(0, 4), counts.to(tl.float32))
-
-
-@triton.jit
-def _divide(x_ptr, y_ptr, N):
-    offs = tl.arange(0, 4)
-    tl.store(y_ptr + offs, (7 // tl.load(x_ptr + offs)).to(tl.float32))
-
-
-@triton.jit
-def _asin(x_ptr, y_ptr, N):
-    tl.store(y_ptr, libdevice.asin(tl.load(x_ptr)))
-
-
-@triton.jit
-def _loop(x_ptr, y_ptr, N):
-    total = tl.zeros((1,), dtype=tl.int64)
-    for i in range(0, N, 2):
-        total += i.to(tl.int64)
-    tl.store(y_ptr + tl.arange(0, 1), total.to(tl.float32))
-
-
-@triton.jit
-def _both(x_ptr, y_ptr, N):
-    x = tl.load(x_ptr + tl.arange(0, 4))
-    tl.store(y_ptr + tl.arange(0, 4), (x > 1 and x < 3).to(tl.float32))
-
-
-@triton.jit
-def _with_float(x_ptr, y_ptr, alpha):
-    tl.store(y_ptr, tl.load(x_ptr) + alpha)
-
-
-@triton.jit
-def _square(x_ptr, y_ptr, N):
-    x = tl.load(x_ptr)
-    tl.store(y_ptr, (x * x).to(tl.float32))
-
-
-@triton.jit
-def _assert(x_ptr, y_ptr, N):
-    tl.device_assert(tl.load(x_ptr) > N, "as asked")
-
-
-def _tensor(*values: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.tensor(values, dtype=dtype)
-
-
-def _checks() -> dict[str, Check]:
-    half, brain = torch.float16, torch.bfloat16
-    ones = torch.zeros(16, 16, dtype=brain)
-    ones[:, 0] = ones[0] = 257 / 256
-    inexact = torch.zeros(16, 16)
-    inexact[0, 0] = 1 + 2**-11
+    f32, f16, bf16 = of(torch.float32), of(torch.float16), of(torch.bfloat16)
+    i32, u32 = of(torch.int32), of(torch.uint32)
+    inexact = f32(1 + 2**-11, *[0] * 15)
+    border = bf16(*[1] * 5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0)
     return {
-        "bfloat16 arithmetic": Check(
-            _add_one, _tensor(256, 258, 1, -1, dtype=brain), [256, 260, 2, 0]
+        "bfloat16 arithmetic": ("plus 1", bf16(256, 258, 1, -1), [256, 260, 2, 0]),
+        "comparing bfloat16": ("less than -x", bf16(-1, 0, 1, NAN), [1, 0, 0, 0]),
+        "negating bfloat16": ("negative", bf16(-1, 2, -3, INF), [1, -2, 3, -INF]),
+        "rounding to bfloat16": ("to bfloat16", f32(257, 259, NAN, 3.4e38), [256, 260, NAN, INF]),
+        "rounding to 8-bit floats": (
+            "to float8",
+            f32(1.0625, 1.1875, 1e9, NAN),
+            [1, 1.25, 448, NAN],
         ),
-        "comparing bfloat16": Check(_is_less, _tensor(-1, 0, 1, NAN, dtype=brain), [1, 0, 0, 0]),
-        "rounding to bfloat16": Check(
-            _round_to_bfloat16, _tensor(257, 259, NAN, 3.4e38), [256, 260, NAN, float("inf")]
+        "float to integer": ("to int32", f32(-1.5, NAN, 3e9, 2), [-1, 0, 2**31, 2]),
+        "tl.sum in bfloat16": ("sum", bf16(256, 1, 1, 1), [258] * 4),
+        "tl.sum in float16": ("sum", f16(2048, 1, 1, 1), [2050] * 4),
+        "tl.argmax of bfloat16": ("argmax", bf16(-3, 1, 4, -5), [2] * 4),
+        "tl.cumsum in float16": ("cumsum", f16(2048, 1, 1, 1), [2048, 2048, 2050, 2050]),
+        "tl.associative_scan": ("scan", bf16(-3, 1, -5, 4), [-3, 1, 1, 4]),
+        "tl.dot of bfloat16": ("dot", border, [4, 1, 1, 1]),
+        "tl.dot in tf32": ("dot", inexact, [1, 0, 0, 0]),
+        "tl.maximum of NaN": ("maximum", f32(NAN, 2, 0, -1), [1, 2, 1, 1]),
+        "tl.minimum of NaN": ("minimum", f32(NAN, 2, 0, -1), [1, 1, 0, -1]),
+        "tl.clamp of NaN": ("clamp", f32(NAN, 2, 0.5, -1), [0, 1, 0.5, 0]),
+        "tl.fma": ("fma", f32(*[1 + 2**-12] * 4), [2**-24] * 4),
+        "tl.erf": ("erf", f32(0, 9, -9, INF), [0, 1, -1, 1]),
+        "tl.umulhi": ("umulhi", i32(-1, 2**17, 1, 0), [-2, 4, 0, 0]),
+        "overflow without warnings": ("exp", f32(1000, -INF, 0, 0), [INF, 0, 1, 1]),
+        "tl.histogram": ("histogram", i32(0, 2, 2, 4), [1, 0, 2, 0]),
+        "division by zero": ("7 // x", i32(0, 2, -2, 7), [-1, 3, -3, 1]),
+        "remainder by zero": ("7 % x", i32(0, 2, -2, 7), [-1, 1, 1, 0]),
+        "unsigned remainder by zero": ("7 % x", u32(0, 2, 4, 7), [2**32, 1, 3, 0]),
+        "inverting unsigned integers": (
+            "invert",
+            u32(0, 2**32 - 1, 2**31, 0),
+            [2**32, 0, 2**31, 2**32],
         ),
-        "rounding to 8-bit floats": Check(
-            _round_to_float8, _tensor(1.0625, 1.1875, 1e9, NAN), [1, 1.25, 448, NAN]
-        ),
-        "float to integer": Check(_to_integer, _tensor(-1.5, NAN, 3e9, 2), [-1, 0, 2**31, 2]),
-        "tl.sum in bfloat16": Check(_sum, _tensor(256, 1, 1, 1, dtype=brain), [258]),
-        "tl.sum in float16": Check(_sum, _tensor(2048, 1, 1, 1, dtype=half), [2050]),
-        "tl.argmax of bfloat16": Check(_argmax, _tensor(-3, 1, 4, -5, dtype=brain), [2]),
-        "tl.associative_scan": Check(_scan, _tensor(-3, 1, -5, 4, dtype=brain), [-3, 1, 1, 4]),
-        "tl.dot of bfloat16": Check(_dot, ones, [16 * 1.0]),
-        "tl.dot in tf32": Check(_dot, inexact, [1]),
-        "tl.maximum of NaN": Check(_maximum, _tensor(NAN, 2, 0, -1), [1, 2, 1, 1]),
-        "tl.fma": Check(_fma, _tensor(1 + 2**-12, 1 + 2**-11), [2**-24]),
-        "overflow without warnings": Check(_exp, _tensor(1000), [float("inf")]),
-        "tl.histogram": Check(_histogram, _tensor(0, 2, 2, 4, dtype=torch.int32), [1, 0, 2, 0]),
-        "division by zero": Check(_divide, _tensor(0, 2, -2, 7, dtype=torch.int32), [-1, 3, -3, 1]),
-        "libdevice": Check(_asin, _tensor(1), [torch.pi / 2]),
-        "loops over tensors": Check(_loop, torch.zeros(5), [6]),
-        "`and` of tensors": Check(_both, _tensor(0, 2, 3, 4), [0, 1, 0, 0]),
-        "integers that wrap around": Check(_square, _tensor(2**16, dtype=torch.int32), [0]),
+        "libdevice": ("asin", f32(0, 1, -1, 0), [0, torch.pi / 2, -torch.pi / 2, 0]),
+        "loops over tensors": ("loop", f32(0, 0, 0, 0), [6] * 4),
+        "`and` of tensors": ("between 1 and 3", f32(0, 2, 3, 4), [0, 1, 0, 0]),
+        "float arguments": ("plus a float argument", f16(2048, 1, 2, 3), [2049, 2, 3, 4]),
+        "int() of a scalar": ("plus int(N)", i32(0, 1, 2, 3), [5, 6, 7, 8]),
+        "integers that wrap around": ("square", i32(2**16, 1, 2, 3), [0, 1, 4, 9]),
+        "overflow_errors": ("square", i32(2**16, 1, 2, 3), IntegerOverflow),
+        "tl.device_assert": ("assert", f32(6, 6, 1, 6), AssertionError),
+        "inline assembly": ("assembly", f32(0, 0, 0, 0), NotImplementedError),
     }
-
-
-def failures() -> list[str]:
-    """A line for each repair that has no effect; none if all is well."""
-    trials: dict[str, Callable[[], str | None]] = {
-        name: check.run for name, check in _checks().items()
-    }
-    trials["float arguments"] = _float_argument
-    trials["overflow_errors"] = _overflow
-    trials["tl.device_assert"] = _device_assert
-    lines = []
-    for name, trial in trials.items():
-        try:
-            wrong = trial()
-        except Exception as error:
-            wrong = f"{type(error).__name__}: {error}"
-        if wrong:
-            lines.append(f"not repaired in triton {triton.__version__}: {name}: {wrong}")
-    return lines
-
-
-def _float_argument() -> str | None:
-    found = torch.zeros(1)
-    _with_float[(1,)](_tensor(2048, dtype=torch.float16), found, 1.0)
-    return None if found.item() == 2049 else f"2048 + 1.0 gives {found.item()}"
-
-
-def _overflow() -> str | None:
-    x = _tensor(2**16, dtype=torch.int32)
-    with overflow_errors():
-        return _raised(IntegerOverflow, lambda: _square[(1,)](x, torch.zeros(1), 1))
-
-
-def _device_assert() -> str | None:
-    return _raised(AssertionError, lambda: _assert[(1,)](_tensor(1), torch.zeros(1), 2))
-
-
-def _raised(kind: type[Exception], action: Callable[[], None]) -> str | None:
-    try:
-        action()
-    except Exception as error:
-        cause: BaseException | None = error
-        while cause and not isinstance(cause, kind):
-            cause = cause.__cause__
-        return None if cause else f"{type(error).__name__} instead of {kind.__name__}: {error}"
-    return f"no {kind.__name__} was raised"

@@ -1,14 +1,19 @@
-"""How long the interpreter takes for a 256 x 256 x 256 float16 matmul in 32-blocks, in CPU seconds.
+"""The patched interpreter is faster than Triton's own at a small matmul.
 
-TRITON_INTERPRET=1 python tests/matmul_benchmark.py stock|repaired
+    TRITON_INTERPRET=1 python tests/test_interpreter_speed.py stock|patched
+
+prints the seconds of CPU of 256 x 256 x 256 in float16, in blocks of 32, the better of two runs.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -41,7 +46,8 @@ def _matmul_kernel(
     tl.store(c_ptrs, acc.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))
 
 
-def run() -> float:
+def seconds() -> float:
+    """Run the matmul once, check it, and return its seconds of CPU."""
     a, b = torch.randn(256, 256).half(), torch.randn(256, 256).half()
     c = torch.empty_like(a)
     start = time.process_time()
@@ -52,10 +58,22 @@ def run() -> float:
     return taken
 
 
+@pytest.mark.skipif(not triton.knobs.runtime.interpret, reason="needs TRITON_INTERPRET=1")
+def test_matmul_is_faster_than_stock():
+    def measure(interpreter: str) -> float:
+        command = [sys.executable, __file__, interpreter]
+        environment = {**os.environ, "TRITON_INTERPRET": "1"}
+        return float(
+            subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+        )
+
+    assert measure("patched") < 0.75 * measure("stock")
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "repaired":
+    if sys.argv[1] == "patched":
         sys.path.insert(0, str(Path(__file__).parents[1]))
         from judge.interpreter import patches
 
         patches.install()
-    print(min(run() for _ in range(2)))
+    print(min(seconds() for _ in range(2)))
