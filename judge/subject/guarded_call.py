@@ -159,7 +159,7 @@ class GuardedCall:
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 synchronize()
-        except blame.RAISED as error:
+        except blame.SUBJECT_ERRORS as error:
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if blame.is_unsolved(error, self.path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from judge.core import paths
-from judge.core.blame import RAISED, explain
+from judge.core.blame import SUBJECT_ERRORS, explain
 from judge.core.paths import display_path, load
 from judge.core.settings import settings
 from judge.core.verdict import Unsolved, Wrong
@@ -19,7 +19,7 @@ def load_subject(chapter: str, name: str, function: str) -> Callable:
         raise Unsolved(f"unsolved: {display_path(path)} does not exist")
     try:
         module = load(path, untouched(path))
-    except RAISED as error:
+    except SUBJECT_ERRORS as error:
         raise Wrong(explain(error, path)) from error
     found = getattr(module, function, None)
     if found is None:
