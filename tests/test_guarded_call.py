@@ -203,7 +203,7 @@ INTERPRETED = {
             and_back[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
             return y
         """,
-        r"copy: the input x was stored to, with what it held before\n.*copy.py:20  tl.store\(x_ptr",
+        r"copy: the input x was stored to, with the values it had\n.*copy.py:20  tl.store\(x_ptr",
     ),
     "adds nothing to its input": (
         """
@@ -393,7 +393,7 @@ def test_what_programs_that_did_not_run_should_have_stored_is_not_used(copying):
         pytest.skip("all programs run on a GPU")
     x = inputs.integers(100_000, dtype="float16")
     copying(LEFT_TO_OTHERS.format("")).check_large_offsets(x)
-    with pytest.raises(NotMeasured, match="not all ran"):
+    with pytest.raises(NotMeasured, match="not all programs ran"):
         copying(LEFT_TO_OTHERS.format("assert list[-64].item() == N - 64")).check_large_offsets(x)
 
 

@@ -9,7 +9,7 @@ Imports no other room.
 - launch: Launch, LaunchLog, blocks_of
 - paths: ROOT, PUZZLES, SOLUTIONS, display_path, load
 - settings: Settings, settings
-- tensors: map_tensors, nbytes, on_cpu, put, tensors
+- tensors: map_tensors, nbytes, on_cpu, put, storage_of, tensors
 - timeouts: Overrun, TimeLimit, lift_time_limit, no_time_limit, time_limit
 - verdict: NotMeasured, Unsolved, Verdict, Wrong
 """

@@ -13,6 +13,11 @@ def put(target: torch.Tensor, source: torch.Tensor) -> None:
     target[once].copy_(source[once])
 
 
+def storage_of(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's storage, the same for all views of it."""
+    return tensor.untyped_storage().data_ptr()
+
+
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Copy to the CPU with the same strides, which `Tensor.cpu` loses if there are gaps."""
     if tensor.device.type == "cpu":

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from judge.core.blame import current_line, is_graded_file
 from judge.core.dtypes import rounds
+from judge.core.tensors import storage_of
 from judge.core.verdict import Wrong
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 
@@ -89,7 +90,7 @@ class Guard(TorchDispatchMode):
     def owns(self, tensor: torch.Tensor) -> bool:
         """Return whether the subject allocated this memory through torch in this run."""
         return self._arena_of(tensor) is not None or any(
-            _storage(tensor) == _storage(allocated) for allocated in self.unguarded
+            storage_of(tensor) == storage_of(allocated) for allocated in self.unguarded
         )
 
     def has_filled(self, tensor: torch.Tensor) -> bool:
@@ -119,8 +120,8 @@ class Guard(TorchDispatchMode):
         return ~same.cpu().numpy()
 
     def _arena_of(self, tensor: torch.Tensor) -> Arena | None:
-        storage = _storage(tensor)
-        return next((arena for arena in self.arenas if _storage(arena.buffer) == storage), None)
+        storage = storage_of(tensor)
+        return next((arena for arena in self.arenas if storage_of(arena.buffer) == storage), None)
 
     def check_canaries(self) -> None:
         """Raise Wrong if anything was written outside the tensors that the subject allocated."""
@@ -234,11 +235,6 @@ def one_stream() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch._C, "_cuda_setStream", set_stream)
         yield
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage, the same for all views of it."""
-    return tensor.untyped_storage().data_ptr()
 
 
 def _allocate_huge(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> torch.Tensor | None:
