@@ -1,10 +1,11 @@
-"""Compiles kernels for GPUs that are not there: a process of its own, without the interpreter.
+"""Compile kernels for GPUs that are not there, in a process without the interpreter.
 
     python -I worker.py DESCRIPTOR
 
-reads requests from the pipe with that file descriptor and answers each; process.py is the
-other end. It ends when its parent does. Under TRITON_INTERPRET a function that a kernel calls is an
-interpreted one, which the compiler cannot read; hence the process. Nothing here asks for a GPU.
+reads requests from the pipe with that file descriptor and answers each; process.py is the other
+end. It ends when its parent does. It has to be a separate process because under TRITON_INTERPRET
+the functions that a kernel calls are interpreted ones, which the compiler cannot read. Nothing here
+needs a GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import traceback
 from multiprocessing.connection import Connection
 from types import FunctionType, ModuleType
 
-# prctl(2): the signal that this process gets when its parent dies, however that dies.
+# prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
 
 _modules: dict[str, ModuleType] = {}
@@ -37,7 +38,7 @@ class NoSuchKernel(Exception):
 
 
 class TargetDriver:
-    """What Triton asks of a driver to compile: which GPU there is."""
+    """The part of a Triton driver that compilation uses: it says which GPU there is."""
 
     def __init__(self, target):
         self.target = target
@@ -46,7 +47,7 @@ class TargetDriver:
         return self.target
 
     def get_current_device(self):
-        # Triton keeps what it compiled by device.
+        # Triton caches compiled kernels by device.
         return self.target
 
     def get_current_stream(self, device) -> int:
@@ -54,7 +55,7 @@ class TargetDriver:
 
 
 class FakeTensor:
-    """A tensor as far as a kernel is specialised by it."""
+    """A tensor, as far as Triton specializes a kernel by it."""
 
     def __init__(self, dtype: str, aligned: bool, small: bool):
         import torch
@@ -71,27 +72,30 @@ class FakeTensor:
 
 
 def main(descriptor: int) -> None:
-    # The end of the pipe is not seen in the middle of a compilation.
+    """Answer requests until the pipe ends or the parent dies."""
+    # During a compilation nobody notices that the pipe has ended.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     pipe = Connection(descriptor)
     sys.path[:], sys.dont_write_bytecode = pipe.recv()
     import torch  # noqa: F401
     import triton.compiler.compiler
 
-    triton.compiler.compiler.filter_traceback = _spoken(triton.compiler.compiler.filter_traceback)
+    compiler = triton.compiler.compiler
+    compiler.filter_traceback = _keep_assertions(compiler.filter_traceback)
     pipe.send("ready")
     while True:
         try:
             request = pipe.recv()
         except EOFError:
             os._exit(0)
-        pipe.send(answered(request))
+        pipe.send(answer(request))
 
 
-def answered(request: dict) -> dict:
-    """The compiled kernel's resources, or under "error" what was raised and where.
+def answer(request: dict) -> dict:
+    """Compile a kernel. Returns its resources, or {"error": what was raised and where}.
 
-    request: file, subject, kernel, line, arguments, options, target, details
+    request: file, kernel (its name), line (of its definition), subject (the learner's file),
+        arguments (from specialization.py), options, target (backend, arch, warp size), details
     """
     try:
         load(request["subject"])
@@ -99,12 +103,12 @@ def answered(request: dict) -> dict:
         return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
         compiled = compile_kernel(request)
-        answer = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
+        used = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
         if request["details"]:
             from judge.compilation import machine_code
 
-            answer |= machine_code.resources(compiled.asm)
-        return answer
+            used |= machine_code.resources(compiled.asm)
+        return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
 
@@ -124,18 +128,18 @@ def load(path: str) -> None:
 
 
 def compile_kernel(request: dict):
-    """Triton's CompiledKernel, by the same path as a launch takes."""
+    """Return Triton's CompiledKernel, made in the same way as by a launch."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
     kernel = find(request["file"], request["kernel"], request["line"])
-    arguments = {name: made(*value) for name, value in request["arguments"].items()}
+    arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
     except BaseException:
         for function in _living("JITCallable"):
-            # Its hash may be a placeholder, under which later results would be kept on disk.
+            # Otherwise later results may be cached on disk under a hash that is a placeholder.
             function.hash = None
         raise
     finally:
@@ -143,7 +147,7 @@ def compile_kernel(request: dict):
 
 
 def find(file: str, name: str, line: int):
-    """The JITFunction of the function that is written there, whatever wraps or holds it."""
+    """Return the JITFunction of a function, whatever wraps or holds it. Raises NoSuchKernel."""
     key = file, name, line
     if key not in _functions:
         for function in _living("JITFunction"):
@@ -154,16 +158,16 @@ def find(file: str, name: str, line: int):
     return _functions[key]
 
 
-def made(kind: str, *data):
-    """An argument from the plain data of specialization.py."""
+def make(kind: str, *data):
+    """Return the argument that this plain data of specialization.py stands for."""
     if kind == "value":
         return data[0]
     if kind == "tensor":
         return FakeTensor(*data)
     if kind == "descriptor":
-        return descriptor(*data)
+        return make_descriptor(*data)
     if kind == "tuple":
-        items = [made(*item) for item in data[0]]
+        items = [make(*item) for item in data[0]]
         return collections.namedtuple("Fields", data[1])(*items) if data[1] else tuple(items)
     if kind == "function":
         return find(*data)
@@ -173,25 +177,25 @@ def made(kind: str, *data):
         return getattr(importlib.import_module("torch"), data[0])
     import triton.language as tl
 
-    return tl.dtype(data[0]) if kind == "dtype" else tl.constexpr(made(*data[0]))
+    return tl.dtype(data[0]) if kind == "dtype" else tl.constexpr(make(*data[0]))
 
 
-def descriptor(base: tuple, block_shape: tuple):
+def make_descriptor(base: tuple, block_shape: tuple):
+    """Return a tensor descriptor. Its shape and strides do not matter to the compiler."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    # Any shape and strides will do that a descriptor accepts: a kernel is not specialised by them.
     strides = [16 * 2**axis for axis in range(len(block_shape))][::-1]
     strides[-1] = 1
-    return TensorDescriptor(made(*base), list(block_shape), strides, list(block_shape))
+    return TensorDescriptor(make(*base), list(block_shape), strides, list(block_shape))
 
 
 def describe(error: BaseException, file: str) -> dict:
-    """What was raised, in plain data.
+    """Return an error as plain data.
 
-    file: the learner's own
+    file: the file of the kernel
 
-    Returns kind and message, of the innermost error that has a message, and frames: (file, line,
-    column or None, function) from the kernel to the innermost function.
+    Returns the kind of the innermost error, the innermost message, and as frames (file, line,
+    column or None, function), from the kernel to the innermost function.
     """
     chain = [error]
     while (inner := chain[-1].__cause__) is not None:
@@ -210,7 +214,7 @@ def describe(error: BaseException, file: str) -> dict:
 
 
 def _message(error: BaseException) -> str:
-    """Its text, of which Triton may have made a repr such as `NameError('x is not defined')`."""
+    """Return an error's text, also where Triton made it a repr: `NameError('x is not defined')`."""
     text = getattr(error, "error_message", error)
     text = str(text) if text is not None else ""
     if quoted := re.fullmatch(r"(\w+)\((.*)\)", text, re.DOTALL):
@@ -222,10 +226,10 @@ def _message(error: BaseException) -> str:
     return text
 
 
-def _spoken(filter_traceback):
-    """Let assertions without a message say their own line before Triton cuts it off.
+def _keep_assertions(filter_traceback):
+    """Make the source line the message of an assertion without one, before Triton cuts it off.
 
-    The frames must not live on: they hold objects of MLIR, which crash when freed late.
+    The frames themselves cannot be kept: they hold objects of MLIR, which crash when freed late.
     """
 
     def filtered(error: BaseException) -> None:
@@ -241,20 +245,20 @@ def _spoken(filter_traceback):
 
 
 def _node_frame(error: BaseException, file: str) -> tuple | None:
-    """Where in its file the node of a CompilationError is."""
+    """Return the frame of a CompilationError, None if it has no node of a known function."""
     source, node = getattr(error, "src", None), getattr(error, "node", None)
     if source is None or not hasattr(node, "lineno"):
         return None
     found = [function for function in _living("JITCallable") if function.src == source]
     if not found:
         return None
-    # Another file that was loaded may hold the same text.
+    # Another file may hold the same text.
     function = max(found, key=lambda function: function.fn.__code__.co_filename == file)
     return (*_position(function, node), function.__name__)
 
 
 def _living(kind: str) -> list:
-    """All objects of this class of triton.runtime.jit."""
+    """Return all objects of this class of triton.runtime.jit."""
     from triton.runtime import jit
 
     wanted = getattr(jit, kind)
@@ -262,7 +266,7 @@ def _living(kind: str) -> list:
 
 
 def _position(function, node: ast.AST) -> tuple[str, int, int]:
-    """File, line from 1 and column from 0: Triton counts from `def`, and without indentation."""
+    """Return file, line from 1, column from 0. Triton counts from `def`, without indentation."""
     python: FunctionType = function.fn
     lines, first = inspect.getsourcelines(python)
     text = textwrap.dedent("".join(lines))

@@ -173,8 +173,8 @@ class GuardedCall:
                     "the launcher read a value that kernels store, and not all programs ran"
                 ) from None
             _end_worker_if_context_is_dead(error)
-            explain = errors.explained if isinstance(error, CompilationError) else blame.explain
-            raise Wrong(explain(error, self.path)) from error
+            words = errors if isinstance(error, CompilationError) else blame
+            raise Wrong(words.explain(error, self.path)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
         return returned
