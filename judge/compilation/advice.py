@@ -8,25 +8,15 @@ from __future__ import annotations
 
 import re
 
-# Names of Python's syntax tree, as a learner writes them.
+# Nodes of Python's syntax tree that are not named like the keyword that a learner writes.
 CONSTRUCTS = {
-    "Try": "try",
-    "With": "with",
     "AsyncWith": "with",
-    "Lambda": "lambda",
-    "Yield": "yield",
-    "YieldFrom": "yield",
-    "GeneratorExp": "a generator",
-    "Raise": "raise",
-    "Delete": "del",
-    "Import": "import",
-    "ImportFrom": "import",
-    "Global": "global",
-    "Nonlocal": "nonlocal",
     "ClassDef": "class",
+    "Delete": "del",
+    "GeneratorExp": "a generator",
+    "ImportFrom": "import",
     "NamedExpr": ":=",
-    "Match": "match",
-    "Await": "await",
+    "YieldFrom": "yield",
 }
 BUILTINS = (
     "abs|all|any|dict|enumerate|filter|map|open|pow|reversed|round|set|sorted|str|sum|type|zip"
@@ -162,9 +152,9 @@ def advice(message: str) -> str:
     """Return what to do about a message of the compiler, "" if the message is not known."""
     for pattern, sentence in ADVICE:
         if found := re.search(pattern, message):
-            construct = CONSTRUCTS.get(found[1], found[1]) if found.groups() else ""
-            name = re.search(r"variable (\w+) has", message)
-            return sentence.format(
-                *found.groups(), construct=construct, name=name[1] if name else "it"
-            )
+            groups = found.groups()
+            construct = CONSTRUCTS.get(groups[0], groups[0].lower()) if groups else ""
+            variable = re.search(r"variable (\w+) has", message)
+            name = variable[1] if variable else "it"
+            return sentence.format(*groups, construct=construct, name=name)
     return ""

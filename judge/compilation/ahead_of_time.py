@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import triton
@@ -29,49 +29,30 @@ MARGIN_SECONDS = 2.0
 MIN_FAIR_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A kernel as compiled for one target.
+    """A kernel as compiled for one target. What is not found without details is None.
 
-    settings: constexprs and options of its launch, for messages
     shared: bytes of shared memory per program
-
-    Without details, the rest is None.
-
     registers: per thread
     spills: bytes per thread
     tensor_cores: names of instructions, such as wgmma.mma_async
     loads, stores: widths of the accesses to global memory, in bits per thread
     copies: kinds of asynchronous copies to shared memory, "cp.async" and "TMA"
+    settings: constexprs and options of the launch, for messages
     """
 
-    target: str
     kernel: str
-    settings: str
-    shared: int
+    target: str
     num_warps: int
+    shared: int
     registers: int | None = None
     spills: int | None = None
     tensor_cores: tuple[str, ...] | None = None
     loads: tuple[int, ...] | None = None
     stores: tuple[int, ...] | None = None
     copies: tuple[str, ...] | None = None
-
-
-# Headings of the table, and the fields that the columns show.
-COLUMNS = {
-    "kernel": "kernel",
-    "target": "target",
-    "warps": "num_warps",
-    "shared": "shared",
-    "registers": "registers",
-    "spills": "spills",
-    "tensor cores": "tensor_cores",
-    "loads": "loads",
-    "stores": "stores",
-    "copies": "copies",
-    "launched with": "settings",
-}
+    settings: str
 
 
 @dataclass(frozen=True)
@@ -129,11 +110,11 @@ def check_compiles(
 
 def table(compiled: Sequence[Compiled]) -> str:
     """Return a table with a line for each kernel and target, without columns that are empty."""
-    columns = {
-        heading: [heading, *(_cell(getattr(one, field)) for one in compiled)]
-        for heading, field in COLUMNS.items()
-    }
-    kept = [cells for cells in columns.values() if any(cells[1:])]
+    columns = [
+        [field.name.replace("_", " "), *(_cell(getattr(one, field.name)) for one in compiled)]
+        for field in fields(Compiled)
+    ]
+    kept = [cells for cells in columns if any(cells[1:])]
     widths = [max(map(len, cells)) for cells in kept]
     rows = zip(*kept, strict=True)
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -184,7 +165,8 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         hint = "hint: use smaller tiles or fewer num_stages"
         body = _lines(f"{needs}, {gpu} has {gpu.shared:,}", launched, hint)
         return Fault(place, "does not fit", body)
-    return Compiled(gpu.name, launch.kernel.__name__, settings, **answer)
+    kernel = launch.kernel.__name__
+    return Compiled(kernel=kernel, target=gpu.name, settings=settings, **answer)
 
 
 def _time_left() -> float:

@@ -15,7 +15,6 @@ import collections
 import ctypes
 import gc
 import importlib
-import importlib.util
 import inspect
 import os
 import re
@@ -24,12 +23,12 @@ import sys
 import textwrap
 import traceback
 from multiprocessing.connection import Connection
-from types import FunctionType, ModuleType
+from pathlib import Path
+from types import FunctionType
 
 # prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
 
-_modules: dict[str, ModuleType] = {}
 _functions: dict[tuple, object] = {}
 
 
@@ -97,8 +96,10 @@ def answer(request: dict) -> dict:
     request: file, kernel (its name), line (of its definition), subject (the learner's file),
         arguments (from specialization.py), options, target (backend, arch, warp size), details
     """
+    from judge.core import paths
+
     try:
-        load(request["subject"])
+        paths.load(Path(request["subject"]))
     except BaseException as error:
         return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
@@ -111,20 +112,6 @@ def answer(request: dict) -> dict:
         return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
-
-
-def load(path: str) -> None:
-    """Execute the learner's file, once, under a private name."""
-    if path in _modules:
-        return
-    name = "kata:" + re.sub(r"\W+", "_", path.removesuffix(".py"))
-    spec = importlib.util.spec_from_file_location(name, path)
-    _modules[path] = sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del _modules[path], sys.modules[name]
-        raise
 
 
 def compile_kernel(request: dict):

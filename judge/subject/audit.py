@@ -19,36 +19,24 @@ from judge.core.verdict import Wrong
 
 HINT = "\nhint: a launcher checks its arguments, allocates and launches; the kernel computes"
 
-# Prefixes of Python's audit events, and what such a call does.
+# What a call does, and the prefixes of the audit events by which Python reports it.
 REACHING = {
-    "sys._getframe": "looks into the frames of its callers",
-    "sys._current_frames": "looks into the frames of its callers",
-    "object.__getattr__": "looks into the frames of its callers",
-    "sys.settrace": "traces what the judge does",
-    "sys.setprofile": "traces what the judge does",
-    "gc.get_": "searches the memory of the judge",
-    "ctypes": "reaches into memory through ctypes",
-    "_thread.start": "starts a thread",
-    "subprocess": "starts a process",
-    "os.system": "starts a process",
-    "os.exec": "starts a process",
-    "os.fork": "starts a process",
-    "os.posix_spawn": "starts a process",
-    "open": "reads the answers",
+    "looks into the frames of its callers": (
+        "sys._getframe",
+        "sys._current_frames",
+        "object.__getattr__",
+    ),
+    "traces what the judge does": ("sys.settrace", "sys.setprofile"),
+    "searches the memory of the judge": ("gc.get_",),
+    "reaches into memory through ctypes": ("ctypes",),
+    "starts a thread": ("_thread.start",),
+    "starts a process": ("subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn"),
+    "reads the answers": ("open",),
 }
 FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
 # Modules that make such a call on behalf of their caller.
-AGENTS = {
-    "_thread",
-    "concurrent",
-    "ctypes",
-    "inspect",
-    "multiprocessing",
-    "os",
-    "subprocess",
-    "threading",
-    "traceback",
-}
+AGENTS = {"_thread", "concurrent", "ctypes", "inspect", "multiprocessing", "os", "subprocess"}
+AGENTS |= {"threading", "traceback"}
 ANSWERS = str(paths.ROOT / "reference") + os.sep
 
 # For each body of `listening` that is running, what was seen in it.
@@ -81,7 +69,7 @@ def _install() -> None:
 def _audit(event: str, arguments: tuple) -> None:
     if not _watching or _auditing:
         return
-    act = next((act for prefix, act in REACHING.items() if event.startswith(prefix)), None)
+    act = next((act for act, events in REACHING.items() if event.startswith(events)), None)
     if act is None:
         return
     _auditing.append(True)
