@@ -38,6 +38,13 @@ def load_kernels(folder: Path, source: str, name: str = "kernels") -> ModuleType
     return paths.load(path)
 
 
+def launch_from(folder: Path, body: str, above: str = "", name: str = "kernels") -> Launch:
+    """Return a launch of `kernel(x_ptr, n)` with this body, in a module of its own."""
+    signature = "@triton.jit\ndef kernel(x_ptr, n):\n"
+    source = textwrap.dedent(above) + signature + textwrap.indent(textwrap.dedent(body), "    ")
+    return launch_of(load_kernels(folder, source, name).kernel, {"x_ptr": x, "n": 20})
+
+
 def launch_of(kernel, arguments: dict, **options) -> Launch:
     """Return a launch of a kernel, below all its decorators, by one program."""
     while hasattr(kernel, "fn"):
@@ -69,7 +76,7 @@ def compiled(*launches: Launch, targets=("sm_80",), **options) -> list[ahead_of_
 
 
 def rejection(launch: Launch, match: str | None = None, **options) -> str:
-    """Return the message with which a launch is rejected. Asserts that it is, and that it matches."""
+    """Return the message of a launch that is rejected. Asserts that the message matches."""
     with pytest.raises(Wrong, match=match) as wrong:
         compiled(launch, **options)
     return str(wrong.value)

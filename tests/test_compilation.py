@@ -14,8 +14,8 @@ from judge.compilation.targets import TARGETS
 from tests import kernels_to_compile as kernels
 from tests.compiling import (
     compiled,
+    launch_from,
     launch_of,
-    load_kernels,
     matmul,
     pointwise,
     rejection,
@@ -212,14 +212,8 @@ def test_option_that_a_target_does_not_take(options, message):
 
 
 def test_dtype_that_only_newer_gpus_have(tmp_path):
-    module = load_kernels(
-        tmp_path,
-        """
-        @triton.jit
-        def fp8(x_ptr):
-            tl.store(x_ptr, tl.load(x_ptr).to(tl.float8e4nv).to(tl.float32))
-        """,
+    launch = launch_from(
+        tmp_path, "tl.store(x_ptr, tl.load(x_ptr).to(tl.float8e4nv).to(tl.float32))"
     )
-    launch = launch_of(module.fp8, {"x_ptr": x})
     message = rejection(launch, match="does not compile for sm_80\n", targets=("sm_80", "sm_90"))
     assert "sm_89 and newer do" in message

@@ -14,7 +14,7 @@ import triton
 from judge.compilation import errors
 from judge.core import paths
 from tests import kernels_to_compile
-from tests.compiling import launch_of, load_kernels, rejection, x
+from tests.compiling import launch_from, launch_of, load_kernels, rejection, x
 
 # What the interpreter accepts and the compiler rejects: the body of a kernel, words of the message.
 REJECTED = {
@@ -142,18 +142,16 @@ def test_every_target_gets_the_same_message(rejected):
 
 
 def test_message_in_full(tmp_path, monkeypatch):
-    module = load_kernels(
-        tmp_path,
-        """
+    source = """
         @triton.jit
         def total(x_ptr, n, BLOCK: tl.constexpr):
             offsets = tl.arange(0, BLOCK)
             if n > 1:
                 tl.store(x_ptr + offsets, 1.0 + tl.arange(0, 3 * BLOCK))
-        """,
-    )
+    """
+    kernel = load_kernels(tmp_path, source).total
     monkeypatch.chdir(tmp_path)
-    launch = launch_of(module.total, {"x_ptr": x, "n": 5, "BLOCK": 4})
+    launch = launch_of(kernel, {"x_ptr": x, "n": 5, "BLOCK": 4})
     assert rejection(launch, targets=("sm_80", "sm_90")) == textwrap.dedent("""\
         kernels.py:11:41  total does not compile for sm_80, sm_90
             tl.store(x_ptr + offsets, 1.0 + tl.arange(0, 3 * BLOCK))
@@ -165,45 +163,22 @@ triton.next_power_of_2(n) in the launcher, and mask the rest""")
 
 
 def test_error_in_a_called_function_is_shown_there(tmp_path):
-    module = load_kernels(
-        tmp_path,
-        """
-        @triton.jit
-        def helper(x):
-            return x + tl.arange(0, 3)
-
-        @triton.jit
-        def caller(x_ptr):
-            tl.store(x_ptr, helper(1.0))
-        """,
-    )
-    message = rejection(launch_of(module.caller, {"x_ptr": x}))
-    assert re.match(r".*kernels.py:9:16  caller does not compile", message)
-    assert re.search(r"called from .*kernels.py:13\n", message)
+    helper = "@triton.jit\ndef helper(x):\n    return x + tl.arange(0, 3)\n\n"
+    message = rejection(launch_from(tmp_path, "tl.store(x_ptr, helper(1.0))", helper))
+    assert re.match(r".*kernels.py:8:16  kernel does not compile", message)
+    assert re.search(r"called from .*kernels.py:12\n", message)
 
 
 def test_error_in_tritons_library_is_shown_at_the_call(tmp_path):
-    module = load_kernels(
-        tmp_path,
-        """
-        @triton.jit
-        def axis(x_ptr):
-            tl.store(x_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 16)), axis=3))
-        """,
-    )
-    place = r"kernels.py:9:21  axis .*\n.*\n.*\ninvalid axis 3"
-    rejection(launch_of(module.axis, {"x_ptr": x}), match=place)
+    body = "tl.store(x_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 16)), axis=3))"
+    place = r"kernels.py:8:21  kernel .*\n.*\n.*\ninvalid axis 3"
+    rejection(launch_from(tmp_path, body), match=place)
 
 
 def test_files_with_the_same_text_are_told_apart(tmp_path):
-    source = """
-        @triton.jit
-        def twin(x_ptr):
-            tl.store(x_ptr, unknown)
-        """
     for name in ("first", "second", "third"):
-        module = load_kernels(tmp_path, source, name)
-        rejection(launch_of(module.twin, {"x_ptr": x}), match=rf"{name}.py:9:21  twin")
+        launch = launch_from(tmp_path, "tl.store(x_ptr, unknown)", name=name)
+        rejection(launch, match=rf"{name}.py:8:21  kernel")
 
 
 FILE = kernels_to_compile.__file__
@@ -234,10 +209,18 @@ def test_error_of_a_pass_is_found_in_what_it_printed(printed, line, body):
     assert re.search(body, message)
 
 
-NESTED = """
+LAUNCH_ON_A_GPU = """
+from pathlib import Path
+
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler.errors import CompilationError
+from triton.runtime import driver
+
+from judge.compilation import errors, worker
+from judge.core.settings import settings
 
 
 @triton.jit
@@ -250,45 +233,27 @@ def kernel(x_ptr):
     tl.store(x_ptr, halved(tl.load(x_ptr)))
 
 
-def subject():
-    kernel.warmup(torch.empty(4), grid=(1,))
-"""
-
-LAUNCH = """
-import sys
-from pathlib import Path
-
-from triton.backends.compiler import GPUTarget
-from triton.compiler.errors import CompilationError
-from triton.runtime import driver
-
-from judge.compilation import errors, worker
-from judge.core import paths
-from judge.core.settings import settings
-
-path = Path(sys.argv[1])
-settings.subjects = path.parent
+settings.subjects = Path(__file__).parent
 driver.set_active(worker.TargetDriver(GPUTarget("cuda", 90, 32)))
 try:
-    paths.load(path).subject()
+    kernel.warmup(torch.empty(4), grid=(1,))
 except CompilationError as error:
-    print(errors.explain(error, path))
+    print(errors.explain(error, Path(__file__)))
 """
 
 
 def test_launch_on_a_gpu_is_explained_at_the_innermost_line(tmp_path, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     path = tmp_path / "subject.py"
-    path.write_text(NESTED)
-    process = subprocess.run(
-        [sys.executable, "-c", LAUNCH, path], capture_output=True, text=True, cwd=paths.ROOT
-    )
+    path.write_text(LAUNCH_ON_A_GPU)
+    process = subprocess.run([sys.executable, path], capture_output=True, text=True)
     assert process.stdout.splitlines()[:-1] == [
-        f"{path}:9:12  does not compile",
+        f"{path}:17:12  does not compile",
         "    return missing(x)",
         "           ^",
         "missing is not defined",
-        f"called from {path}:14",
-        f"launched at {path}:18",
+        f"called from {path}:22",
+        f"launched at {path}:28",
     ], process.stderr
     assert "hint: is it misspelt?" in process.stdout

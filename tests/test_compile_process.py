@@ -1,4 +1,4 @@
-"""The process that compiles is kept apart from pytest's, limited in time, and replaced when it dies."""
+"""The process that compiles prints nothing, keeps to its time, and is replaced when it dies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import triton
 from judge.compilation import process
 from tests import kernels_to_compile as kernels
 from tests.compiling import (
-    HEADER,
     compiled,
+    launch_from,
     launch_of,
     load_kernels,
     pointwise,
@@ -37,72 +37,48 @@ def forgetful(monkeypatch):
 
 
 def test_output_of_a_module_and_of_the_compiler_is_not_printed(tmp_path, capfd):
-    module = load_kernels(
-        tmp_path,
-        """
+    prints = """
         import os
         import sys
         print("printed at import")
         os.write(1, b"written at import" * 10000)
         print("/tmp/x.py:1:2: error: written at import", file=sys.stderr)
-
-        @triton.jit
-        def fine(x_ptr):
-            tl.static_print("printed by the compiler")
-            tl.store(x_ptr, 1.0)
-
-        @triton.jit
-        def wrong(x_ptr):
-            tl.store(x_ptr, unknown)
-        """,
-    )
+    """
+    body = 'tl.static_print("printed by the compiler")\ntl.store(x_ptr, {})'
+    right = launch_from(tmp_path, body.format("1.0"), prints, "right")
+    wrong = launch_from(tmp_path, body.format("unknown"), prints, "wrong")
     capfd.readouterr()
     process.stop()
-    assert compiled(launch_of(module.fine, {"x_ptr": x}))
-    rejection(launch_of(module.wrong, {"x_ptr": x}), match="unknown is not defined")
+    assert compiled(right)
+    rejection(wrong, match="unknown is not defined")
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_module_that_needs_the_interpreter(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    module = load_kernels(
-        tmp_path,
-        """
-        import os
-        os.environ["TRITON_INTERPRET"]
-
-        @triton.jit
-        def kernel(x_ptr):
-            tl.store(x_ptr, 1.0)
-        """,
-    )
-    cause = "import without TRITON_INTERPRET raised KeyError"
-    message = rejection(launch_of(module.kernel, {"x_ptr": x}), match=cause)
+    above = 'import os\n\nos.environ["TRITON_INTERPRET"]\n'
+    launch = launch_from(tmp_path, "tl.store(x_ptr, 1.0)", above)
+    message = rejection(launch, match="import without TRITON_INTERPRET raised KeyError")
     assert re.match(r".*kernels.py:8  kernel", message)
 
 
 def test_a_kernel_that_is_made_at_launch(tmp_path):
-    module = load_kernels(
-        tmp_path,
-        """
+    source = """
         def make():
             @triton.jit
             def kernel(x_ptr):
                 tl.store(x_ptr, 1.0)
             return kernel
-        """,
-    )
-    advice = "define it at the top level of the file"
-    rejection(launch_of(module.make(), {"x_ptr": x}), match=advice)
+    """
+    launch = launch_of(load_kernels(tmp_path, source).make(), {"x_ptr": x})
+    rejection(launch, match="define it at the top level of the file")
 
 
 def test_a_file_that_changed_is_compiled_anew(tmp_path):
-    source = "@triton.jit\ndef kernel(x_ptr):\n    tl.store(x_ptr, {})\n"
-    module = load_kernels(tmp_path, source.format("1.0"))
-    launch = launch_of(module.kernel, {"x_ptr": x})
+    launch = launch_from(tmp_path, "tl.store(x_ptr, 1.0)")
     compiled(launch)
     path = tmp_path / "kernels.py"
-    path.write_text(HEADER + source.format("unknown"))
+    path.write_text(path.read_text().replace("1.0", "unknown"))
     os.utime(path, (1, 1))
     rejection(launch, match="unknown is not defined")
 
