@@ -26,7 +26,7 @@ x, y = torch.zeros(4096), torch.zeros(4096)
 square32 = torch.zeros(256, 256)
 square16 = square32.half()
 
-MATMUL = {"a_ptr": square16, "b_ptr": square16, "c_ptr": square32, "M": 256, "N": 256, "K": 256}
+MATMUL = {"a_ptr": square16, "b_ptr": square16, "c_ptr": square32, "K": 256}
 MATMUL |= {"stride_am": 256, "stride_bk": 256, "stride_cm": 256}
 MATMUL |= {"PRECISION": "tf32", "EVEN": True, "BM": 64, "BN": 64, "BK": 32}
 

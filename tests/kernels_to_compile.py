@@ -31,21 +31,11 @@ def where(x_ptr, keep_ptr, y_ptr, n, BLOCK: tl.constexpr):
 @triton.heuristics({"EVEN": lambda args: args["K"] % args["BK"] == 0})
 @triton.jit
 def matmul(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    M,
-    N,
-    K,
-    stride_am,
-    stride_bk,
-    stride_cm,
-    PRECISION: tl.constexpr,
-    EVEN: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
+    a_ptr, b_ptr, c_ptr,
+    K, stride_am, stride_bk, stride_cm,
+    PRECISION: tl.constexpr, EVEN: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     offs_m = tl.program_id(0) * BM + tl.arange(0, BM)
     offs_n = tl.program_id(1) * BN + tl.arange(0, BN)
     offs_k = tl.arange(0, BK)
