@@ -105,7 +105,7 @@ def _search(message: str, file: str, first: int) -> list[tuple]:
     except SyntaxError:
         return []
     found = []
-    for node in ast.walk(tree):
+    for node in (it for it in ast.walk(tree) if isinstance(it, (ast.stmt, ast.expr))):
         chained = isinstance(node, ast.Assign) and len(node.targets) > 1
         names = (getattr(node, "id", None), getattr(node, "attr", None))
         if (chained and "multiple assignment" in message) or (wanted and wanted in names):

@@ -55,13 +55,13 @@ def _usage(cubin: bytes) -> tuple[int, int]:
             text=True,
             check=True,
         ).stdout
-    usage = re.search(r"REG:(\d+) STACK:(\d+)", listing)
-    return int(usage[1]), int(usage[2])
+    registers, stack = re.findall(r"REG:(\d+) STACK:(\d+)", listing)[0]
+    return int(registers), int(stack)
 
 
 def _amd(assembly: str) -> dict:
     def declared(name: str) -> int:
-        return int(re.search(rf"{name}:\s*(\d+)", assembly)[1])
+        return int(re.findall(rf"{name}:\s*(\d+)", assembly)[0])
 
     def widths(access: str) -> tuple[int, ...]:
         kinds = re.findall(AMD_ACCESS.format(access), assembly)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 # To import torch and Triton on a slow or busy machine.
 STARTUP_SECONDS = 180.0
@@ -48,7 +49,7 @@ class Worker:
     loaded: the time stamp of each learner's file when the process loaded it
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.owner = os.getpid()
         self.loaded: dict[str, int] = {}
         ours, theirs = multiprocessing.Pipe()
@@ -74,7 +75,7 @@ class Worker:
             reason = self.printed().strip() or repr(error)
             raise RuntimeError(f"the compiler's process did not start:\n{reason}") from None
 
-    def ask(self, request: object, limit: float) -> object:
+    def ask(self, request: object, limit: float) -> Any:
         """Return the answer within `limit` seconds. Raises TimedOut or Crashed."""
         self.log.seek(0)
         self.log.truncate()

@@ -25,6 +25,7 @@ import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 # prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
@@ -39,17 +40,18 @@ class NoSuchKernel(Exception):
 class TargetDriver:
     """The part of a Triton driver that compilation uses: it says which GPU there is."""
 
-    def __init__(self, target):
+    def __init__(self, target: Any):
         self.target = target
 
-    def get_current_target(self):
+    def get_current_target(self) -> Any:
+        """Return the GPU to compile for."""
         return self.target
 
-    def get_current_device(self):
-        # Triton caches compiled kernels by device.
-        return self.target
+    # Triton caches compiled kernels by device.
+    get_current_device = get_current_target
 
-    def get_current_stream(self, device) -> int:
+    def get_current_stream(self, device: Any) -> int:
+        """Return a stream that nothing is launched on."""
         return 0
 
 
@@ -64,9 +66,11 @@ class FakeTensor:
         self.size = 2**31 - 1 if small else 2**31
 
     def data_ptr(self) -> int:
+        """Return an address with the tensor's alignment to 16 bytes."""
         return self.address
 
     def ptr_range(self) -> int:
+        """Return the size in bytes, as far as AMD's backend distinguishes it."""
         return self.size
 
 
@@ -114,7 +118,7 @@ def answer(request: dict) -> dict:
         return {"error": describe(error, request["file"])}
 
 
-def compile_kernel(request: dict):
+def compile_kernel(request: dict) -> Any:
     """Return Triton's CompiledKernel, made in the same way as by a launch."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
@@ -133,7 +137,7 @@ def compile_kernel(request: dict):
         driver.set_active(None)
 
 
-def find(file: str, name: str, line: int):
+def find(file: str, name: str, line: int) -> Any:
     """Return the JITFunction of a function, whatever wraps or holds it. Raises NoSuchKernel."""
     key = file, name, line
     if key not in _functions:
@@ -145,7 +149,7 @@ def find(file: str, name: str, line: int):
     return _functions[key]
 
 
-def make(kind: str, *data):
+def make(kind: str, *data: Any) -> Any:
     """Return the argument that this plain data of specialization.py stands for."""
     if kind == "value":
         return data[0]
@@ -167,7 +171,7 @@ def make(kind: str, *data):
     return tl.dtype(data[0]) if kind == "dtype" else tl.constexpr(make(*data[0]))
 
 
-def make_descriptor(base: tuple, block_shape: tuple):
+def make_descriptor(base: tuple, block_shape: tuple) -> Any:
     """Return a tensor descriptor. Its shape and strides do not matter to the compiler."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -220,7 +224,7 @@ def _keep_assertions(filter_traceback):
     """
 
     def filtered(error: BaseException) -> None:
-        link = error
+        link: BaseException | None = error
         while link is not None:
             frames = traceback.extract_tb(link.__traceback__)
             if isinstance(link, AssertionError) and not str(link) and frames:
@@ -252,12 +256,12 @@ def _living(kind: str) -> list:
     return [thing for thing in gc.get_objects() if issubclass(type(thing), wanted)]
 
 
-def _position(function, node: ast.AST) -> tuple[str, int, int]:
+def _position(function: Any, node: Any) -> tuple[str | None, int, int]:
     """Return file, line from 1, column from 0. Triton counts from `def`, without indentation."""
     python: FunctionType = function.fn
     lines, first = inspect.getsourcelines(python)
     text = textwrap.dedent("".join(lines))
-    before = text[: re.search(r"^def\s+\w+\s*\(", text, re.MULTILINE).start()].count("\n")
+    before = re.split(r"^def\s+\w+\s*\(", text, maxsplit=1, flags=re.MULTILINE)[0].count("\n")
     indentation = len(lines[before]) - len(lines[before].lstrip())
     file = inspect.getsourcefile(python)
     return file, first + before + node.lineno - 1, node.col_offset + indentation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import pytest
 
@@ -64,7 +64,7 @@ def is_graded_file(filename: str) -> bool:
 
 def current_line() -> str | None:
     """Return file:line of the learner's code that is being executed, None if there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_graded_file(frame.f_code.co_filename):
             return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -52,7 +52,8 @@ def listening() -> Iterator[list[str]]:
     """
     _install()
     # Bound here, where a subject that changes this module cannot replace it.
-    seen, watching = [], _watching
+    seen: list[str] = []
+    watching = _watching
     watching.append(seen)
     try:
         yield seen

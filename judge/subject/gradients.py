@@ -28,23 +28,26 @@ class Differentiable:
         self.keep = False
         self.kept: list[torch.Tensor] = []
 
-    def __call__(self, *inputs, dout: torch.Tensor | None = None, **options):
+    def __call__(
+        self, *inputs: object, dout: torch.Tensor | None = None, **options: object
+    ) -> tuple[object, ...]:
         if dout is None:
             return (self.function(*inputs, **options),)
-        inputs = [leaf(value) for value in inputs]
-        out = self.function(*inputs, **options)
+        leaves = [leaf(value) for value in inputs]
+        out = self.function(*leaves, **options)
+        name = self.function.__name__
         if not isinstance(out, torch.Tensor) or out.grad_fn is None:
             raise Wrong(
-                f"{self.__name__} returned a result without a grad_fn: it has no backward pass\n"
+                f"{name} returned a result without a grad_fn: it has no backward pass\n"
                 "hint: return what apply() of your torch.autograd.Function returns"
             )
         self.kept = saved_tensors(out) if self.keep else []
-        named = dict(zip(inspect.signature(self.function).parameters, inputs, strict=False))
-        leaves = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
-        gradients = torch.autograd.grad(out, list(leaves.values()), dout, allow_unused=True)
-        for name, gradient in zip(leaves, gradients, strict=True):
+        named = dict(zip(inspect.signature(self.function).parameters, leaves, strict=False))
+        given = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
+        gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)
+        for parameter, gradient in zip(given, gradients, strict=True):
             if gradient is None:
-                raise Wrong(f"{self.__name__}: the backward pass gives no gradient for {name}")
+                raise Wrong(f"{name}: the backward pass gives no gradient for {parameter}")
         return (out.detach(), *gradients)
 
 
@@ -57,7 +60,8 @@ def leaf(value: object) -> object:
 
 def saved_tensors(out: torch.Tensor) -> list[torch.Tensor]:
     """Return the tensors that the graph behind `out` holds, saved or as attributes of a ctx."""
-    found, seen, nodes = [], set(), [out.grad_fn]
+    found: list[torch.Tensor] = []
+    seen, nodes = set(), [out.grad_fn]
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:

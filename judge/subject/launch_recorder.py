@@ -10,7 +10,7 @@ from judge.core.launch import Launch
 class Recorder:
     """Records the launches of compiled kernels in its body, in order."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.launches: list[Launch] = []
 
     def __enter__(self) -> Recorder:

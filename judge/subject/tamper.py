@@ -9,7 +9,7 @@ import _thread
 import contextlib
 import operator
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -144,14 +144,14 @@ def _changes(state: State) -> list[str]:
             function.__code__ = code
             found.append(f"{function.__module__}.{function.__qualname__}")
     for (name, table), held in zip(tables, contents, strict=True):
-        if not (_is_same(table, held) if isinstance(table, dict) else table == held):
+        if not (_is_same(table, held) if isinstance(held, dict) else table == held):
             table.clear()
             table.update(held)
             found.append(name)
     return found
 
 
-def _is_same(now: Mapping, before: dict) -> bool:
+def _is_same(now: Any, before: dict) -> bool:
     """Return whether two dicts hold the same objects in the same order. == would trust __eq__."""
     return [*now] == [*before] and all(map(operator.is_, now.values(), before.values()))
 
