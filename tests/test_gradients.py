@@ -1,10 +1,9 @@
-"""Backward passes: wrong ones that must be found by name, right ones that must pass."""
+"""Backward passes: right ones pass, and for wrong ones the message names the gradient."""
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
+import torch
 
 from judge import inputs
 from judge.challenge import Challenge
@@ -65,17 +64,15 @@ def scaled(x, y, scale=None):
 
 @pytest.fixture
 def grade(tmp_path, monkeypatch):
-    """Makes the puzzle `scaled`, with edits to its solution: pairs of texts, old and new."""
+    """Make the puzzle `scaled`, with a text of its solution replaced."""
 
-    def make(*edits: tuple[str, str]) -> Challenge:
-        source = SUBJECT
-        for old, new in edits:
-            assert source.count(old) == 1
-            source = source.replace(old, new)
+    def make(old: str = "", new: str = "") -> Challenge:
+        assert not old or SUBJECT.count(old) == 1
+        source = SUBJECT.replace(old, new) if old else SUBJECT
         (tmp_path / "reference").mkdir(exist_ok=True)
         (tmp_path / "reference" / "99_made.py").write_text(REFERENCE)
         (tmp_path / "99_made").mkdir(exist_ok=True)
-        (tmp_path / "99_made" / "scaled.py").write_text(textwrap.dedent(source))
+        (tmp_path / "99_made" / "scaled.py").write_text(source)
         monkeypatch.setattr(paths, "ROOT", tmp_path)
         monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(paths, "_modules", {})
@@ -85,20 +82,21 @@ def grade(tmp_path, monkeypatch):
     return make
 
 
-def given(N=200):
-    return inputs.randn(N), inputs.randn(N)
+def randn(count: int) -> list[torch.Tensor]:
+    return [inputs.randn(200) for _ in range(count)]
 
 
-def test_a_right_one_passes(grade):
-    grade().check(*given(), dout=inputs.randn(200))
-    grade().check(*given(), scale=0.5, dout=inputs.randn(200))
-    grade().check(*given(), dout=inputs.randn(1).expand(200))
+def test_right_backward_pass(grade):
+    *xy, dout = randn(3)
+    grade().check(*xy, dout=dout)
+    grade().check(*xy, scale=0.5, dout=dout)
+    grade().check(*xy, dout=inputs.randn(1).expand(200))
 
 
 def test_without_dout_the_result_alone_is_graded(grade):
-    grade(("2 * x * y", "3 * x * y")).check(*given())
+    grade("2 * x * y", "3 * x * y").check(*randn(2))
     with pytest.raises(Wrong, match="wrong"):
-        grade(("x * x * y * scale", "x * y * scale")).check(*given())
+        grade("x * x * y * scale", "x * y * scale").check(*randn(2))
 
 
 @pytest.mark.parametrize(
@@ -116,22 +114,26 @@ def test_without_dout_the_result_alone_is_graded(grade):
         ),
         ("offs * stride_d", "offs", "out of bounds|wrong in"),
     ],
+    ids=["dx", "dy", "out", "no_dy", "torch", "detached", "dout_taken_as_contiguous"],
 )
-def test_a_wrong_one_is_named(grade, old, new, message):
+def test_wrong_backward_pass_is_named(grade, old, new, message):
     with pytest.raises(Wrong, match=message):
-        grade((old, new)).check(*given(), dout=inputs.randn(400)[::2])
+        grade(old, new).check(*randn(2), dout=inputs.randn(400)[::2])
 
 
-def test_what_stays_for_the_backward_pass(grade):
-    grade().saved_for_backward(*given(), dout=inputs.randn(200), at_most=0)
-    more = ("ctx.scale = scale", "ctx.scale, ctx.more = scale, [torch.zeros(200, device=x.device)]")
-    grade(more).saved_for_backward(*given(), dout=inputs.randn(200), at_most=800)
+def test_budget_of_what_is_kept_for_the_backward_pass(grade):
+    *xy, dout = randn(3)
+    grade().saved_for_backward(*xy, dout=dout, at_most=0)
+    keeps = grade(
+        "ctx.scale = scale",
+        "ctx.scale, ctx.more = scale, [torch.zeros(200, device=x.device)]",
+    )
+    keeps.saved_for_backward(*xy, dout=dout, at_most=800)
     with pytest.raises(Wrong, match=r"keeps 800 bytes .* the budget is 799: float32 \(200,\)"):
-        grade(more).saved_for_backward(*given(), dout=inputs.randn(200), at_most=799)
+        keeps.saved_for_backward(*xy, dout=dout, at_most=799)
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="traffic is counted in the interpreter")
 def test_traffic_counts_both_passes(grade):
-    grade().traffic(*given(), dout=inputs.randn(200)).check(
-        reads={"x": 2, "y": 2, "dout": 1}, launches=2
-    )
+    *xy, dout = randn(3)
+    grade().traffic(*xy, dout=dout).check(reads={"x": 2, "y": 2, "dout": 1}, launches=2)

@@ -1,7 +1,7 @@
-"""Subjects that do no work, or not the work that was asked, fail every puzzle.
+"""Subjects that do not do the work fail every puzzle.
 
-Each is made from the puzzle's solution by text that knows nothing of the puzzle, and runs on the
-first case of its test_numerics.
+Each is made from the puzzle's solution, by text that is the same for all puzzles, and runs on the
+first case of the puzzle's test_numerics.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from judge.core.verdict import Wrong
 from judge.plugin import ladder
 from judge.proof import runner
 
-# Appended to the solution. honest is its launcher, unlaunched the same without any launch.
+# Appended to the solution. honest is its launcher, unlaunched the same without its launches.
 PREPARATION = """
-import judge.core.paths
+from judge.subject import loader
 from triton.runtime.jit import KernelInterface
 
 pytestmark = pytest.mark.proof
 
 honest = {function}
-IN_PLACE = {in_place}  # numbers of the arguments that it changes
+IN_PLACE = {in_place}  # indices of the arguments that it changes
 kept = []
 
 
@@ -65,7 +65,7 @@ def zeros_kernel(pointer, N, BLOCK: tl.constexpr):
 def {function}(*inputs, **options):
 """
 
-# What the launcher does instead, and words of the message that it must get.
+# What the launcher does instead, and a pattern for the message.
 LAZY = {
     "uninitialised": (
         "return as_returned(unlaunched(inputs, options))",
@@ -97,7 +97,7 @@ LAZY = {
         "in the memory of its input|must return None",
     ),
     "the_reference": (
-        "return judge.core.paths.load_reference({chapter!r}, {function!r})(*inputs, **options)",
+        "return loader.load_reference({chapter!r}, {function!r})(*inputs, **options)",
         "outside a kernel",
     ),
     "work_thrown_away": (
@@ -119,7 +119,7 @@ LAZY = {
 
 @pytest.mark.parametrize("lazy", LAZY)
 @pytest.mark.parametrize("puzzle", ladder.ladder())
-def test_lazy_subject_fails(puzzle, lazy, tmp_path, request):
+def test_lazy_subject_fails(puzzle, lazy, tmp_path):
     spec = runner.module_of(puzzle).puzzle.spec
     if spec.in_place and lazy == "an_earlier_answer":
         pytest.skip("returns nothing")

@@ -1,4 +1,4 @@
-"""Tests that never end and processes that die."""
+"""Tests that never end, and processes that die."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ def endless():
 
 def test_endless_loop_is_interrupted_though_it_swallows_exceptions():
     begun = time.monotonic()
-    with (
-        pytest.raises(timeouts.Overrun, match=r"not return within 0\.2 s"),
-        timeouts.time_limit(0.2),
-    ):
+    limit = timeouts.time_limit(0.2)
+    with pytest.raises(timeouts.Overrun, match=r"not return within 0\.2 s"), limit:
         endless()
     assert time.monotonic() - begun < 2
 
 
-def test_nothing_is_left_of_the_limit_after_the_body():
+def test_limit_ends_with_its_body():
     with timeouts.time_limit(0.2):
         pass
     time.sleep(0.3)
@@ -51,7 +49,7 @@ def test_lifted_limit():
 
 
 def test_what_cannot_be_interrupted_is_ended():
-    """A loop in C that looks at no signal, as a hung call of a library does."""
+    """A loop in C that ignores signals, like a hung call of a library."""
     code = """
 import judge.core.timeouts as f
 f.GRACE = 0.2
@@ -66,7 +64,7 @@ with f.time_limit(0.2):
 
 
 @pytest.mark.parametrize(
-    ("diary", "sentence"),
+    ("log", "sentence"),
     [
         ("", "crashed the process"),
         ("GPU: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
@@ -77,15 +75,16 @@ with f.time_limit(0.2):
             "at puzzles/01_pointwise/fma.py:7 and could not be interrupted",
         ),
     ],
+    ids=["nothing", "dead_gpu", "signal", "timeout"],
 )
-def test_obituary(diary, sentence, monkeypatch, tmp_path):
+def test_crash_log_says_why_a_worker_died(log, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
-    (tmp_path / "gw0").write_text(diary)
+    (tmp_path / "gw0").write_text(log)
     assert sentence in crash_notes.describe_crash(tmp_path, "gw0")
 
 
-def test_what_is_sent_to_a_worker_that_is_gone_ends_no_run(request):
+def test_sending_to_a_dead_worker_does_not_end_the_run(request):
     def sendcommand(name, **arguments):
         raise OSError("cannot send (already closed?)")
 

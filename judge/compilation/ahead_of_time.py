@@ -1,7 +1,8 @@
 """Ahead-of-time compilation: does a kernel compile for GPUs that are not there, and fit them?
 
-What the interpreter runs, the compiler may reject, and what compiles may need more shared memory
-than a GPU has. Kernels are compiled with the types, alignments and constexprs of their launches.
+The compiler rejects much that the interpreter runs, and a kernel that compiles may need more shared
+memory than a GPU has. Kernels are compiled for the types, alignments and constexprs of their
+launches.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import triton
 
 from judge.compilation import errors, process, specialization
-from judge.compilation.process import Crashed, TimedOut
 from judge.compilation.targets import Target, find_target
 from judge.core.launch import Launch
 from judge.core.paths import display_path
@@ -23,54 +23,36 @@ from judge.core.verdict import Wrong
 
 MAX_SECONDS = 60.0
 MAX_THREADS = 1024
-# Seconds before the end of a test's time limit by which the compiler must have answered.
+# The compiler must answer this long before the time limit of the test ends.
 MARGIN_SECONDS = 2.0
-# With less time than this, many kernels do not compile that are none the worse for it.
+# Within less time than this, many a good kernel does not compile.
 MIN_FAIR_SECONDS = 10.0
-SLOW = (
-    "hint: code that is unrolled grows with the tile: take smaller tiles, no long tl.static_range, "
-    'and no input_precision="ieee" for the tl.dot of large float32 tiles'
-)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A kernel as compiled for one target.
+    """A kernel as compiled for one target. What is not found without details is None.
 
-    settings: constexprs and options of its launch
-    shared: bytes of shared memory a program
-    The rest is None without details. registers: a thread; spills: bytes a thread; tensor_cores:
-    instructions, such as wgmma.mma_async; loads, stores: widths of accesses of global memory, bits
-    a thread; copies: asynchronous copies to shared memory, "cp.async" or "TMA".
+    shared: bytes of shared memory per program
+    registers: per thread
+    spills: bytes per thread
+    tensor_cores: names of instructions, such as wgmma.mma_async
+    loads, stores: widths of the accesses to global memory, in bits per thread
+    copies: kinds of asynchronous copies to shared memory, "cp.async" and "TMA"
+    settings: constexprs and options of the launch, for messages
     """
 
-    target: str
     kernel: str
-    settings: str
-    shared: int
+    target: str
     num_warps: int
+    shared: int
     registers: int | None = None
     spills: int | None = None
     tensor_cores: tuple[str, ...] | None = None
     loads: tuple[int, ...] | None = None
     stores: tuple[int, ...] | None = None
     copies: tuple[str, ...] | None = None
-
-
-# Headings of the table, and the fields below them.
-COLUMNS = {
-    "kernel": "kernel",
-    "target": "target",
-    "warps": "num_warps",
-    "shared": "shared",
-    "registers": "registers",
-    "spills": "spills",
-    "tensor cores": "tensor_cores",
-    "loads": "loads",
-    "stores": "stores",
-    "copies": "copies",
-    "launched with": "settings",
-}
+    settings: str
 
 
 # What a fault says of a kernel that needs more of a GPU than there is.
@@ -85,7 +67,7 @@ class DoesNotFit(Wrong):
 class Fault:
     """Why one target rejects a kernel. The message reads: place, kernel, what, target, body.
 
-    final: the other targets need not be tried
+    final: whether to skip the other targets
     """
 
     place: str
@@ -104,30 +86,30 @@ def check_compiles(
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
 
-    subject: the learner's file, which the compiler's process loads
-    details: find registers, spills and kinds of instructions too
-    time_limit: seconds for one kernel and target
+    Launches that Triton would serve with one compiled kernel count once. Raises Wrong for the first
+    kernel that does not compile or does not fit, with all targets that reject it, and ValueError
+    for an unknown target.
 
-    Launches that Triton would serve by one compiled kernel count once. Raises Wrong for the first
-    kernel that does not compile or does not fit, with all its targets, and ValueError for an
-    unknown target.
+    subject: the learner's file, which the compiler's process loads
+    details: whether to find registers, spills and kinds of instructions too
+    time_limit: seconds for one kernel and target
     """
     gpus = [find_target(name) for name in targets]
     done: list[Compiled] = []
     seen = set()
     for launch in launches:
         request = _request(launch, subject) | {"details": details}
-        if (key := repr(request)) in seen:
+        if repr(request) in seen:
             continue
-        seen.add(key)
+        seen.add(repr(request))
         faults: dict[Fault, list[Target]] = {}
         for gpu in gpus:
-            made = _compiled(launch, request, gpu, time_limit)
-            if isinstance(made, Compiled):
-                done.append(made)
+            outcome = _compile(launch, request, gpu, time_limit)
+            if isinstance(outcome, Compiled):
+                done.append(outcome)
                 continue
-            faults.setdefault(made, []).append(gpu)
-            if made.final:
+            faults.setdefault(outcome, []).append(gpu)
+            if outcome.final:
                 break
         if faults:
             kind = DoesNotFit if all(fault.what == MISFIT for fault in faults) else Wrong
@@ -136,24 +118,25 @@ def check_compiles(
 
 
 def table(compiled: Sequence[Compiled]) -> str:
-    """A line for each compiled kernel and target. Columns that nobody fills are left out."""
-    columns = {
-        heading: [heading, *(_cell(getattr(one, field)) for one in compiled)]
-        for heading, field in COLUMNS.items()
-    }
-    kept = [cells for cells in columns.values() if any(cells[1:])]
+    """Return a table with a line for each kernel and target, without columns that are empty."""
+    columns = [
+        [field.name.replace("_", " "), *(_cell(getattr(one, field.name)) for one in compiled)]
+        for field in fields(Compiled)
+    ]
+    kept = [cells for cells in columns if any(cells[1:])]
     widths = [max(map(len, cells)) for cells in kept]
     rows = zip(*kept, strict=True)
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def _cell(value: object) -> str:
+def _cell(value: tuple | str | int | None) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "-"
     return f"{value:,}" if isinstance(value, int) else value or ""
 
 
 def _request(launch: Launch, subject: Path) -> dict:
+    """Return what worker.answer needs to know, but for the target and details."""
     code = launch.kernel.__code__
     try:
         arguments = specialization.arguments(launch)
@@ -169,40 +152,34 @@ def _request(launch: Launch, subject: Path) -> dict:
     }
 
 
-def _compiled(launch: Launch, request: dict, gpu: Target, time_limit: float) -> Compiled | Fault:
+def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> Compiled | Fault:
     place, settings = _place(launch), specialization.settings(launch)
     launched = f"launched with {settings}" if settings else ""
-    if fault := _too_many_threads(place, launch.options.get("num_warps", 4), gpu):
+    num_warps = launch.options.get("num_warps", 4)
+    if isinstance(num_warps, int) and (fault := _too_many_threads(place, num_warps, gpu)):
         return fault
-    limit = min(time_limit, _time_left())
+    request = request | {"target": (gpu.backend, gpu.arch, gpu.warp_size)}
     try:
-        answer, printed = process.compiled(
-            request | {"target": (gpu.backend, gpu.arch, gpu.warp_size)}, limit
-        )
-    except TimedOut as error:
-        what = f"did not finish compiling within {error.limit:.0f} s"
-        hints = [SLOW] if error.limit >= min(MIN_FAIR_SECONDS, time_limit) else []
-        if error.limit < time_limit:
-            hints.append(
-                "hint: no more of the test's time was left: --time-limit SECONDS gives more"
-            )
-        return Fault(place, what, _lines(launched, *hints), final=True)
-    except Crashed as error:
+        answer, printed = process.compile_kernel(request, min(time_limit, _time_left()))
+    except process.TimedOut as error:
+        return _timed_out(place, error.limit, time_limit, launched)
+    except process.Crashed as error:
         return _crash(place, error.how, error.printed, launched)
     if "error" in answer:
         return _rejection(launch, place, answer["error"], printed, launched)
     if fault := _too_many_threads(place, answer["num_warps"], gpu):
         return fault
     if answer["shared"] > gpu.shared:
-        needs = f"it needs {answer['shared']:,} bytes of shared memory a program"
-        has = f"{gpu} has {gpu.shared:,}"
+        needs = f"it needs {answer['shared']:,} bytes of shared memory per program"
         hint = "hint: use smaller tiles or fewer num_stages"
-        return Fault(place, MISFIT, _lines(f"{needs}, {has}", launched, hint))
-    return Compiled(gpu.name, launch.kernel.__name__, settings, **answer)
+        body = _lines(f"{needs}, {gpu} has {gpu.shared:,}", launched, hint)
+        return Fault(place, MISFIT, body)
+    kernel = launch.kernel.__name__
+    return Compiled(kernel=kernel, target=gpu.name, settings=settings, **answer)
 
 
 def _time_left() -> float:
-    """Seconds until the time limit of the whole test (faults.time_limit), without the margin."""
+    """Return the seconds until the time limit of the test (core.timeouts), less the margin."""
     left = signal.getitimer(signal.ITIMER_REAL)[0]
     return max(left - MARGIN_SECONDS, 1.0) if left else math.inf
 
@@ -211,9 +188,24 @@ def _too_many_threads(place: str, num_warps: int, gpu: Target) -> Fault | None:
     threads = num_warps * gpu.warp_size
     if threads <= MAX_THREADS:
         return None
-    makes = f"num_warps={num_warps} makes {threads:,} threads a program, {gpu} has {MAX_THREADS:,}"
-    hint = f"hint: num_warps can be {MAX_THREADS // gpu.warp_size} at most"
-    return Fault(place, MISFIT, _lines(makes, hint))
+    body = (
+        f"num_warps={num_warps} makes {threads:,} threads per program, {gpu} has {MAX_THREADS:,}\n"
+        f"hint: num_warps can be at most {MAX_THREADS // gpu.warp_size}"
+    )
+    return Fault(place, MISFIT, body)
+
+
+def _timed_out(place: str, limit: float, time_limit: float, launched: str) -> Fault:
+    hints = []
+    if limit >= min(MIN_FAIR_SECONDS, time_limit):
+        hints.append(
+            "hint: unrolled code grows with the tile: use smaller tiles, avoid a long "
+            'tl.static_range, and avoid input_precision="ieee" in the tl.dot of large float32 tiles'
+        )
+    if limit < time_limit:
+        hints.append("hint: the test had no more time left: --time-limit SECONDS allows more")
+    what = f"did not finish compiling within {limit:.0f} s"
+    return Fault(place, what, _lines(launched, *hints), final=True)
 
 
 def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: str) -> Fault:
@@ -234,7 +226,7 @@ def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: 
 def _crash(place: str, how: str, printed: str, launched: str) -> Fault:
     what = f"crashed the compiler itself ({how})" if how else "crashed the compiler itself"
     hint = (
-        f"hint: this is a fault of Triton {triton.__version__}: write the kernel another way, "
+        f"hint: this is a bug in Triton {triton.__version__}: write the kernel in another way, "
         "in smaller steps, until it compiles"
     )
     return Fault(place, what, _lines(errors.crash(printed), launched, hint))

@@ -1,4 +1,4 @@
-"""What the compiler rejects, in its own words at the learner's line, and what to do about it."""
+"""Say what the compiler rejects: in its own words, at the learner's line, with what to do."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from judge.core.paths import display_path
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
-# A diagnostic of MLIR. Its column is off by the indentation in Triton before 3.8.
+# A diagnostic of MLIR. Before Triton 3.8 its column does not count the indentation.
 DIAGNOSTIC = re.compile(r"^(/[^\n:]+):(\d+):\d+: error: (?!Failures have been)(.+)$", re.MULTILINE)
-CAUGHT = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILINE)
+CALL = re.compile(r"^(/[^\n:]+):(\d+):\d+: note: called from", re.MULTILINE)
+ASSERTION = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILINE)
+FATAL = re.compile(r"^.*(?:LLVM ERROR|[Ff]atal error|terminate called).*$", re.MULTILINE)
 FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 
 
 def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str) -> tuple[str, str]:
-    """Where the compiler rejected a kernel, and the message below.
+    """Return the place where the compiler rejected a kernel, and the message below it.
 
-    error: what worker.describe gave
+    error: what worker.describe returned
     printed: what the compiler wrote to its output
-    kernel: the file and line of its definition
-    launched: what the launch chose, a line for the message
+    kernel: file and line of the kernel's definition
+    launched: a line for the message that says how the kernel was launched, or ""
     """
     message, frames = error["message"], error["frames"]
     if not frames and (diagnostic := _diagnostic(printed)):
-        message, frames = diagnostic[0], [diagnostic[1]]
+        message, frames = diagnostic
     elif not frames:
-        frames = _searched(message, *kernel)
+        frames = _search(message, *kernel)
     message = _plain(message) or error["kind"]
     if message == "PassManager::run failed" and (part := crash(printed)):
         message += f" in {part}"
@@ -52,15 +54,18 @@ def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str)
     return place, "\n".join(body)
 
 
-def explained(error: CompilationError, path: Path) -> str:
-    """What a launch on a GPU raised, in the words of the compile check."""
+def explain(error: CompilationError, path: Path) -> str:
+    """Say what a launch on a GPU raised, in the words of the compile check.
+
+    path: the learner's file
+    """
     launched = f"launched at {graded_frame(error.__traceback__, path)}"
     place, body = rejection(describe(error, str(path)), "", (str(path), 1), launched)
     return f"{place}  does not compile\n{body}"
 
 
 def definition(code: CodeType) -> tuple[str, int]:
-    """File and line of a kernel's `def`, which its decorators precede."""
+    """Return file and line of a kernel's `def`, below its decorators."""
     file, line = os.path.abspath(code.co_filename), code.co_firstlineno
     while linecache.getline(file, line).lstrip().startswith(("@", "#")):
         line += 1
@@ -68,34 +73,31 @@ def definition(code: CodeType) -> tuple[str, int]:
 
 
 def crash(printed: str) -> str:
-    """Which part of the compiler failed an assertion of its own, if that is what it printed."""
-    assertion, failed = CAUGHT.search(printed), FAILED_PASS.search(printed)
+    """Return which part of the compiler failed, from what it printed; "" if that does not say."""
+    failed = FAILED_PASS.search(printed)
     part = f"{failed[1]}, " if failed else ""
-    if assertion:
+    if assertion := ASSERTION.search(printed):
         return f"{part}{assertion[1]}: {assertion[2]}"
-    fatal = re.search(
-        r"^.*(?:LLVM ERROR|[Ff]atal error|terminate called).*$", printed, re.MULTILINE
-    )
+    fatal = FATAL.search(printed)
     return fatal[0].strip() if fatal else part.rstrip(", ")
 
 
-def _diagnostic(printed: str) -> tuple[str, tuple] | None:
-    """What MLIR printed, and where: in the learner's code rather than in Triton's library."""
+def _diagnostic(printed: str) -> tuple[str, list[tuple]] | None:
+    """Return the error that MLIR printed and its frame, at the call if it is in the library."""
     found = DIAGNOSTIC.search(printed)
     if not found:
         return None
-    file, line = found[1], int(found[2])
-    if file.startswith(LIBRARY):
-        calls = re.findall(r"^(/[^\n:]+):(\d+):\d+: note: called from", printed, re.MULTILINE)
-        file, line = next(
-            ((path, int(number)) for path, number in calls if not path.startswith(LIBRARY)),
-            (file, line),
-        )
-    return found[3], (file, line, None)
+    places = [found.groups()[:2], *CALL.findall(printed)]
+    own = (place for place in places if not place[0].startswith(LIBRARY))
+    file, line = next(own, places[0])
+    return found[3], [(file, int(line), None)]
 
 
-def _searched(message: str, file: str, first: int) -> list[tuple]:
-    """The place that an error without one speaks of: where a name stands, or `a = b = c`."""
+def _search(message: str, file: str, first: int) -> list[tuple]:
+    """Find the place of an error that has none: the name that it mentions, or `a = b = c`.
+
+    first: the line from which to search, in preference to earlier lines
+    """
     named = re.search(r"(?:<function |method )(\w+)|no attribute '(\w+)'", message)
     wanted = (named[1] or named[2]) if named else None
     try:
@@ -103,17 +105,13 @@ def _searched(message: str, file: str, first: int) -> list[tuple]:
     except SyntaxError:
         return []
     found = []
-    for node in ast.walk(tree):
-        double = isinstance(node, ast.Assign) and len(node.targets) > 1
-        if double and "multiple assignment" in message:
-            found.append(node)
-        if wanted and wanted in (getattr(node, "id", None), getattr(node, "attr", None)):
-            found.append(node)
-    found = [node for node in found if node.lineno >= first] or found
-    if not found:
-        return []
-    node = min(found, key=lambda node: (node.lineno, node.col_offset))
-    return [(file, node.lineno, node.col_offset, "")]
+    for node in (it for it in ast.walk(tree) if isinstance(it, (ast.stmt, ast.expr))):
+        chained = isinstance(node, ast.Assign) and len(node.targets) > 1
+        names = (getattr(node, "id", None), getattr(node, "attr", None))
+        if (chained and "multiple assignment" in message) or (wanted and wanted in names):
+            found.append((node.lineno, node.col_offset))
+    found = [place for place in found if place[0] >= first] or found
+    return [(file, *min(found), "")] if found else []
 
 
 def _excerpt(file: str, line: int, column: int | None) -> list[str]:
@@ -128,7 +126,7 @@ def _excerpt(file: str, line: int, column: int | None) -> list[str]:
 
 
 def _plain(message: str) -> str:
-    """Without the noise of C++ and of Python's reprs."""
+    """Remove the noise of C++ and of Python's reprs from a message."""
     message = re.sub(
         r"<\[([^\]]*)\], (\w+)>", lambda m: f"{m[2]}[{m[1]}]".replace("'", ""), message
     )

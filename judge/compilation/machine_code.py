@@ -1,4 +1,4 @@
-"""What the machine code of a compiled kernel uses: registers, tensor cores, wide accesses."""
+"""Resources of a compiled kernel, from its machine code: registers, tensor cores, wide accesses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 
-# cp.async counts its bytes in its second-last operand: [shared], [global], 16, 16 or 0x10, 0x10.
+# cp.async has its size in bytes after the addresses: [shared], [global], 16, 16 or 0x10, 0x10.
 PTX_LOAD = r"\bld\.global[\w.:]*?(?:\.v(\d))?\.[busf](\d+)\b"
 PTX_STORE = r"\bst\.global[\w.:]*?(?:\.v(\d))?\.[busf](\d+)\b"
 PTX_COPY = r"\bcp\.async\.c[ag]\.shared\.global\S*\s*\[[^\]]*\],\s*\[[^\]]*\],\s*(\w+)"
@@ -18,12 +18,9 @@ AMD_BITS = {"byte": 8, "sbyte": 8, "ubyte": 8, "short": 16, "sshort": 16, "ushor
 
 
 def resources(code: dict) -> dict:
-    """Registers a thread, bytes spilled a thread, and kinds of instructions.
+    """Return registers, spills, tensor_cores, loads, stores and copies, as in `Compiled`.
 
-    code: a CompiledKernel's `asm`, by kind: "ptx" and "cubin", or "amdgcn"
-
-    Returns registers, spills, tensor_cores (names), loads and stores (widths of the accesses of
-    global memory, bits a thread), copies (asynchronous copies to shared memory: "cp.async", "TMA").
+    code: the `asm` of a CompiledKernel, by kind: "ptx" and "cubin", or "amdgcn"
     """
     return _amd(code["amdgcn"]) if "amdgcn" in code else _nvidia(code["ptx"], code["cubin"])
 
@@ -45,26 +42,26 @@ def _nvidia(ptx: str, cubin: bytes) -> dict:
 
 
 def _usage(cubin: bytes) -> tuple[int, int]:
-    """Registers and bytes of stack a thread. A kernel of Triton has a stack for spills alone."""
+    """Return registers and bytes of stack per thread. Triton uses the stack for spills alone."""
     import triton
 
     folder = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        told = subprocess.run(
+        listing = subprocess.run(
             [os.path.join(folder, "cuobjdump"), "--dump-resource-usage", file.name],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-    usage = re.search(r"REG:(\d+) STACK:(\d+)", told)
-    return int(usage[1]), int(usage[2])
+    registers, stack = re.findall(r"REG:(\d+) STACK:(\d+)", listing)[0]
+    return int(registers), int(stack)
 
 
 def _amd(assembly: str) -> dict:
     def declared(name: str) -> int:
-        return int(re.search(rf"{name}:\s*(\d+)", assembly)[1])
+        return int(re.findall(rf"{name}:\s*(\d+)", assembly)[0])
 
     def widths(access: str) -> tuple[int, ...]:
         kinds = re.findall(AMD_ACCESS.format(access), assembly)

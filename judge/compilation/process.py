@@ -1,4 +1,4 @@
-"""The process that compiles kernels, seen from pytest's: one each, kept until it dies or hangs."""
+"""The process that compiles kernels, as pytest sees it: one at a time, until it dies or hangs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-# Importing torch and Triton, on a slow or busy machine.
+# To import torch and Triton on a slow or busy machine.
 STARTUP_SECONDS = 180.0
-# From the end of the pipe to that of the process.
+# From the end of the pipe to the end of the process.
 EXIT_SECONDS = 5.0
-# As much of what the compiler printed as is kept: a failed pass prints the whole kernel.
+# How much of the compiler's output is kept: a failed pass prints the whole kernel.
 MAX_LOG_BYTES = 2**20
-# What Triton prints where it caught its own crash, and goes on in an unsure state.
-CAUGHT_CRASHES = ("Assertion `", "PLEASE submit a bug report", "Stack dump:")
+# Printed when Triton catches a crash of its own. The process is not reliable afterwards.
+SIGNS_OF_A_CRASH = ("Assertion `", "PLEASE submit a bug report", "Stack dump:")
 
 
 class TimedOut(Exception):
@@ -30,7 +31,11 @@ class TimedOut(Exception):
 
 
 class Crashed(Exception):
-    """The compiler's process died. how: such as SIGSEGV; printed: its last words"""
+    """The compiler's process died.
+
+    how: the signal or exit status, such as SIGSEGV
+    printed: its last output
+    """
 
     def __init__(self, how: str, printed: str):
         super().__init__(how)
@@ -38,19 +43,22 @@ class Crashed(Exception):
 
 
 class Worker:
-    """One process of worker.py. Whatever goes wrong in it, it is dead afterwards."""
+    """One process of worker.py. Once a request goes wrong, the process is dead.
 
-    def __init__(self):
+    owner: the process that started it, since a fork cannot use it
+    loaded: the time stamp of each learner's file when the process loaded it
+    """
+
+    def __init__(self) -> None:
         self.owner = os.getpid()
-        # When each learner's file was last changed, as the process loaded it.
         self.loaded: dict[str, int] = {}
         ours, theirs = multiprocessing.Pipe()
         self.connection = ours
-        # A file in memory, whose offset the two processes share.
+        # A file in memory. Both processes share its offset.
         self.log = os.fdopen(os.memfd_create("printed"), "w+b", buffering=0)
         script = str(Path(__file__).with_name("worker.py"))
         environment = {key: os.environ[key] for key in os.environ if key != "TRITON_INTERPRET"}
-        # A session of its own: ptxas, which it starts, can be killed with it.
+        # In a session of its own it can be killed together with the ptxas that it starts.
         self.process = subprocess.Popen(
             [sys.executable, "-I", script, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
@@ -67,8 +75,8 @@ class Worker:
             reason = self.printed().strip() or repr(error)
             raise RuntimeError(f"the compiler's process did not start:\n{reason}") from None
 
-    def ask(self, request: object, limit: float) -> object:
-        """Its answer within so many seconds. Raises TimedOut or Crashed."""
+    def ask(self, request: object, limit: float) -> Any:
+        """Return the answer within `limit` seconds. Raises TimedOut or Crashed."""
         self.log.seek(0)
         self.log.truncate()
         try:
@@ -76,7 +84,7 @@ class Worker:
             if self.connection.poll(limit):
                 return self.connection.recv()
         except (EOFError, OSError):
-            raise Crashed(self._died(), self.printed()) from None
+            raise Crashed(self._cause_of_death(), self.printed()) from None
         except BaseException:
             self.kill()
             raise
@@ -84,19 +92,21 @@ class Worker:
         raise TimedOut(limit)
 
     def printed(self) -> str:
-        """What the process wrote to its output since the last request."""
+        """Return what the process wrote to its output since the last request."""
         return os.pread(self.log.fileno(), MAX_LOG_BYTES, 0).decode(errors="replace")
 
     def alive(self) -> bool:
+        """Return whether the process still runs."""
         return self.process.poll() is None
 
     def kill(self) -> None:
+        """End the process, if it runs, and all that it started."""
         if self.alive():
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.connection.close()
 
-    def _died(self) -> str:
+    def _cause_of_death(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(EXIT_SECONDS)
         self.kill()
@@ -108,17 +118,20 @@ _worker: Worker | None = None
 _answers: dict[tuple[int, str], tuple[dict, str] | Exception] = {}
 
 
-def compiled(request: dict, limit: float) -> tuple[dict, str]:
-    """The worker's answer to this request and what the compiler printed meanwhile.
+def compile_kernel(request: dict, limit: float) -> tuple[dict, str]:
+    """Return the worker's answer to a request and what the compiler printed meanwhile.
 
-    request: see worker.answered. Answers are kept. Raises TimedOut or Crashed.
+    Answers are kept until the learner's file changes. Raises TimedOut or Crashed.
+
+    request: see worker.answer
+    limit: seconds
     """
     changed = os.stat(request["subject"]).st_mtime_ns
     key = changed, repr(request)
     answer = _answers.get(key)
     if answer is None or (isinstance(answer, TimedOut) and answer.limit < limit):
         try:
-            answer = _asked(request, changed, limit)
+            answer = _ask(request, changed, limit)
         except (TimedOut, Crashed) as error:
             answer = error
         _answers[key] = answer
@@ -128,11 +141,11 @@ def compiled(request: dict, limit: float) -> tuple[dict, str]:
 
 
 def caught_crash(printed: str) -> bool:
-    """Whether an error was a crash of the compiler, which Triton turns into a RuntimeError."""
-    return any(sign in printed for sign in CAUGHT_CRASHES)
+    """Return whether an error was a crash of the compiler that Triton made a RuntimeError."""
+    return any(sign in printed for sign in SIGNS_OF_A_CRASH)
 
 
-def _asked(request: dict, changed: int, limit: float) -> tuple[dict, str]:
+def _ask(request: dict, changed: int, limit: float) -> tuple[dict, str]:
     worker = _current()
     if worker.loaded.setdefault(request["subject"], changed) != changed:
         stop()

@@ -1,13 +1,15 @@
-"""The arguments of a launch as plain data that another process can specialise a kernel by.
+"""The arguments of a launch as plain data, for which another process can compile the kernel.
 
-Triton compiles a kernel anew for each combination of argument types and of what it may assume of
+Triton compiles a kernel anew for each combination of argument types and of what it may assume about
 the values: whether a pointer or an int is a multiple of 16, whether an int is 1, how many bits it
-takes. Values that Triton cannot tell apart become one representative here, so that equal data mean
-one compilation. The worker (worker.py) makes arguments of them again, and Triton's own code
-specialises by those.
+takes. Here, values that Triton does not distinguish become the same representative, so equal data
+mean one compilation. The worker turns the data into arguments again, for Triton's own code to
+specialize the kernel by.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -15,25 +17,24 @@ from judge.core.dtypes import dtype_name
 from judge.core.launch import Launch
 
 ALIGNMENT = 16
-# AMD's backend addresses tensors of less bytes than this with 32-bit offsets.
+# AMD's backend addresses tensors of fewer bytes than this with 32-bit offsets.
 SMALL_BYTES = 2**31
-TAKES = "a kernel takes tensors, tensor descriptors, int, float, bool, None and tuples of them"
 
 
 class CannotPass(TypeError):
-    """An argument that no kernel takes, in a sentence."""
+    """An argument that no kernel takes, with a hint."""
 
 
 def arguments(launch: Launch) -> dict[str, tuple]:
-    """Each argument by name, as nested tuples of plain values. Raises CannotPass."""
+    """Return each argument, by name, as nested tuples of plain values. Raises CannotPass."""
     return {
         name: constant(value, name) if name in launch.constexprs else argument(value, name)
         for name, value in launch.arguments.items()
     }
 
 
-def argument(value: object, name: str) -> tuple:
-    """What specialises a parameter that is no constexpr. Raises CannotPass."""
+def argument(value: Any, name: str) -> tuple:
+    """Return what specializes a parameter that is not a constexpr. Raises CannotPass."""
     if value is None or isinstance(value, bool):
         return "value", value
     if isinstance(value, int):
@@ -42,26 +43,27 @@ def argument(value: object, name: str) -> tuple:
         return "value", 2.5
     if isinstance(value, torch.Tensor):
         return _tensor(value, name)
-    if type(value).__name__ == "TensorDescriptor":
+    kind = type(value).__name__
+    if kind == "TensorDescriptor":
         return "descriptor", _tensor(value.base, name), tuple(value.block_shape)
     if isinstance(value, tuple):
         items = tuple(argument(item, name) for item in value)
         return "tuple", items, getattr(value, "_fields", None)
-    kind = type(value).__name__
-    advice = {
-        "str": f"annotate {name}: tl.constexpr",
-        "dtype": f"annotate {name}: tl.constexpr, and pass a dtype of Triton, such as tl.float32",
-        "list": f"pass tuple({name})",
-    }.get(kind, f"pass int({name}) or float({name})" if hasattr(value, "__index__") else TAKES)
-    if _function(value):
-        advice = f"annotate {name}: tl.constexpr"
-    raise CannotPass(
-        f"the argument {name} is a {kind}, which a kernel does not take\nhint: {advice}"
-    )
+    if kind == "list":
+        hint = f"pass tuple({name})"
+    elif kind == "dtype":
+        hint = f"annotate {name}: tl.constexpr, and pass a dtype of Triton, such as tl.float32"
+    elif kind == "str" or _function(value):
+        hint = f"annotate {name}: tl.constexpr"
+    elif hasattr(value, "__index__"):
+        hint = f"pass int({name}) or float({name})"
+    else:
+        hint = "a kernel takes tensors, tensor descriptors, int, float, bool, None and tuples"
+    raise CannotPass(f"the argument {name} is a {kind}, which a kernel does not take\nhint: {hint}")
 
 
-def constant(value: object, name: str) -> tuple:
-    """A constexpr's value. Raises CannotPass."""
+def constant(value: Any, name: str) -> tuple:
+    """Return the value of a constexpr as plain data. Raises CannotPass."""
     if value is None or isinstance(value, bool | int | float | str):
         return "value", value
     if isinstance(value, tuple):
@@ -86,26 +88,23 @@ def constant(value: object, name: str) -> tuple:
 
 
 def settings(launch: Launch) -> str:
-    """What the launch chose, for a message: `BLOCK=1024, num_warps=8`."""
-    chosen = {
-        name: launch.arguments[name] for name in launch.arguments if name in launch.constexprs
-    }
-    return ", ".join(f"{name}={_shown(value)}" for name, value in (chosen | launch.options).items())
+    """Return the constexprs and options of a launch, for messages: `BLOCK=1024, num_warps=8`."""
+    constexprs = {n: value for n, value in launch.arguments.items() if n in launch.constexprs}
+    return ", ".join(
+        f"{name}={getattr(value, '__name__', None) or value}"
+        for name, value in (constexprs | launch.options).items()
+    )
 
 
-def _shown(value: object) -> str:
-    return getattr(value, "__name__", None) or str(value)
-
-
-def _function(value: object):
-    """The Python function of a @triton.jit function."""
+def _function(value: Any) -> Any:
+    """Return the Python function of a @triton.jit function, None for other values."""
     return getattr(value, "fn", None) if hasattr(value, "arg_names") else None
 
 
 def _tensor(tensor: torch.Tensor, name: str) -> tuple:
     if tensor.is_complex():
         raise CannotPass(
-            f"the argument {name} is a {str(tensor.dtype).removeprefix('torch.')} tensor: "
+            f"the argument {name} is a {dtype_name(tensor.dtype)} tensor: "
             "Triton has no complex numbers\n"
             f"hint: pass torch.view_as_real({name}), pairs of floats"
         )
@@ -115,12 +114,8 @@ def _tensor(tensor: torch.Tensor, name: str) -> tuple:
 
 
 def _representative(value: int) -> int:
+    """Return an int that Triton compiles alike: of the same width, and divisible by 16 or not."""
     if value == 1 or not -(2**63) <= value < 2**64:
         return value
-    for bits in (31, 63):
-        if -(2**bits) <= value < 2**bits:
-            base = 2 ** (bits - 1)
-            break
-    else:
-        base = 2**63
+    base = 2**30 if -(2**31) <= value < 2**31 else 2**62 if value < 2**63 else 2**63
     return base if value % ALIGNMENT == 0 else base + 3

@@ -9,7 +9,12 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU to compile for. shared: bytes of shared memory that one program can have."""
+    """A GPU to compile for.
+
+    product: a GPU of this kind, for messages
+    shared: bytes of shared memory that one program can have
+    backend, arch, warp_size: how Triton's compiler knows it
+    """
 
     name: str
     product: str
@@ -30,8 +35,8 @@ def _amd(name: str, product: str, shared: int) -> Target:
     return Target(name, product, shared, "hip", name, 64)
 
 
-# Shared memory a thread block can opt in to: CUDA Programming Guide, "Compute Capabilities",
-# technical specifications, "maximum amount of shared memory per thread block". LDS a workgroup:
+# Shared memory that a thread block can opt in to: CUDA Programming Guide, "Compute Capabilities",
+# technical specifications, "maximum amount of shared memory per thread block". LDS per workgroup:
 # ROCm documentation, "AMD GPU specifications".
 TARGETS = {
     target.name: target
@@ -51,7 +56,7 @@ TARGETS = {
 
 
 def find_target(name: str) -> Target:
-    """The GPU of that name. Raises ValueError that lists the known names."""
+    """Return the target of this name. Raises ValueError, with the known names, if there is none."""
     if name.strip() not in TARGETS:
         raise ValueError(f"unknown target {name!r}: one of {', '.join(TARGETS)}")
     return TARGETS[name.strip()]

@@ -1,10 +1,11 @@
-"""Compiles kernels for GPUs that are not there: a process of its own, without the interpreter.
+"""Compile kernels for GPUs that are not there, in a process without the interpreter.
 
     python -I worker.py DESCRIPTOR
 
-reads requests from the pipe with that file descriptor and answers each; process.py is the
-other end. It ends when its parent does. Under TRITON_INTERPRET a function that a kernel calls is an
-interpreted one, which the compiler cannot read; hence the process. Nothing here asks for a GPU.
+reads requests from the pipe with that file descriptor and answers each; process.py is the other
+end. It ends when its parent does. It has to be a separate process because under TRITON_INTERPRET
+the functions that a kernel calls are interpreted ones, which the compiler cannot read. Nothing here
+needs a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import collections
 import ctypes
 import gc
 import importlib
-import importlib.util
 import inspect
 import os
 import re
@@ -23,12 +23,13 @@ import sys
 import textwrap
 import traceback
 from multiprocessing.connection import Connection
-from types import FunctionType, ModuleType
+from pathlib import Path
+from types import FunctionType
+from typing import Any
 
-# prctl(2): the signal that this process gets when its parent dies, however that dies.
+# prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
 
-_modules: dict[str, ModuleType] = {}
 _functions: dict[tuple, object] = {}
 
 
@@ -37,24 +38,25 @@ class NoSuchKernel(Exception):
 
 
 class TargetDriver:
-    """What Triton asks of a driver to compile: which GPU there is."""
+    """The part of a Triton driver that compilation uses: it says which GPU there is."""
 
-    def __init__(self, target):
+    def __init__(self, target: Any):
         self.target = target
 
-    def get_current_target(self):
+    def get_current_target(self) -> Any:
+        """Return the GPU to compile for."""
         return self.target
 
-    def get_current_device(self):
-        # Triton keeps what it compiled by device.
-        return self.target
+    # Triton caches compiled kernels by device.
+    get_current_device = get_current_target
 
-    def get_current_stream(self, device) -> int:
+    def get_current_stream(self, device: Any) -> int:
+        """Return a stream that nothing is launched on."""
         return 0
 
 
 class FakeTensor:
-    """A tensor as far as a kernel is specialised by it."""
+    """A tensor, as far as Triton specializes a kernel by it."""
 
     def __init__(self, dtype: str, aligned: bool, small: bool):
         import torch
@@ -64,86 +66,79 @@ class FakeTensor:
         self.size = 2**31 - 1 if small else 2**31
 
     def data_ptr(self) -> int:
+        """Return an address with the tensor's alignment to 16 bytes."""
         return self.address
 
     def ptr_range(self) -> int:
+        """Return the size in bytes, as far as AMD's backend distinguishes it."""
         return self.size
 
 
 def main(descriptor: int) -> None:
-    # The end of the pipe is not seen in the middle of a compilation.
+    """Answer requests until the pipe ends or the parent dies."""
+    # During a compilation nobody notices that the pipe has ended.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     pipe = Connection(descriptor)
     sys.path[:], sys.dont_write_bytecode = pipe.recv()
     import torch  # noqa: F401
     import triton.compiler.compiler
 
-    triton.compiler.compiler.filter_traceback = _spoken(triton.compiler.compiler.filter_traceback)
+    compiler = triton.compiler.compiler
+    compiler.filter_traceback = _keep_assertions(compiler.filter_traceback)
     pipe.send("ready")
     while True:
         try:
             request = pipe.recv()
         except EOFError:
             os._exit(0)
-        pipe.send(answered(request))
+        pipe.send(answer(request))
 
 
-def answered(request: dict) -> dict:
-    """The compiled kernel's resources, or under "error" what was raised and where.
+def answer(request: dict) -> dict:
+    """Compile a kernel. Returns its resources, or {"error": what was raised and where}.
 
-    request: file, subject, kernel, line, arguments, options, target, details
+    request: file, kernel (its name), line (of its definition), subject (the learner's file),
+        arguments (from specialization.py), options, target (backend, arch, warp size), details
     """
+    from judge.core import paths
+
     try:
-        load(request["subject"])
+        paths.load(Path(request["subject"]))
     except BaseException as error:
         return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
         compiled = compile_kernel(request)
-        answer = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
+        used = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
         if request["details"]:
             from judge.compilation import machine_code
 
-            answer |= machine_code.resources(compiled.asm)
-        return answer
+            used |= machine_code.resources(compiled.asm)
+        return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
 
 
-def load(path: str) -> None:
-    """Execute the learner's file, once, under a private name."""
-    if path in _modules:
-        return
-    name = "kata:" + re.sub(r"\W+", "_", path.removesuffix(".py"))
-    spec = importlib.util.spec_from_file_location(name, path)
-    _modules[path] = sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del _modules[path], sys.modules[name]
-        raise
-
-
-def compile_kernel(request: dict):
-    """Triton's CompiledKernel, by the same path as a launch takes."""
+def compile_kernel(request: dict) -> Any:
+    """Return Triton's CompiledKernel, made in the same way as by a launch."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
     kernel = find(request["file"], request["kernel"], request["line"])
-    arguments = {name: made(*value) for name, value in request["arguments"].items()}
+    arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
     except BaseException:
         for function in _living("JITCallable"):
-            # Its hash may be a placeholder, under which later results would be kept on disk.
+            # Otherwise later results may be cached on disk under a hash that is a placeholder.
             function.hash = None
         raise
     finally:
         driver.set_active(None)
 
 
-def find(file: str, name: str, line: int):
-    """The JITFunction of the function that is written there, whatever wraps or holds it."""
+def find(file: str, name: str, line: int) -> Any:
+    """Return the JITFunction of a function, whatever wraps or holds it. Raises NoSuchKernel."""
     key = file, name, line
     if key not in _functions:
         for function in _living("JITFunction"):
@@ -154,16 +149,16 @@ def find(file: str, name: str, line: int):
     return _functions[key]
 
 
-def made(kind: str, *data):
-    """An argument from the plain data of specialization.py."""
+def make(kind: str, *data: Any) -> Any:
+    """Return the argument that this plain data of specialization.py stands for."""
     if kind == "value":
         return data[0]
     if kind == "tensor":
         return FakeTensor(*data)
     if kind == "descriptor":
-        return descriptor(*data)
+        return make_descriptor(*data)
     if kind == "tuple":
-        items = [made(*item) for item in data[0]]
+        items = [make(*item) for item in data[0]]
         return collections.namedtuple("Fields", data[1])(*items) if data[1] else tuple(items)
     if kind == "function":
         return find(*data)
@@ -173,25 +168,25 @@ def made(kind: str, *data):
         return getattr(importlib.import_module("torch"), data[0])
     import triton.language as tl
 
-    return tl.dtype(data[0]) if kind == "dtype" else tl.constexpr(made(*data[0]))
+    return tl.dtype(data[0]) if kind == "dtype" else tl.constexpr(make(*data[0]))
 
 
-def descriptor(base: tuple, block_shape: tuple):
+def make_descriptor(base: tuple, block_shape: tuple) -> Any:
+    """Return a tensor descriptor. Its shape and strides do not matter to the compiler."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    # Any shape and strides will do that a descriptor accepts: a kernel is not specialised by them.
     strides = [16 * 2**axis for axis in range(len(block_shape))][::-1]
     strides[-1] = 1
-    return TensorDescriptor(made(*base), list(block_shape), strides, list(block_shape))
+    return TensorDescriptor(make(*base), list(block_shape), strides, list(block_shape))
 
 
 def describe(error: BaseException, file: str) -> dict:
-    """What was raised, in plain data.
+    """Return an error as plain data.
 
-    file: the learner's own
+    file: the file of the kernel
 
-    Returns kind and message, of the innermost error that has a message, and frames: (file, line,
-    column or None, function) from the kernel to the innermost function.
+    Returns the kind of the innermost error, the innermost message, and as frames (file, line,
+    column or None, function), from the kernel to the innermost function.
     """
     chain = [error]
     while (inner := chain[-1].__cause__) is not None:
@@ -210,7 +205,7 @@ def describe(error: BaseException, file: str) -> dict:
 
 
 def _message(error: BaseException) -> str:
-    """Its text, of which Triton may have made a repr such as `NameError('x is not defined')`."""
+    """Return an error's text, also where Triton made it a repr: `NameError('x is not defined')`."""
     text = getattr(error, "error_message", error)
     text = str(text) if text is not None else ""
     if quoted := re.fullmatch(r"(\w+)\((.*)\)", text, re.DOTALL):
@@ -222,14 +217,14 @@ def _message(error: BaseException) -> str:
     return text
 
 
-def _spoken(filter_traceback):
-    """Let assertions without a message say their own line before Triton cuts it off.
+def _keep_assertions(filter_traceback):
+    """Make the source line the message of an assertion without one, before Triton cuts it off.
 
-    The frames must not live on: they hold objects of MLIR, which crash when freed late.
+    The frames themselves cannot be kept: they hold objects of MLIR, which crash when freed late.
     """
 
     def filtered(error: BaseException) -> None:
-        link = error
+        link: BaseException | None = error
         while link is not None:
             frames = traceback.extract_tb(link.__traceback__)
             if isinstance(link, AssertionError) and not str(link) and frames:
@@ -241,32 +236,32 @@ def _spoken(filter_traceback):
 
 
 def _node_frame(error: BaseException, file: str) -> tuple | None:
-    """Where in its file the node of a CompilationError is."""
+    """Return the frame of a CompilationError, None if it has no node of a known function."""
     source, node = getattr(error, "src", None), getattr(error, "node", None)
     if source is None or not hasattr(node, "lineno"):
         return None
     found = [function for function in _living("JITCallable") if function.src == source]
     if not found:
         return None
-    # Another file that was loaded may hold the same text.
+    # Another file may hold the same text.
     function = max(found, key=lambda function: function.fn.__code__.co_filename == file)
     return (*_position(function, node), function.__name__)
 
 
 def _living(kind: str) -> list:
-    """All objects of this class of triton.runtime.jit."""
+    """Return all objects of this class of triton.runtime.jit."""
     from triton.runtime import jit
 
     wanted = getattr(jit, kind)
     return [thing for thing in gc.get_objects() if issubclass(type(thing), wanted)]
 
 
-def _position(function, node: ast.AST) -> tuple[str, int, int]:
-    """File, line from 1 and column from 0: Triton counts from `def`, and without indentation."""
+def _position(function: Any, node: Any) -> tuple[str | None, int, int]:
+    """Return file, line from 1, column from 0. Triton counts from `def`, without indentation."""
     python: FunctionType = function.fn
     lines, first = inspect.getsourcelines(python)
     text = textwrap.dedent("".join(lines))
-    before = text[: re.search(r"^def\s+\w+\s*\(", text, re.MULTILINE).start()].count("\n")
+    before = re.split(r"^def\s+\w+\s*\(", text, maxsplit=1, flags=re.MULTILINE)[0].count("\n")
     indentation = len(lines[before]) - len(lines[before].lstrip())
     file = inspect.getsourcefile(python)
     return file, first + before + node.lineno - 1, node.col_offset + indentation

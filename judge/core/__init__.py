@@ -1,0 +1,15 @@
+"""What every room shares: verdicts, settings, paths, arguments, launches, tensors, time limits.
+
+Imports no other room.
+
+- arguments: Arguments, describe_value
+- blame: SUBJECT_ERRORS, current_line, explain, graded_frame, is_graded_file, is_unsolved
+- crash_notes: DEAD_GPU, share, give_up, given_up, end_worker, end_process, describe_crash
+- dtypes: dtype_name, double, rounds, wide
+- launch: Launch, LaunchLog, blocks_of
+- paths: ROOT, PUZZLES, SOLUTIONS, display_path, load
+- settings: Settings, settings
+- tensors: map_tensors, nbytes, on_cpu, put, storage_of, tensors
+- timeouts: Overrun, TimeLimit, lift_time_limit, no_time_limit, time_limit
+- verdict: NotMeasured, Unsolved, Verdict, Wrong
+"""

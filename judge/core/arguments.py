@@ -1,4 +1,4 @@
-"""What a subject is called with."""
+"""The arguments that a subject is called with."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from judge.core.dtypes import dtype_name
 
 @dataclass
 class Arguments:
-    """What a subject is called with: positional and keyword arguments, and their names.
+    """Positional and keyword arguments of one call.
 
-    tensors: the tensors among them, by the name of the parameter
+    names: the parameters of the function, in order
+    tensors: the tensors among the arguments, by parameter name
     """
 
     names: tuple[str, ...]
@@ -27,46 +28,33 @@ class Arguments:
 
     @property
     def values(self) -> dict[str, object]:
-        """All of them, by the name of the parameter."""
+        """All arguments, by parameter name."""
         return dict(zip(self.names, self.positional, strict=False)) | self.keyword
 
     def replaced(self, values: Mapping[str, object]) -> Arguments:
-        """The same arguments, with others for these parameters."""
-        given = dict(values)
-        positional = tuple(
-            given.pop(name, value) for name, value in zip(self.names, self.positional, strict=False)
-        )
-        return Arguments(self.names, positional, self.keyword | given)
+        """Return the same arguments with new values for some parameters."""
+        named = self.values | dict(values)
+        positional = self.names[: len(self.positional)]
+        keyword = {name: value for name, value in named.items() if name not in positional}
+        return Arguments(self.names, tuple(named[name] for name in positional), keyword)
 
     def map(self, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Arguments:
-        """The same arguments with every tensor changed; one given twice stays one tensor."""
-        made: dict[int, torch.Tensor] = {}
-
-        def changed(name: str, value: object) -> object:
-            if not isinstance(value, torch.Tensor):
-                return value
-            if id(value) not in made:
-                made[id(value)] = change(name, value)
-            return made[id(value)]
-
-        positional = tuple(
-            changed(name, value) for name, value in zip(self.names, self.positional, strict=False)
-        )
-        return Arguments(
-            self.names, positional, {name: changed(name, v) for name, v in self.keyword.items()}
-        )
+        """Return the same arguments with every tensor changed; aliases stay aliases."""
+        changed: dict[int, torch.Tensor] = {}
+        for name, tensor in self.tensors.items():
+            if id(tensor) not in changed:
+                changed[id(tensor)] = change(name, tensor)
+        return self.replaced({name: changed[id(x)] for name, x in self.tensors.items()})
 
     def __str__(self) -> str:
         return ", ".join(f"{name}: {describe_value(value)}" for name, value in self.values.items())
 
 
 def describe_value(value: object) -> str:
+    """Describe a value in a message: a tensor by its dtype, shape and, if unusual, strides."""
     if isinstance(value, torch.Tensor):
-        kind = dtype_name(value.dtype)
         layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
-        return f"{kind} {tuple(value.shape)}{layout}"
-    return (
-        repr(value)
-        if isinstance(value, (int, float, str, bool, type(None), tuple))
-        else (f"a {type(value).__name__}")
-    )
+        return f"{dtype_name(value.dtype)} {tuple(value.shape)}{layout}"
+    if isinstance(value, (int, float, str, bool, type(None), tuple)):
+        return repr(value)
+    return f"a {type(value).__name__}"

@@ -1,4 +1,9 @@
-"""Notes that a worker leaves before its process dies, and what the others read in them."""
+"""Notes that outlive a process: why it died, and which puzzles no process should run again.
+
+Under xdist the workers of a run and their controller share a folder. Each worker has a crash log
+there, named after it, in which faulthandler and `end_process` write why the process died. The file
+`given-up` lists the puzzles that hung or crashed. A run without workers keeps that list in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,69 +17,72 @@ from typing import TextIO
 from judge.core.blame import is_graded_file
 from judge.core.paths import display_path
 
+# Exit status of a process that ended itself because it cannot use its GPU any more.
 DEAD_GPU = 77
 
 GIVEN_UP_FILE = "given-up"
 
-# The open file of this worker's diary, under "file": what faulthandler is given.
-diary: dict[str, TextIO] = {}
-
+_folder: Path | None = None
+_crash_log: TextIO | None = None
 _given_up: dict[str, str] = {}
 
-_notes: Path | None = None
+
+def share(folder: Path, worker: str) -> None:
+    """Make this process an xdist worker of that name, which leaves its notes in this folder."""
+    global _folder, _crash_log
+    _folder = folder
+    _crash_log = (folder / worker).open("w", buffering=1)
+    faulthandler.enable(file=_crash_log)
 
 
-def share(notes: Path, worker: str) -> None:
-    """Leave notes for the xdist controller and the other workers of this run, in a folder of its.
+def crash_log() -> TextIO:
+    """Return the file for last words: the crash log of a worker, else standard error."""
+    return _crash_log or sys.stderr
 
-    One is the worker's diary: what ends this process is written there.
+
+def give_up(puzzle: str, reason: str, folder: Path | None = None) -> None:
+    """Let no process of this run test this puzzle again.
+
+    reason: what the puzzle did and in which test; a message puts the puzzle's name before it
+    folder: the shared folder, if the controller gives up a puzzle
     """
-    global _notes
-    _notes = notes
-    diary["file"] = (notes / worker).open("w", buffering=1)
-    faulthandler.enable(file=diary["file"])
-
-
-def give_up(puzzle: str, why: str, notes: Path | None = None) -> None:
-    """No worker runs another test of this puzzle. why: what it did, and in which test."""
-    _given_up.setdefault(puzzle, why)
-    if notes := notes or _notes:
-        with (notes / GIVEN_UP_FILE).open("a") as file:
-            file.write(f"{puzzle} {why}\n")
+    _given_up.setdefault(puzzle, reason)
+    if folder := folder or _folder:
+        with (folder / GIVEN_UP_FILE).open("a") as file:
+            file.write(f"{puzzle} {reason}\n")
 
 
 def given_up(puzzle: str) -> str | None:
-    """Why no more tests of this puzzle are to be run, if a worker of this run gave it up."""
-    if _notes and (_notes / GIVEN_UP_FILE).exists():
-        for line in (_notes / GIVEN_UP_FILE).read_text().splitlines():
+    """Return why this puzzle was given up in this run, None if it was not."""
+    if _folder and (_folder / GIVEN_UP_FILE).exists():
+        for line in (_folder / GIVEN_UP_FILE).read_text().splitlines():
             _given_up.setdefault(*line.split(" ", 1))
     return _given_up.get(puzzle)
 
 
 def end_worker(reason: str) -> None:
-    """End an xdist worker to which the GPU is dead: none of its later tests could pass."""
-    if "file" in diary:
+    """End this process if it is an xdist worker: with a dead GPU it would fail every later test."""
+    if _crash_log:
         end_process(reason)
 
 
 def end_process(reason: str) -> None:
-    """At once, and whatever the GPU does. The controller of a worker reads why."""
-    print(f"GPU: {reason}", file=diary.get("file", sys.stderr), flush=True)
+    """End this process at once, whatever the GPU does, and leave the reason in the crash log."""
+    print(f"GPU: {reason}", file=crash_log(), flush=True)
     os._exit(DEAD_GPU)
 
 
-def describe_crash(notes: Path, worker: str) -> str:
-    """Why a worker died, in a sentence, from its diary."""
-    path = notes / worker
+def describe_crash(folder: Path, worker: str) -> str:
+    """Say in a sentence why a worker died, from its crash log."""
+    path = folder / worker
     text = path.read_text(errors="replace") if path.exists() else ""
     if dead := re.search(r"^GPU: (.*)", text, re.DOTALL | re.MULTILINE):
         return dead[1].strip()
     frames = re.findall(r'File "([^"]+)", line (\d+)', text)
-    where = next(
-        (f" at {display_path(file)}:{line}" for file, line in frames if is_graded_file(file)), ""
-    )
+    graded = (f" at {display_path(file)}:{line}" for file, line in frames if is_graded_file(file))
+    place = next(graded, "")
     if text.startswith("Timeout"):
-        return f"did not return in time{where} and could not be interrupted: the process was ended"
+        return f"did not return in time{place} and could not be interrupted: the process was ended"
     if fatal := re.search(r"^Fatal Python error: (.*)", text, re.MULTILINE):
-        return f"crashed the process{where}: {fatal[1]}"
+        return f"crashed the process{place}: {fatal[1]}"
     return "crashed the process"

@@ -1,4 +1,4 @@
-"""One launch of a Triton kernel, as the subject asked for it, whoever runs it."""
+"""One launch of a Triton kernel, as the subject requested it, whatever runs it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Launch:
-    """What a subject launched.
+    """One launch of a kernel.
 
     kernel: the kernel's Python function, without decorators
     grid: the number of programs along x, y and z
-    arguments: what each parameter of the kernel was given, by name, defaults filled in: tensors,
+    arguments: the value of each parameter of the kernel, by name, defaults included: tensors,
         numbers, tensor descriptors, and the values of constexprs
     constexprs: the parameters that are annotated `tl.constexpr`
-    options: `num_warps`, `num_stages` and other launch options, only those that were given
+    options: `num_warps`, `num_stages` and other launch options, if the launch sets them
     """
 
     kernel: Callable
@@ -27,16 +27,16 @@ class Launch:
 
 
 def blocks_of(launches: list[Launch]) -> list[int]:
-    """Whole numbers that the kernels were given as constexprs: the sizes of their tiles."""
+    """Return the integers above 1 passed as constexprs, sorted: the block sizes, most likely."""
     given = (launch.arguments.get(name) for launch in launches for name in launch.constexprs)
     return sorted({value for value in given if type(value) is int and value > 1})
 
 
 class LaunchLog(Protocol):
-    """A context that notes what is launched in its body, in order."""
+    """A context manager that records what is launched in its body, in order."""
 
     launches: list[Launch]
 
     def __enter__(self) -> LaunchLog: ...
 
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, /, *rest: object) -> None: ...

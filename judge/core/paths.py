@@ -1,4 +1,4 @@
-"""Where a puzzle's files are, and how they are loaded: by path, so that names never collide."""
+"""Where the files of a puzzle are, and how to load them: by path, so that names never collide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _modules: dict[Path, ModuleType] = {}
 
 
 def display_path(path: Path | str) -> str:
-    """A path as a learner would type it."""
+    """Return a path as a learner would type it, relative where that is short."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("../..") else relative
 
@@ -33,14 +33,16 @@ def puzzle_at(test_file: Path) -> tuple[str, str]:
 
 
 def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleType:
-    """Return the module at this path, executed once a process under a name of our own.
+    """Return the module at this path, executed once per process under a private name.
 
-    watched: entered around that execution; what it raises undoes the load
+    watched: a context entered around the execution; if it raises, the module is not loaded
     """
     path = path.resolve()
     if path not in _modules:
         name = "kata:" + display_path(path).removesuffix(".py").replace(os.sep, ":")
         spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

@@ -1,4 +1,4 @@
-"""What one run was asked for, and the machine that it found."""
+"""What the command line asked of this run, and what the machine offers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from judge.core.paths import PUZZLES
 
 @dataclass
 class Settings:
-    """The settings of this process. `judge.plugin.session` fills them in before any test runs.
+    """Settings of this process, filled in by conftest.py and `judge.plugin.session` at the start.
 
     interpreted: kernels run in Triton's interpreter, on the CPU
     device: where inputs are made, "cpu" or "cuda"
-    capability: compute capability of the GPU, (9, 0) for an H200; None without one
-    multiprocessors: of the GPU; 4 in the interpreter, as the stubs of chapter 17 say
+    capability: compute capability of the GPU, (9, 0) for an H200; None without a GPU
+    multiprocessors: how many the GPU has; 4 in the interpreter, as the stubs of chapter 17 say
     targets: names of the GPUs that test_compiles compiles for
-    speed_scale: a factor on every speed-up that a spec asks for, since the bars were set on an H200
+    speed_scale: factor on every speed-up that a spec requires, since those were set on an H200
     subjects: the folder whose files are graded; it mirrors puzzles/
     """
 

@@ -8,13 +8,18 @@ import torch
 
 
 def put(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Overwrite a tensor, also one that was expanded: each place of its memory once."""
+    """Copy the elements of `source` into `target`, each address once where it is expanded."""
     once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in target.stride())
     target[once].copy_(source[once])
 
 
+def storage_of(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's storage, the same for all views of it."""
+    return tensor.untyped_storage().data_ptr()
+
+
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with its strides, which `Tensor.cpu` does not keep where elements lie apart."""
+    """Copy to the CPU with the same strides, which `Tensor.cpu` loses if there are gaps."""
     if tensor.device.type == "cpu":
         return tensor
     moved = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
@@ -22,12 +27,13 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return moved.requires_grad_(tensor.requires_grad)
 
 
-def nbytes(returned: object) -> int:
-    """Bytes of the tensors in this, however deep."""
-    return sum(tensor.nbytes for tensor in tensors(returned))
+def nbytes(tree: object) -> int:
+    """Return the size in bytes of all tensors in a nested tuple or list."""
+    return sum(tensor.nbytes for tensor in tensors(tree))
 
 
 def map_tensors(function: Callable[[torch.Tensor], object], tree: object) -> object:
+    """Apply a function to each tensor in nested tuples and lists; other leaves stay."""
     if isinstance(tree, torch.Tensor):
         return function(tree)
     if isinstance(tree, (tuple, list)):
@@ -37,6 +43,7 @@ def map_tensors(function: Callable[[torch.Tensor], object], tree: object) -> obj
 
 
 def tensors(tree: object) -> list[torch.Tensor]:
-    found = []
+    """Return all tensors in nested tuples and lists, in order."""
+    found: list[torch.Tensor] = []
     map_tensors(found.append, tree)
     return found

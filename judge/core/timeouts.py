@@ -1,8 +1,8 @@
-"""Tests that never end, and processes that die: what a learner reads, and who goes on.
+"""Time limits for tests that never end.
 
-A time limit interrupts Python, which is all that an interpreted kernel is. What Python cannot
-interrupt (a kernel that hangs on a GPU) ends the process a little later; under xdist the crash then
-costs the puzzle that was running and a new worker goes on.
+A time limit interrupts Python, which is all that runs in the interpreter. Python cannot interrupt a
+hung kernel on a GPU; then the whole process ends `GRACE` seconds later. Under xdist that costs only
+the puzzle that was running, and a new worker goes on.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from judge.core import crash_notes
 from judge.core.blame import graded_frame
 from judge.core.verdict import Wrong
 
-# How long after the limit a process that could not be interrupted is ended.
+# Seconds after the limit at which a process that could not be interrupted is ended.
 GRACE = 15.0
 
 _seconds = 0.0
 
 
 class TimeLimit(BaseException):
-    """Raised in the main thread, wherever it is. No `except Exception` of a kernel swallows it."""
+    """Raised in the main thread at the limit. `except Exception` in a subject does not catch it."""
 
 
 class Overrun(Wrong):
-    """A subject that did not return in time."""
+    """The subject did not return in time."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimit in the body after so many seconds; end the process if that does not help."""
+    """Raise Overrun if the body takes longer; end the process if it cannot be interrupted.
+
+    seconds: the limit; 0 for none
+    """
     if seconds <= 0:
         yield
         return
@@ -41,11 +44,15 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TimeLimit
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    _arm(seconds)
+    _start(seconds)
     try:
         yield
     except TimeLimit as interruption:
-        raise Overrun(_explain(seconds, interruption)) from None
+        place = graded_frame(interruption.__traceback__)
+        raise Overrun(
+            f"{place + ' ' if place else ''}did not return within {seconds:g} s\n"
+            "hint: does every loop end? (--time-limit SECONDS allows more time)"
+        ) from None
     finally:
         lift_time_limit()
         signal.signal(signal.SIGALRM, before)
@@ -53,31 +60,22 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_time_limit() -> Iterator[None]:
-    """The body takes as long as it takes; what comes after it has the whole time again."""
+    """Suspend the time limit in the body; afterwards it starts from zero again."""
     left, _ = signal.getitimer(signal.ITIMER_REAL)
     lift_time_limit()
     yield
     if left:
-        _arm(_seconds)
-
-
-def _arm(seconds: float) -> None:
-    global _seconds
-    _seconds = seconds
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, **crash_notes.diary)
+        _start(_seconds)
 
 
 def lift_time_limit() -> None:
-    """No limit any more for the body that runs now: somebody sits in a debugger."""
+    """Cancel the time limit of the body that is running, for a debugger."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     faulthandler.cancel_dump_traceback_later()
 
 
-def _explain(seconds: float, interruption: BaseException) -> str:
-    where = graded_frame(interruption.__traceback__)
-    place = f"{where} " if where else ""
-    return (
-        f"{place}did not return within {seconds:g} s\n"
-        "hint: does every loop come to an end? (--time-limit SECONDS gives more time)"
-    )
+def _start(seconds: float) -> None:
+    global _seconds
+    _seconds = seconds
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=crash_notes.crash_log())

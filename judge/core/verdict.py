@@ -1,8 +1,8 @@
-"""The verdicts that are no pass. Each carries the whole message that a learner reads."""
+"""The outcomes of a check that did not pass. Each carries the whole message for the learner."""
 
 
 class Verdict(Exception):
-    """Why a puzzle's check did not pass."""
+    """Why a check of a puzzle did not pass."""
 
 
 class Unsolved(Verdict):
@@ -14,7 +14,7 @@ class Wrong(Verdict):
 
 
 class NotMeasured(Verdict):
-    """This machine or this mode cannot tell: neither passed nor failed."""
+    """This machine or this mode cannot decide the check: it neither passed nor failed."""
 
 
 class NotRun(Verdict):

@@ -1,0 +1,14 @@
+"""Load a learner's file, run it once, and see that it does its own work.
+
+Uses core, memory, compilation.
+
+- autotuning: ConfigSweep, install
+- canaries: MAX_COPIED_BYTES
+- gradients: Differentiable
+- guard: one_stream
+- guarded_call: GuardedCall, Outcome, name_of
+- loader: load_mistakes, load_reference, load_subject
+- tamper: untouched
+
+For use in this room: audit, launch_recorder and the rest of canaries and guard.
+"""

@@ -1,7 +1,7 @@
-"""Calls that reach past a subject's arguments, as Python announces them to an audit hook.
+"""Calls that reach beyond a subject's arguments, as Python reports them to an audit hook.
 
-It is no prison: what a library asks for and hands on is not seen, nor who writes into this process
-through a C library of his own.
+This is not a sandbox: it misses what a library looks up and passes on, and a C library of the
+subject's own that writes into this process.
 """
 
 from __future__ import annotations
@@ -19,51 +19,41 @@ from judge.core.verdict import Wrong
 
 HINT = "\nhint: a launcher checks its arguments, allocates and launches; the kernel computes"
 
-# Audit events of Python, by the beginning of their names, and what they mean.
+# What a call does, and the prefixes of the audit events by which Python reports it.
 REACHING = {
-    "sys._getframe": "looks into the frames of its callers",
-    "sys._current_frames": "looks into the frames of its callers",
-    "object.__getattr__": "looks into the frames of its callers",
-    "sys.settrace": "traces what the judge does",
-    "sys.setprofile": "traces what the judge does",
-    "gc.get_": "searches the memory of the judge",
-    "ctypes": "reaches into memory through ctypes",
-    "_thread.start": "starts a thread",
-    "subprocess": "starts a process",
-    "os.system": "starts a process",
-    "os.exec": "starts a process",
-    "os.fork": "starts a process",
-    "os.posix_spawn": "starts a process",
-    "open": "reads the answers",
+    "looks into the frames of its callers": (
+        "sys._getframe",
+        "sys._current_frames",
+        "object.__getattr__",
+    ),
+    "traces what the judge does": ("sys.settrace", "sys.setprofile"),
+    "searches the memory of the judge": ("gc.get_",),
+    "reaches into memory through ctypes": ("ctypes",),
+    "starts a thread": ("_thread.start",),
+    "starts a process": ("subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn"),
+    "reads the answers": ("open",),
 }
 FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
-# Modules that make such a call for who calls them.
-AGENTS = {
-    "_thread",
-    "concurrent",
-    "ctypes",
-    "inspect",
-    "multiprocessing",
-    "os",
-    "subprocess",
-    "threading",
-    "traceback",
-}
+# Modules that make such a call on behalf of their caller.
+AGENTS = {"_thread", "concurrent", "ctypes", "inspect", "multiprocessing", "os", "subprocess"}
+AGENTS |= {"threading", "traceback"}
 ANSWERS = str(paths.ROOT / "reference") + os.sep
 
-# What each run that is being watched was seen doing.
+# For each body of `listening` that is running, what was seen in it.
 _watching: list[list[str]] = []
 _auditing: list[bool] = []
 
 
 @contextlib.contextmanager
 def listening() -> Iterator[list[str]]:
-    """Gives the list of what the learner's code is seen doing in the body, each with its place.
+    """Yield a list that receives each such call of the learner's code in the body.
 
-    What is seen raises Wrong there, which that code may swallow.
+    The call itself raises Wrong too, but the learner's code may swallow that.
     """
     _install()
-    seen, watching = [], _watching
+    # Bound here, where a subject that changes this module cannot replace it.
+    seen: list[str] = []
+    watching = _watching
     watching.append(seen)
     try:
         yield seen
@@ -73,19 +63,19 @@ def listening() -> Iterator[list[str]]:
 
 @functools.cache
 def _install() -> None:
-    """Listen to Python's audit events. That lasts as long as the process."""
+    """Add the audit hook, which stays until the process ends."""
     sys.addaudithook(_audit)
 
 
 def _audit(event: str, arguments: tuple) -> None:
     if not _watching or _auditing:
         return
-    act = next((REACHING[begin] for begin in REACHING if event.startswith(begin)), None)
+    act = next((act for act, events in REACHING.items() if event.startswith(events)), None)
     if act is None:
         return
     _auditing.append(True)
     try:
-        place = _who(event, arguments, sys._getframe(1))
+        place = _culprit(event, arguments, sys._getframe(1))
     finally:
         _auditing.pop()
     if place:
@@ -93,8 +83,8 @@ def _audit(event: str, arguments: tuple) -> None:
         raise Wrong(_watching[-1][-1])
 
 
-def _who(event: str, arguments: tuple, frame: FrameType) -> str | None:
-    """file:line of the learner's code that made this call, None if it did not or may."""
+def _culprit(event: str, arguments: tuple, frame: FrameType | None) -> str | None:
+    """Return file:line of the learner's code behind a call; None for other code or a fair call."""
     if event == "open":
         path = os.path.abspath(arguments[0]) if isinstance(arguments[0], str) else ""
         answers = path.startswith(ANSWERS) and not blame.is_graded_file(path)

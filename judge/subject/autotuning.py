@@ -1,8 +1,8 @@
-"""Which of an autotuner's configs a launch uses, when a judge and not a benchmark decides.
+"""Choose the config of an autotuned launch, in place of a benchmark.
 
-Triton times every config of `@triton.autotune` on the GPU and keeps the fastest. A judge wants each
-of them to be right, also where there is no GPU: inside `with ConfigSweep(i)` every autotuned launch
-uses config i. All else is as in Autotuner.run: pruning, conflicts, and which hook runs when.
+Triton times every config of `@triton.autotune` on the GPU and keeps the fastest. A judge needs each
+of them to be right, also without a GPU: inside `with ConfigSweep(i)` every autotuned launch uses
+config i. Everything else is as in Autotuner.run: pruning, conflicts, and when each hook runs.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _active: list[ConfigSweep] = []
 
 
 class ConfigSweep:
-    """In the body, autotuned launches use one config, by its number after pruning.
+    """Make autotuned launches in the body use one config, by its index after pruning.
 
-    index: the number; the last config where there are fewer
-    rehearse: run the kernel once before its first launch for a tuning key, as a benchmark does: one
-        that adds to its output and has no `reset_to_zero` then gives a wrong one
-    count: the most configs that an autotuner had that was launched
-    used: what was launched, with its config, in words
-    outside_guard: makes the context of hooks, `reset_to_zero` among them: they compute with torch,
-        which subjects may not
+    index: of the config; beyond the end, the last config is used
+    rehearse: run the kernel once before its first launch for a tuning key, as a benchmark does. A
+        kernel that adds to its output and has no `reset_to_zero` then gives a wrong result
+    count: the largest number of configs among the autotuners that were launched
+    used: each kernel that was launched and its config, for messages
+    outside_guard: makes the context in which hooks run, such as that of `reset_to_zero`, since they
+        compute with torch and subjects may not
 
-    What Triton remembers of a tuning key (its config, and that its first call is over) is forgotten
-    by a new ConfigSweep, and kept when the same one is entered again.
+    A new ConfigSweep forgets what Triton would remember about a tuning key: its config, and that
+    its first call is over. A ConfigSweep that is entered again remembers it.
     """
 
     def __init__(self, index: int, rehearse: bool = False):
@@ -49,11 +49,15 @@ class ConfigSweep:
 
     @property
     def keys(self) -> int:
-        """For how many tuning keys a config was chosen."""
+        """The number of tuning keys for which a config was chosen."""
         return len(self._tuned)
 
     def launch(self, tuner: Autotuner, args: tuple, kwargs: dict) -> object:
-        """Autotuner.run. Raises ValueError if a config sets what the caller has set."""
+        """Do what Autotuner.run does, with the config of this sweep.
+
+        Raises ValueError if the config sets a parameter that the caller has set, or if pruning
+        leaves no config.
+        """
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         try:
             key = (tuner, *_tuning_key(tuner, kwargs))
@@ -98,25 +102,28 @@ class ConfigSweep:
                 tuner.post_hook(named, exception=failure)
 
     def _choose(self, tuner: Autotuner, kwargs: dict) -> tuple[Config, bool]:
-        """A config, and whether Triton would time several to choose it."""
+        """Return a config, and whether Triton would have run a benchmark to choose it."""
         configs = tuner.configs
         if len(configs) > 1:
             configs = tuner.prune_configs(kwargs)
         if not configs:
-            raise ValueError(f"{_name(tuner)}: pruning leaves none of {len(tuner.configs)} configs")
+            name = tuner.base_fn.__name__
+            raise ValueError(f"{name}: pruning leaves none of {len(tuner.configs)} configs")
         config = configs[min(self.index, len(configs) - 1)]
         self.count = max(self.count, len(configs))
-        if (use := _described(tuner, config)) not in self.used:
+        if (use := _describe(tuner, config)) not in self.used:
             self.used.append(use)
-        return config, len(tuner.configs if _times_a_single_one() else configs) > 1
+        return config, len(tuner.configs if _times_a_single_config() else configs) > 1
 
 
-# Launches in the interpreter outside any sweep.
+# For launches in the interpreter outside any sweep.
 _default = ConfigSweep(0)
 
 
 def install() -> None:
-    """Let ConfigSweep decide in this process. Without one, a GPU decides, or it is config 0."""
+    """Patch Triton so that a ConfigSweep decides. Outside one, Triton times the configs on a GPU,
+    and the interpreter uses config 0.
+    """
     Autotuner.run = _run
 
 
@@ -135,19 +142,12 @@ def _tuning_key(tuner: Autotuner, kwargs: dict) -> tuple:
     return (*(values[name] for name in tuner.keys if name in values), *dtypes)
 
 
-def _times_a_single_one() -> bool:
-    """Before Triton 3.8 the only config that pruning left was timed too."""
+def _times_a_single_config() -> bool:
+    """Return whether Triton benchmarks even if pruning leaves one config, as before 3.8."""
     return tuple(map(int, triton.__version__.split(".")[:2])) < (3, 8)
 
 
-def _name(tuner: Autotuner) -> str:
-    return tuner.base_fn.__name__
-
-
-def _described(tuner: Autotuner, config: Config) -> str:
-    settings = {
-        **config.kwargs,
-        "num_warps": config.num_warps,
-        "num_stages": config.num_stages,
-    }
-    return f"{_name(tuner)}({', '.join(f'{name}={value}' for name, value in settings.items())})"
+def _describe(tuner: Autotuner, config: Config) -> str:
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    settings = ", ".join(f"{name}={value}" for name, value in (config.kwargs | options).items())
+    return f"{tuner.base_fn.__name__}({settings})"

@@ -1,4 +1,4 @@
-"""Tensors between canaries: memory that reads as NaN, and that nobody may change."""
+"""Tensors between canaries: memory that reads as NaN and that no kernel may change."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ import torch
 from judge.core.tensors import put
 from judge.core.verdict import Wrong
 
-# Bytes before and after each tensor. On a GPU a last tile that overruns by one row of 16 Ki floats
-# still lands in them; in the interpreter nothing gets that far.
-CANARY = {"cpu": 2**12, "cuda": 2**16}
+# Bytes before and after each tensor. On a GPU, even a last tile that overruns by a row of 16 Ki
+# floats stays within them. In the interpreter no access gets that far.
+CANARY_BYTES = {"cpu": 2**12, "cuda": 2**16}
 
-# Read as float16, bfloat16, float32 or float64, words of these bytes are NaN, of payloads that no
-# arithmetic makes. The first byte is another for each tensor: what a kernel reads past the end of
-# one and stores past the end of another is seen.
+# Words of these bytes are NaN in float16, bfloat16, float32 and float64, with payloads that no
+# arithmetic produces. The first byte differs between tensors, so that copying from beyond the end
+# of one to beyond the end of another is noticed.
 PATTERN = (0xFF, 0xFF, 0xFF)
-
 FIRST_BYTES = itertools.cycle(range(0xC1, 0xFF))
 
-# Storages above this are neither copied nor put between canaries: huge ones of which a view shows
-# little, or of which few programs touch anything.
+# Larger storages are neither copied nor put between canaries. A view shows little of such a
+# storage, or few programs touch it.
 MAX_COPIED_BYTES = 2**32
 
 
 @dataclass
 class Arena:
-    """One tensor's memory, with the canaries around it.
+    """The memory of one tensor, with canaries around it.
 
+    buffer: all bytes, canaries included
+    begin, end: offsets of the tensor's memory in the buffer, in bytes
     tensor: the view that subjects see
-    filled: whether the launcher gave all of it a value, as torch.zeros does
+    name: for messages
+    filled: whether the launcher gave every element a value, as torch.zeros does
     """
 
     buffer: torch.Tensor
@@ -44,11 +46,11 @@ class Arena:
 
     @classmethod
     def like(cls, tensor: torch.Tensor, name: str) -> Arena:
-        """Memory for a tensor of this geometry and alignment, all of it poisoned."""
+        """Allocate poisoned memory for a tensor of this shape, layout and alignment."""
         size = tensor.element_size()
         extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
         extent = 0 if tensor.numel() == 0 else extent * size
-        canary = CANARY[tensor.device.type]
+        canary = CANARY_BYTES[tensor.device.type]
         begin = canary + tensor.data_ptr() % 64
         end = begin + extent
         first_byte = next(FIRST_BYTES)
@@ -60,16 +62,16 @@ class Arena:
         return cls(buffer, begin, end, placed, name, first_byte)
 
     def fill(self, source: torch.Tensor) -> None:
-        """Take over the elements of the view, and leave the gaps between them poisoned."""
+        """Copy the elements of `source`, and leave the gaps between elements poisoned."""
         put(self.tensor, source)
 
     @property
     def fresh(self) -> torch.Tensor:
-        """The bytes that all of the memory held before anybody wrote there."""
+        """The bytes of the whole buffer before anything was written to it."""
         return _pattern(self.buffer.numel(), self.buffer.device, self.first_byte)
 
     def check(self, before: torch.Tensor | None = None) -> None:
-        """Raises Wrong if the canaries changed, or anything at all since `before` was cloned."""
+        """Raise Wrong if the canaries changed, or any byte since `before` was cloned."""
         intact = self.fresh if before is None else before
         beside = (slice(None, self.begin), slice(self.end, None))
         parts = (slice(None),) if before is not None else beside
@@ -83,13 +85,13 @@ class Arena:
             sides += [f"{behind} bytes past its end"] * bool(behind)
             raise Wrong(
                 f"memory outside {self.name} was overwritten: {' and '.join(sides)}\n"
-                "hint: a store is not masked where the last tile ends"
+                "hint: a store is not masked at the edge of the last tile"
             )
         if before is not None and changed.any():
             raise Wrong(f"the input {self.name} was changed: {int(changed.sum())} bytes differ")
 
 
 def _pattern(size: int, device: torch.device, first_byte: int) -> torch.Tensor:
-    """At least so many bytes that read as NaN."""
+    """Return at least `size` bytes that read as NaN."""
     word = torch.tensor((first_byte, *PATTERN), dtype=torch.uint8, device=device)
     return word.repeat(-(-size // len(word)))

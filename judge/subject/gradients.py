@@ -1,4 +1,4 @@
-"""A differentiable function, graded together with the backward pass that it brings along."""
+"""A differentiable function as one call, so that its backward pass is graded with it."""
 
 from __future__ import annotations
 
@@ -13,49 +13,55 @@ from judge.core.verdict import Wrong
 
 
 class Differentiable:
-    """Calls a function of tensors, then its backward pass.
+    """A function of tensors, called together with its backward pass.
 
-    With `dout`, the gradient of its one result, a call gives (out, gradient of each floating-point
-    input that is given by position); without it, (out,) alone. Raises Wrong where autograd finds no
-    way back.
+    Called with `dout`, the gradient of its only result, it returns (out, gradient of each
+    floating-point positional input); without `dout`, (out,). Raises Wrong if autograd finds no
+    gradient.
+
+    keep: whether to note, in `kept`, the tensors that the graph behind the last result holds
     """
 
     def __init__(self, function: Callable):
         functools.update_wrapper(self, function)
         self.function = function
-        # Tensors that the graph behind the last result held on to, for whoever asks for it.
-        self.keep, self.kept = False, []
+        self.keep = False
+        self.kept: list[torch.Tensor] = []
 
-    def __call__(self, *inputs, dout: torch.Tensor | None = None, **options):
+    def __call__(
+        self, *inputs: object, dout: torch.Tensor | None = None, **options: object
+    ) -> tuple[object, ...]:
         if dout is None:
             return (self.function(*inputs, **options),)
-        inputs = [leaf(value) for value in inputs]
-        out = self.function(*inputs, **options)
+        leaves = [leaf(value) for value in inputs]
+        out = self.function(*leaves, **options)
+        name = self.function.__name__
         if not isinstance(out, torch.Tensor) or out.grad_fn is None:
             raise Wrong(
-                f"{self.__name__} returned a result without a grad_fn: autograd knows no way back\n"
+                f"{name} returned a result without a grad_fn: it has no backward pass\n"
                 "hint: return what apply() of your torch.autograd.Function returns"
             )
         self.kept = saved_tensors(out) if self.keep else []
-        named = dict(zip(inspect.signature(self.function).parameters, inputs, strict=False))
-        leaves = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
-        gradients = torch.autograd.grad(out, list(leaves.values()), dout, allow_unused=True)
-        for name, gradient in zip(leaves, gradients, strict=True):
+        named = dict(zip(inspect.signature(self.function).parameters, leaves, strict=False))
+        given = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
+        gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)
+        for parameter, gradient in zip(given, gradients, strict=True):
             if gradient is None:
-                raise Wrong(f"{self.__name__}: the backward pass gives no gradient for {name}")
+                raise Wrong(f"{name}: the backward pass gives no gradient for {parameter}")
         return (out.detach(), *gradients)
 
 
 def leaf(value: object) -> object:
-    """The same value; a floating-point tensor as one that wants a gradient."""
+    """Return a floating-point tensor as a leaf that requires a gradient; other values stay."""
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().requires_grad_()
     return value
 
 
 def saved_tensors(out: torch.Tensor) -> list[torch.Tensor]:
-    """Tensors that torch.autograd.Functions behind `out` hold, saved or as attributes of ctx."""
-    found, seen, nodes = [], set(), [out.grad_fn]
+    """Return the tensors that the graph behind `out` holds, saved or as attributes of a ctx."""
+    found: list[torch.Tensor] = []
+    seen, nodes = set(), [out.grad_fn]
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:

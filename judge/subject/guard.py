@@ -1,11 +1,10 @@
-"""What a subject may do besides launching kernels, and the memory that it does it in.
+"""What a subject may do besides launching kernels, and the memory it allocates.
 
-Every tensor given to a subject and every tensor it allocates lies between canaries: bytes that read
-as NaN, and that nobody may change. Fresh allocations hold the same bytes, so an element that no
-kernel wrote is NaN in the result.
+A subject may allocate, take views, query shapes, read a few scalars and launch kernels. Any other
+torch operation would do the work outside the kernel, so it fails with a message that names it.
 
-A subject allocates, takes views, asks shapes, reads a scalar and launches kernels. Any other
-operation of torch is the work itself, done elsewhere than in the kernel, and fails by its name.
+Every tensor that a subject allocates lies between canaries and is filled with the same bytes, so an
+element that no kernel wrote is NaN in the result.
 """
 
 from __future__ import annotations
@@ -16,22 +15,24 @@ import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from judge.core.blame import current_line, is_graded_file
 from judge.core.dtypes import rounds
+from judge.core.tensors import storage_of
 from judge.core.verdict import Wrong
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 
+# Integers of as many bytes.
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
+# Without device=, these allocate on the host, even if the inputs are on a GPU.
+FACTORIES = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
 
-# Of these the default device is the host, also where the inputs are on a GPU.
-MAKERS = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
-
-# What a launcher may read back: a flag that its kernel set, a maximum.
+# A launcher may read back a flag that its kernel set, or a maximum.
 MAX_SCALARS_READ = 4
 
 aten = torch.ops.aten
@@ -54,15 +55,23 @@ FILLED = {
     aten.new_full.default,
 }
 FILLS = {aten.fill_.Scalar, aten.zero_.default}
-# torch.tensor and torch.from_numpy arrive as this "view".
+# torch.tensor and torch.from_numpy arrive as one of these "views".
 IMPORTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
 
-# Ways out of a tensor that the dispatcher does not see.
+# Methods that read a tensor without passing through the dispatcher.
 ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
 
 
 class Guard(TorchDispatchMode):
-    """Active while a subject runs. `violations` holds what it did that it may not."""
+    """Watches one run of a subject.
+
+    subject: its name, for messages
+    violations: a message for each thing it did that it may not do
+    on_allocation: called with each tensor that it allocates or fills
+    arenas: the memory that it allocated
+    unguarded: tensors that it allocated and that are too large to be filled
+    scalars: how many it read
+    """
 
     def __init__(self, subject: str):
         super().__init__()
@@ -70,57 +79,60 @@ class Guard(TorchDispatchMode):
         self.violations: list[str] = []
         self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
         self.arenas: list[Arena] = []
-        self.untouched: list[torch.Tensor] = []
+        self.unguarded: list[torch.Tensor] = []
         self.scalars = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Else torch imports its compiler, which takes seconds, only to leave this class alone.
+        # Otherwise torch imports its compiler, which takes seconds, only to skip this class.
         return False
 
     def owns(self, tensor: torch.Tensor) -> bool:
-        """Whether the subject allocated this memory itself, through torch, in this run."""
-        storage = tensor.untyped_storage().data_ptr()
-        untouched = (made.untyped_storage().data_ptr() for made in self.untouched)
-        return self._arena_of(tensor) is not None or storage in untouched
+        """Return whether the subject allocated this memory through torch in this run."""
+        return self._arena_of(tensor) is not None or any(
+            storage_of(tensor) == storage_of(allocated) for allocated in self.unguarded
+        )
 
     def has_filled(self, tensor: torch.Tensor) -> bool:
-        """Whether the launcher itself gave every element of this memory a value."""
+        """Return whether the launcher itself gave every element of this memory a value."""
         arena = self._arena_of(tensor)
         return arena is not None and arena.filled
 
     def stored(self, tensor: torch.Tensor) -> np.ndarray | np.bool_:
-        """Which elements of a result differ from what fresh memory holds, as far as that is seen.
+        """Return which elements of a result differ from the poison of fresh memory.
 
-        One True, and not an array, where all do, which may be gigabytes.
-        Short integers may hold its bytes by themselves, and are taken as stored.
+        Just True, instead of an array that may take gigabytes, if all of them do. Short integers
+        can equal the poison by chance, so they count as stored.
+
+        tensor: in memory that the subject allocated on a GPU, or without elements
         """
-        arena, size = self._arena_of(tensor), tensor.element_size()
-        telling = size in WORDS and (rounds(tensor.dtype) or size == 8)
-        if arena.filled or not telling or tensor.numel() == 0:
+        size = tensor.element_size()
+        distinguishable = size in WORDS and (rounds(tensor.dtype) or size == 8)
+        if tensor.numel() == 0 or not distinguishable or self.has_filled(tensor):
             return np.True_
+        arena = self._arena_of(tensor)
+        assert arena is not None
         fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
         same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
-        # Every second word of two bytes is that of -NaN.
+        # In the poison, every second word of two bytes is the usual -NaN, which a kernel may store.
         if not same.any() or (size == 2 and not (same & (words == fresh[0])).any()):
             return np.True_
         return ~same.cpu().numpy()
 
     def _arena_of(self, tensor: torch.Tensor) -> Arena | None:
-        storage = tensor.untyped_storage().data_ptr()
-        of_storage = (a for a in self.arenas if a.buffer.untyped_storage().data_ptr() == storage)
-        return next(of_storage, None)
+        storage = storage_of(tensor)
+        return next((arena for arena in self.arenas if storage_of(arena.buffer) == storage), None)
 
     def check_canaries(self) -> None:
-        """Raises Wrong if anything was written beside what the subject allocated."""
+        """Raise Wrong if anything was written outside the tensors that the subject allocated."""
         for arena in self.arenas:
             arena.check()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in EMPTY or func in FILLED:
-            if (made := _untouched(func, args, kwargs)) is not None:
-                self.untouched.append(made)
+            if (made := _allocate_huge(func, args, kwargs)) is not None:
+                self.unguarded.append(made)
                 return made
             made = func(*args, **kwargs)
             if made.device.type == "meta":
@@ -133,86 +145,80 @@ class Guard(TorchDispatchMode):
             self.on_allocation(arena.tensor)
             return arena.tensor
         if func in IMPORTS:
-            self._forbid("torch.tensor or torch.from_numpy", "allocate with torch.empty or zeros")
-        elif func.is_view:
+            allocate = "allocate with torch.empty or torch.zeros"
+            raise self._violation("torch.tensor or torch.from_numpy", allocate)
+        if func.is_view:
             return func(*args, **kwargs)
-        elif func in FILLS and self.owns(args[0]):
+        if func in FILLS and self.owns(args[0]):
             filled = func(*args, **kwargs)
-            arena = self._arena_of(args[0])
-            arena.filled |= args[0].numel() == arena.tensor.numel()
+            if arena := self._arena_of(args[0]):
+                arena.filled |= args[0].numel() == arena.tensor.numel()
             self.on_allocation(args[0])
             return filled
-        elif func is aten._local_scalar_dense.default:
+        if func is aten._local_scalar_dense.default:
             self.scalars += 1
             if self.scalars <= MAX_SCALARS_READ:
                 return func(*args, **kwargs)
-            self._forbid(
-                "item() again and again", f"a launcher may read {MAX_SCALARS_READ} scalars at most"
+            raise self._violation(
+                f"item() more than {MAX_SCALARS_READ} times", "read fewer scalars in the launcher"
             )
-        self._forbid(*_advice(func))
-        raise AssertionError
+        raise self._violation(*_advice(func))
 
-    def _forbid(self, operation: str, advice: str) -> None:
+    def _violation(self, operation: str, advice: str) -> Wrong:
+        """Note what the subject did. Returns the error to raise."""
         place = current_line()
         message = (
             f"{place + '  ' if place else ''}{self.subject} uses {operation} outside a kernel\n"
             f"hint: {advice}"
         )
         self.violations.append(message)
-        raise Wrong(message)
+        return Wrong(message)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Everything a subject does in the body is seen, also what torch's dispatcher does not."""
-        saved = {name: getattr(torch.Tensor, name) for name in ESCAPES}
-        start = threading.Thread.start
+        """Watch the body, also for what does not pass through torch's dispatcher."""
 
-        def closed(name: str):
-            def escape(tensor, *arguments, **options):
+        def forbid(owner: type, name: str, what: str, advice: str) -> None:
+            original = getattr(owner, name)
+
+            def method(*arguments, **options):
                 if _get_current_dispatch_mode() is self:
-                    self._forbid(f"Tensor.{name}", "compute in the Triton kernel")
-                return saved[name](tensor, *arguments, **options)
+                    raise self._violation(what, advice)
+                return original(*arguments, **options)
 
-            return escape
+            patch.setattr(owner, name, method)
 
-        def no_thread(thread, *arguments, **options):
-            if _get_current_dispatch_mode() is self:
-                self._forbid("a thread", "launch kernels from the function that is called")
-            return start(thread, *arguments, **options)
-
-        for name in ESCAPES:
-            setattr(torch.Tensor, name, closed(name))
-        threading.Thread.start = no_thread
-        try:
-            with self, _DeviceIsAsked(self._forbid), one_stream():
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ESCAPES:
+                forbid(torch.Tensor, name, f"Tensor.{name}", "compute in the Triton kernel")
+            forbid(
+                threading.Thread, "start", "a thread", "launch kernels from the launcher's thread"
+            )
+            with self, _RequireDevice(self._violation), one_stream():
                 yield
-        finally:
-            threading.Thread.start = start
-            for name, method in saved.items():
-                setattr(torch.Tensor, name, method)
 
 
-class _DeviceIsAsked(TorchFunctionMode):
-    """In the body a launcher says on which device it allocates."""
+class _RequireDevice(TorchFunctionMode):
+    """Forbids a launcher to allocate without naming a device in the body."""
 
-    def __init__(self, forbid: Callable[[str, str], None]):
+    def __init__(self, violation: Callable[[str, str], Wrong]):
         super().__init__()
-        self._forbid = forbid
+        self._violation = violation
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         caller = sys._getframe(1).f_code.co_filename
-        if func in MAKERS and kwargs.get("device") is None and is_graded_file(caller):
-            self._forbid(
+        if func in FACTORIES and kwargs.get("device") is None and is_graded_file(caller):
+            raise self._violation(
                 f"torch.{func.__name__} without device=",
-                "say device=x.device: the memory is the host's otherwise, out of a GPU's reach",
+                "pass device=x.device: otherwise the memory is on the host, out of a GPU's reach",
             )
         return func(*args, **kwargs)
 
 
 @contextlib.contextmanager
 def one_stream() -> Iterator[None]:
-    """In the body a subject may not change the current CUDA stream. Raises Wrong there."""
+    """Let a subject that changes the current CUDA stream in the body raise Wrong."""
     original = getattr(torch._C, "_cuda_setStream", None)
     if original is None:
         yield
@@ -222,19 +228,17 @@ def one_stream() -> Iterator[None]:
         if place := current_line():
             raise Wrong(
                 f"{place}  changes the CUDA stream\n"
-                "hint: launch on the current stream: work beside it would escape the clock"
+                "hint: launch on the current stream: work on another one would not be timed"
             )
         return original(*arguments, **options)
 
-    torch._C._cuda_setStream = set_stream
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch._C, "_cuda_setStream", set_stream)
         yield
-    finally:
-        torch._C._cuda_setStream = original
 
 
-def _untouched(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> torch.Tensor | None:
-    """What this would allocate on the host, if it is too large to be filled: of any contents."""
+def _allocate_huge(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> torch.Tensor | None:
+    """Return the memory to allocate, uninitialised, if it is on the host and too large to fill."""
     planned = func(*args, **(kwargs | {"device": "meta"}))
     like = args[0] if isinstance(args[0], torch.Tensor) else torch.empty(0)
     device = torch.device(kwargs.get("device") or like.device)

@@ -1,4 +1,4 @@
-"""One run of a subject, under guard, and what its results must be whatever they hold."""
+"""Run a subject under guard, and check what must hold whatever values its results have."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.compiler.errors import CompilationError
 
 from judge.compilation import errors
-from judge.core import blame, crash_notes, timeouts
+from judge.core import blame, crash_notes
 from judge.core.arguments import Arguments, describe_value
+from judge.core.dtypes import rounds
 from judge.core.launch import Launch, LaunchLog
 from judge.core.paths import display_path
-from judge.core.tensors import put
+from judge.core.tensors import put, storage_of
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from judge.memory.watch import Watch
 from judge.subject import tamper
@@ -30,12 +31,12 @@ from judge.subject.launch_recorder import Recorder
 
 @dataclass
 class Outcome:
-    """What one run gave.
+    """The outcome of one run.
 
-    results: the returned tensors, or the inputs that it changed in place
-    watch: what the interpreter saw; None on a GPU
-    configs: how many an autotuner had to choose from, 1 without one
-    config: which was used, in words, "" without an autotuner
+    results: the returned tensors, or the inputs that the subject changed in place
+    watch: what was observed in the interpreter; None on a GPU
+    configs: how many configs an autotuner could choose from, 1 without an autotuner
+    config: the config that was used, for messages; "" without an autotuner
     """
 
     results: tuple[torch.Tensor, ...]
@@ -46,10 +47,11 @@ class Outcome:
 
 
 class GuardedCall:
-    """The given arguments in guarded memory, and runs of the subject on them.
+    """A subject and its arguments in guarded memory, to be run several times.
 
+    path: the learner's file
     in_place: names of the parameters that the subject changes
-    interpreted: kernels run in the interpreter, under a Watch
+    interpreted: whether kernels run in the interpreter, under a Watch
     """
 
     def __init__(
@@ -63,9 +65,9 @@ class GuardedCall:
     ):
         self.subject, self.path, self.in_place = subject, path, in_place
         self.interpreted = interpreted
-        # What lies too far apart to be copied with its gaps is itself changed in place.
+        # A huge storage is not copied: the subject changes that tensor itself.
         self.original = arguments.map(
-            lambda name, x: x.clone() if name in in_place and is_huge(x) else x
+            lambda name, x: x.clone() if name in in_place and _is_huge(x) else x
         )
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
@@ -73,23 +75,21 @@ class GuardedCall:
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if is_huge(tensor):
+        if _is_huge(tensor):
             return tensor
-        arena = Arena.like(tensor, name)
-        self.arenas[name] = arena
-        return arena.tensor
+        self.arenas[name] = Arena.like(tensor, name)
+        return self.arenas[name].tensor
 
     def fill_with_decoys(self) -> None:
-        """Other contents in the same memory: who remembers an earlier call is found out."""
+        """Put other values into the same memory, to expose subjects that reuse earlier results."""
         for name, arena in self.arenas.items():
             tensor = self.original.tensors[name]
-            decoy = tensor
-            if (tensor.is_floating_point() or tensor.is_complex()) and tensor.itemsize > 1:
-                decoy = -tensor.flip(tuple(range(tensor.dim())))
-            arena.fill(decoy)
+            if rounds(tensor.dtype) and tensor.itemsize > 1:
+                tensor = -tensor.flip(tuple(range(tensor.dim())))
+            arena.fill(tensor)
 
     def restore(self) -> None:
-        """The real contents."""
+        """Put the original values back into the same memory."""
         for name, tensor in self.original.tensors.items():
             if name in self.arenas:
                 self.arenas[name].fill(tensor)
@@ -106,14 +106,18 @@ class GuardedCall:
         config: int | None = None,
         seed: int = 0,
     ) -> Outcome:
-        """Call the subject once. Raises Unsolved or Wrong.
+        """Call the subject once, and check launches, memory and inputs.
 
-        order: of the programs of each launch in the interpreter, "ascending" or "shuffled"
-        poison: masked lanes that are loaded without `other` are NaN in the interpreter
-        count: record the traffic of each access
-        programs: of each launch in the interpreter, "all", the first and the last ("ends"), or
-            "none", where only the grids are checked
-        config: which of an autotuner's configs to use; not given, that of the run before
+        Raises Unsolved, Wrong, or NotMeasured if the launcher needs programs that did not run. All
+        options but `config` concern the interpreter only.
+
+        order: in which the programs of each launch run, "ascending" or "shuffled"
+        seed: of the shuffled order
+        poison: whether masked lanes of loads without `other` are NaN
+        count: whether to record the traffic of each access
+        programs: which of each launch run: "all", the first and the last ("ends"), or "none", where
+            only the grids are checked
+        config: index of the autotuner's config; by default that of the previous run
         """
         guard = Guard(self.path.stem)
         sweep = self._sweep_for(config, guard, rehearse=not count)
@@ -146,9 +150,9 @@ class GuardedCall:
         return max(1, self._sweep.count) if self._sweep else 1
 
     def _sweep_for(self, config: int | None, guard: Guard, *, rehearse: bool) -> ConfigSweep:
-        """The same sweep again while the config stays, so that it remembers its tuning keys.
+        """Return the sweep of the previous run if it fits, since it remembers its tuning keys.
 
-        A launch that is counted is not rehearsed, and needs a memory of its own.
+        A run whose traffic is counted is not rehearsed, and needs a sweep of its own.
         """
         if config is None:
             config = self._sweep.index if self._sweep else 0
@@ -158,31 +162,31 @@ class GuardedCall:
         return self._sweep
 
     def _call(self, guard: Guard, sweep: ConfigSweep, log: LaunchLog, all_run: bool) -> object:
-        """What the subject returns. all_run: whether all programs of its launches run"""
+        """Return what the subject returns. all_run: whether all programs of its launches run."""
         try:
             with tamper.untouched(self.path), sweep, log, guard.watching():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
-                synchronize()
-        except blame.RAISED as error:
+                _synchronize()
+        except blame.SUBJECT_ERRORS as error:
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if blame.is_unsolved(error, self.path):
                 raise Unsolved(f"unsolved: edit {display_path(self.path)}") from None
             if not all_run and guard.scalars and not isinstance(error, Verdict):
                 raise NotMeasured(
-                    "the launcher read what programs store, and not all ran"
+                    "the launcher read a value that kernels store, and not all programs ran"
                 ) from None
-            end_worker_if_context_is_dead(error)
-            explain = errors.explained if isinstance(error, CompilationError) else blame.explain
-            raise Wrong(explain(error, self.path)) from error
+            _end_worker_if_context_is_dead(error)
+            words = errors if isinstance(error, CompilationError) else blame
+            raise Wrong(words.explain(error, self.path)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
         return returned
 
     @contextlib.contextmanager
     def _run_hook(self, guard: Guard) -> Iterator[None]:
-        """In the body an autotuner's hook may write with torch, as `reset_to_zero` does."""
+        """Let an autotuner's hook write with torch in the body, as `reset_to_zero` does."""
         with _disable_current_modes():
             yield
             for arena in guard.arenas:
@@ -209,8 +213,8 @@ class GuardedCall:
                 raise Wrong(f"returned {describe_value(result)} as {name}, not a plain tensor")
         return results
 
-    def _is_of_nothing(self) -> bool:
-        """No input has an element: the result is a constant, for which no kernel is needed."""
+    def _inputs_are_empty(self) -> bool:
+        """Return whether no input has elements. The result is a constant then, without a kernel."""
         sizes = [tensor.numel() for tensor in self.arguments.tensors.values()]
         return bool(sizes) and not any(sizes)
 
@@ -221,8 +225,8 @@ class GuardedCall:
             file = launch.kernel.__code__.co_filename
             if not blame.is_graded_file(file) and Path(file).resolve() != self.path.resolve():
                 name = launch.kernel.__name__
-                raise Wrong(f"launches {name} of {file}: the kernel must be your own")
-        constant = self._is_of_nothing() and all(map(guard.has_filled, results))
+                raise Wrong(f"launches {name} from {file}: the kernel must be your own")
+        constant = self._inputs_are_empty() and all(map(guard.has_filled, results))
         if not launches and not constant and any(result.numel() for result in results):
             raise Wrong("launched no Triton kernel\nhint: kernel[grid](arguments...) launches it")
 
@@ -234,34 +238,31 @@ class GuardedCall:
         for name, arena in self.arenas.items():
             line = name not in self.in_place and watch.line_that_stores_to(arena.tensor)
             if line:
-                raise Wrong(f"the input {name} was stored to, with what it held before\n{line}")
+                raise Wrong(f"the input {name} was stored to, with the values it had\n{line}")
 
     def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
         if self.in_place:
             return
         taken = {
-            tensor.untyped_storage().data_ptr(): f"the memory of its input {name}"
+            storage_of(tensor): f"the memory of its input {name}"
             for name, tensor in self.arguments.tensors.items()
         }
-        taken |= {
-            earlier.untyped_storage().data_ptr(): "the memory that an earlier call returned"
-            for earlier in self._earlier
-        }
+        earlier = "the memory that an earlier call returned"
+        taken |= {storage_of(result): earlier for result in self._earlier}
         for number, result in enumerate(results):
-            pointer = result.untyped_storage().data_ptr()
-            name = name_of(number, len(results))
-            if result.numel() and pointer in taken:
-                raise Wrong(f"returned {name} in {taken[pointer]}: allocate a new tensor")
+            storage, name = storage_of(result), name_of(number, len(results))
+            if result.numel() and storage in taken:
+                raise Wrong(f"returned {name} in {taken[storage]}: allocate a new tensor")
             if result.numel() and not guard.owns(result):
                 raise Wrong(f"returned {name} in memory that this call did not allocate")
-            taken[pointer] = f"the same allocation as {name}"
+            taken[storage] = f"the same allocation as {name}"
         self._earlier.extend(results)
 
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
-        """Raises Wrong unless every element of each result comes from a kernel's store."""
+        """Raise Wrong unless a kernel stored every element of each result."""
         for number, result in enumerate(results):
-            # A count that no atomic reached is the zero that the launcher put there.
-            given = was_given(log.launches, result) or self._is_of_nothing()
+            # Elements that a kernel need not reach, such as counts, keep the launcher's zeros.
+            given = _was_given(log.launches, result) or self._inputs_are_empty()
             if guard.has_filled(result) and given:
                 continue
             stored = log.stored(result) if isinstance(log, Watch) else guard.stored(result)
@@ -276,40 +277,35 @@ class GuardedCall:
             )
 
 
-def is_huge(tensor: torch.Tensor) -> bool:
-    """Whether its memory is too large to be copied between canaries."""
-    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
-
-
 def name_of(number: int, count: int) -> str:
-    """What messages call one of so many results."""
+    """Return what messages call a result: "the result", or "result 1" if there are several."""
     return "the result" if count == 1 else f"result {number}"
 
 
-def was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
-    """Whether a launch has this tensor's memory among its arguments."""
-    storage = tensor.untyped_storage().data_ptr()
-    given = (value for launch in launches for value in launch.arguments.values())
+def _is_huge(tensor: torch.Tensor) -> bool:
+    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
+
+
+def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
+    """Return whether the memory of this tensor is among the arguments of a launch."""
+    values = (value for launch in launches for value in launch.arguments.values())
     return any(
-        isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == storage
-        for value in given
+        isinstance(value, torch.Tensor) and storage_of(value) == storage_of(tensor)
+        for value in values
     )
 
 
-def synchronize(seconds: float = float("inf")) -> None:
+def _synchronize() -> None:
     """Wait for the GPU in steps, so that a time limit can interrupt the wait for a hung kernel."""
     done = torch.cuda.Event()
     done.record()
-    until = time.monotonic() + seconds
     while not done.query():
-        if time.monotonic() > until:
-            raise timeouts.TimeLimit
         time.sleep(0.0001)
     torch.cuda.synchronize()
 
 
-def end_worker_if_context_is_dead(error: BaseException) -> None:
-    """A CUDA context that saw an illegal access answers every later call with the same error."""
+def _end_worker_if_context_is_dead(error: BaseException) -> None:
+    """End an xdist worker whose CUDA context saw an illegal access: every later call would fail."""
     if not torch.cuda.is_initialized():
         return
     try:

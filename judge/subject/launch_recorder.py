@@ -1,4 +1,4 @@
-"""Note the launches of compiled kernels while a subject runs."""
+"""Record the launches of compiled kernels while a subject runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from judge.core.launch import Launch
 
 
 class Recorder:
-    """Notes the launches of compiled kernels in its body: grid, arguments and options, in order."""
+    """Records the launches of compiled kernels in its body, in order."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.launches: list[Launch] = []
 
     def __enter__(self) -> Recorder:

@@ -1,6 +1,6 @@
-"""Check that what the judge relies on is still the same after a subject was loaded, or ran.
+"""Check that a subject leaves alone what grading relies on, when it is loaded and when it runs.
 
-Torch, Triton, the clock and the judge itself can be changed by any code in this process.
+Any code in this process can change torch, Triton, the clock and the judge itself.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import operator
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType
-from typing import NamedTuple
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
 
 from judge.core.paths import display_path
 from judge.core.settings import Settings
@@ -20,8 +20,8 @@ from judge.core.verdict import Wrong
 from judge.subject import audit
 from judge.subject.audit import HINT
 
-# Modules and classes whose functions the judge calls or compares with. Those that are not imported
-# yet are no concern. All of the judge's own modules are watched too, with their variables.
+# Modules and classes whose functions the judge calls or compares with, once they are imported. The
+# judge's own modules and classes are watched too, with their variables.
 RELIED_ON = (
     "builtins", "gc", "math", "random", "statistics", "sys", "threading", "time",
     "numpy", "numpy.linalg", "torch", "torch:Tensor", "torch._C",
@@ -36,28 +36,45 @@ RELIED_ON = (
     "triton.runtime.jit", "triton.runtime.jit:JITFunction", "triton.runtime.jit:KernelInterface",
 )  # fmt: skip
 
-# What torch itself sets when its compiler is imported.
+# What torch itself replaces when its compiler is imported.
 MAY_CHANGE = {("torch", "manual_seed")}
 
 
-class Watched(NamedTuple):
-    """A module or class, and of the judge's own also its functions and its tables."""
+class Inventory(NamedTuple):
+    """What is watched.
 
-    owner: object
-    functions: tuple[tuple[str, FunctionType], ...] = ()
-    tables: tuple[tuple[str, dict | set], ...] = ()
+    owners: modules and classes, whose attributes must stay
+    functions: those of the judge, whose code must stay
+    tables: dicts and sets that are constants of the judge, and its settings, by name
+    """
+
+    owners: list[object]
+    functions: list[FunctionType]
+    tables: list[tuple[str, dict | set]]
 
 
-# What is watched, and how many modules were loaded when that was listed. A subject that puts
-# something else in their place is seen doing so, as of any other variable of the judge.
-_inventory: tuple[Watched, ...] = ()
+class State(NamedTuple):
+    """What an inventory held before a subject ran: attributes, code, and contents of tables."""
+
+    inventory: Inventory
+    attributes: list[dict[str, object]]
+    codes: list[CodeType]
+    contents: list[dict | set]
+
+
+# The inventory, and how many modules were loaded when it was made. A subject that replaces one of
+# them is noticed, as with any other variable of the judge.
+_inventory = Inventory([], [], [])
 _loaded = 0
 
 
 @contextlib.contextmanager
 def untouched(subject: Path) -> Iterator[None]:
-    """Load this file, or run it, in the body. Raises Wrong if it reached where it may not."""
-    # Bound here, where a subject that changes this module does not reach them.
+    """Raise Wrong if the body, which loads or runs this file, changes what grading relies on.
+
+    What was changed is put back. Threads left behind and calls that `audit` reports are Wrong too.
+    """
+    # Bound here, where a subject that changes this module cannot replace them.
     compare, count, seen = _changes, _thread._count, []
     before, threads = _state(), count()
     try:
@@ -74,94 +91,99 @@ def untouched(subject: Path) -> Iterator[None]:
             raise Wrong(seen[0]) from sys.exc_info()[1]
 
 
-class _Before(NamedTuple):
-    """What the names of one owner stood for, and what its functions and tables held."""
-
-    watched: Watched
-    names: dict[str, object]
-    codes: list
-    contents: list
-
-
-def _state() -> list[_Before]:
+def _state() -> State:
     global _inventory, _loaded
     if len(sys.modules) != _loaded:
-        _inventory, _loaded = tuple(_list_watched()), len(sys.modules)
-    return [
-        _Before(
-            watched,
-            dict(vars(watched.owner)),
-            [function.__code__ for _, function in watched.functions],
-            [table.copy() for _, table in watched.tables],
-        )
-        for watched in _inventory
-    ]
+        _inventory, _loaded = _take_inventory(), len(sys.modules)
+    owners, functions, tables = _inventory
+    return State(
+        _inventory,
+        [vars(owner).copy() for owner in owners],
+        [function.__code__ for function in functions],
+        [table.copy() for _, table in tables],
+    )
 
 
-def _list_watched() -> Iterator[Watched]:
-    for name in RELIED_ON:
-        module, _, attribute = name.partition(":")
-        owner = sys.modules.get(module)
-        owner = getattr(owner, attribute, None) if attribute else owner
-        if owner is not None:
-            yield Watched(owner)
+def _take_inventory() -> Inventory:
+    libraries = [_find(*name.partition(":")[::2]) for name in RELIED_ON]
+    owners = [owner for owner in libraries if owner is not None]
+    # A function that several modules import is watched once.
+    functions: dict[FunctionType, None] = {}
+    tables: list[tuple[str, dict | set]] = []
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "judge" and module is not None:
-            classes = [it for it in vars(module).values() if isinstance(it, type)]
-            for owner in (module, *(it for it in classes if it.__module__ == name)):
-                names = vars(owner).items()
-                tables = [(n, it) for n, it in names if isinstance(it, (dict, set)) and n.isupper()]
-                tables += [(n, vars(it)) for n, it in names if isinstance(it, Settings)]
-                functions = [(n, it) for n, it in names if isinstance(it, FunctionType)]
-                yield Watched(owner, tuple(functions), tuple(tables))
+        if name.partition(".")[0] != "judge" or module is None:
+            continue
+        classes = [it for it in vars(module).values() if isinstance(it, type)]
+        for owner in (module, *(it for it in classes if it.__module__ == name)):
+            owners.append(owner)
+            for attribute, value in vars(owner).items():
+                if isinstance(value, FunctionType):
+                    functions[value] = None
+                elif isinstance(value, (dict, set)) and attribute.isupper():
+                    tables.append((f"{_name(owner)}.{attribute}", value))
+                elif isinstance(value, Settings):
+                    tables.append((f"{_name(owner)}.{attribute}", vars(value)))
+    return Inventory(owners, list(functions), tables)
 
 
-def _changes(state: list[_Before]) -> list[str]:
-    """Return the names of what is no longer as it was, and put it back for whoever comes next."""
+def _find(module: str, attribute: str) -> object:
+    """Return a module that is loaded, or an attribute of it; else None."""
+    found = sys.modules.get(module)
+    return getattr(found, attribute, None) if attribute else found
+
+
+def _changes(state: State) -> list[str]:
+    """Return the names of what is no longer as it was, and put it back for those who come next."""
+    (owners, functions, tables), attributes, codes, contents = state
     found = []
-    for (owner, functions, tables), names, codes, contents in state:
-        now = vars(owner)
-        if len(now) != len(names) or not all(map(operator.is_, now.values(), names.values())):
-            found += _changed_names(owner, names)
-        for (name, function), code in zip(functions, codes, strict=True):
-            if function.__code__ is not code:
-                function.__code__ = code
-                found.append(f"{_shown(owner)}.{name}")
-        for (name, table), held in zip(tables, contents, strict=True):
-            if table != held:
-                table.clear()
-                table.update(held)
-                found.append(f"{_shown(owner)}.{name}")
+    for owner, before in zip(owners, attributes, strict=True):
+        if not _is_same(vars(owner), before):
+            found += _restore(owner, before)
+    for function, code in zip(functions, codes, strict=True):
+        if function.__code__ is not code:
+            function.__code__ = code
+            found.append(f"{function.__module__}.{function.__qualname__}")
+    for (name, table), held in zip(tables, contents, strict=True):
+        if not (_is_same(table, held) if isinstance(held, dict) else table == held):
+            table.clear()
+            table.update(held)
+            found.append(name)
     return found
 
 
-def _changed_names(owner: object, before: dict[str, object]) -> list[str]:
+def _is_same(now: Any, before: dict) -> bool:
+    """Return whether two dicts hold the same objects in the same order. == would trust __eq__."""
+    return [*now] == [*before] and all(map(operator.is_, now.values(), before.values()))
+
+
+def _restore(owner: object, before: dict[str, object]) -> list[str]:
     found = []
     now = dict(vars(owner))
+    missing = object()
     for name, value in before.items():
-        if now.get(name, found) is not value and _matters(owner, name, value):
+        if now.get(name, missing) is not value and _matters(owner, name, value):
             setattr(owner, name, value)
-            found.append(f"{_shown(owner)}.{name}")
+            found.append(f"{_name(owner)}.{name}")
     for name in now.keys() - before.keys():
         if isinstance(owner, type) and _shadows(owner, name, now[name]):
             delattr(owner, name)
-            found.append(f"{_shown(owner)}.{name}")
+            found.append(f"{_name(owner)}.{name}")
     return found
 
 
 def _shadows(owner: type, name: str, value: object) -> bool:
-    """Whether this new attribute hides another that the class inherits."""
+    """Return whether a new attribute of a class hides a different one that it inherits."""
     inherited = [vars(base)[name] for base in owner.__mro__[1:] if name in vars(base)]
     return not name.startswith("__") and bool(inherited) and value is not inherited[0]
 
 
 def _matters(owner: object, name: str, value: object) -> bool:
-    if (_shown(owner), name) in MAY_CHANGE:
+    if (_name(owner), name) in MAY_CHANGE:
         return False
-    if _shown(owner).partition(".")[0] == "judge":
+    if _name(owner).partition(".")[0] == "judge":
         return not name.startswith("__")
     return callable(value) or isinstance(value, (property, classmethod, staticmethod))
 
 
-def _shown(owner: object) -> str:
+def _name(owner: Any) -> str:
     return f"{owner.__module__}.{owner.__name__}" if isinstance(owner, type) else owner.__name__
