@@ -81,203 +81,183 @@ SQUARES = X.double().square().mean(1, True)
 BATCHES = X[:64, :64].reshape(4, 16, 8, 8)
 
 
+def case(*compared, **more):
+    return lambda: describe(*compared, **more)
+
+
 # Words that the message says, in this order, and the wrong result.
 SYMPTOMS = {
-    "rows 64..66: only the last, partial tile ... NaN ... mask of the last tile is wrong": lambda: (
-        describe(changed(SOFTMAX.float(), (slice(64, None),), math.nan), SOFTMAX)
+    "rows 64..66: only the last, partial tile ... NaN ... mask of the last tile is wrong": case(
+        changed(SOFTMAX.float(), (slice(64, None),), math.nan), SOFTMAX
     ),
-    "only row 20 ... all wrong elements are NaN ... loaded without `other=`": lambda: describe(
+    "only row 20 ... all wrong elements are NaN ... loaded without `other=`": case(
         changed(SOFTMAX.float(), 20, math.nan), SOFTMAX
     ),
-    "a mask leaves nothing of a row or tile": lambda: describe(
+    "a mask leaves nothing of a row or tile": case(
         changed(SOFTMAX.float(), 20, math.nan), SOFTMAX, anything=False
     ),
-    "where inputs reach ... subtract the row's largest value": lambda: describe(
+    "where inputs reach ... subtract the row's largest value": case(
         (100 * X).exp() / (100 * X).exp().sum(1, True), (100 * X).double().softmax(1), x=100 * X
     ),
-    "infinite ... a square exceeds above 1.8e19": lambda: describe(
+    "infinite ... a square exceeds above 1.8e19": case(
         changed(LINE, [4, 5], math.inf), LINE, x=changed(LINE, [4, 5], 1e20)
     ),
-    "elements are NaN, where inputs are -inf ... inf - inf ... subtract 0 instead": lambda: (
-        describe(
-            changed(SOFTMAX.float(), [3, 40], math.nan),
-            changed(SOFTMAX, [3, 40], 0.0),
-            x=changed(X, [3, 40], -math.inf),
-        )
+    "elements are NaN, where inputs are -inf ... inf - inf ... subtract 0 instead": case(
+        changed(SOFTMAX.float(), [3, 40], math.nan),
+        changed(SOFTMAX, [3, 40], 0.0),
+        x=changed(X, [3, 40], -math.inf),
     ),
-    "where inputs are infinite ... likely cause: inf - inf, inf / inf or 0 * inf": lambda: describe(
+    "where inputs are infinite ... likely cause: inf - inf, inf / inf or 0 * inf": case(
         changed(LINE, [4, 5], math.nan),
         changed(LINE, [4, 5], math.inf),
         x=changed(LINE, [4, 5], math.inf),
     ),
-    "where inputs reach 100 ... subtract the row's largest value": lambda: describe(
+    "where inputs reach 100 ... subtract the row's largest value": case(
         changed(SOFTMAX.float(), 3, math.nan),
         SOFTMAX,
         x=changed(changed(X, (3, 5), -math.inf), (3, 6), 100.0),
     ),
-    "infinite ... 65504": lambda: describe(
-        (300 * LINE).half() ** 2 / 300, 300 * LINE.double() ** 2
-    ),
-    "likely cause: overflow": lambda: describe(
-        MINUS_300 / 0 * 0, gelu(MINUS_300.double()), x=MINUS_300
-    ),
-    "NaN ... where inputs reach ... a cast to float16 is infinite above 65504": lambda: describe(
+    "infinite ... 65504": case((300 * LINE).half() ** 2 / 300, 300 * LINE.double() ** 2),
+    "likely cause: overflow": case(MINUS_300 / 0 * 0, gelu(MINUS_300.double()), x=MINUS_300),
+    "NaN ... where inputs reach ... a cast to float16 is infinite above 65504": case(
         LARGE.half().bfloat16() * 0, 0 * X, x=LARGE
     ),
-    "NaN, and inputs reach ... cause: a cast to float16, which is infinite above 65504": lambda: (
-        describe((LARGE.half() * 0).sum(0)[:7].bfloat16(), torch.zeros(7), x=LARGE)
+    "NaN, and inputs reach ... cause: a cast to float16, which is infinite above 65504": case(
+        (LARGE.half() * 0).sum(0)[:7].bfloat16(), torch.zeros(7), x=LARGE
     ),
-    "not NaN where NaN is expected ... drops NaN": lambda: describe(
+    "not NaN where NaN is expected ... drops NaN": case(
         NAN_AT_3_4.nan_to_num(0).relu(), NAN_AT_3_4.relu()
     ),
-    "not NaN where NaN is expected, and inputs are infinite ... inf - inf ... is avoided": lambda: (
-        describe(
-            changed(SOFTMAX.float(), 3, 0.0),
-            changed(SOFTMAX, 3, math.nan),
-            x=changed(X, (3, 5), math.inf),
-        )
+    "not NaN where NaN is expected, and inputs are infinite ... inf - inf ... is avoided": case(
+        changed(SOFTMAX.float(), 3, 0.0),
+        changed(SOFTMAX, 3, math.nan),
+        x=changed(X, (3, 5), math.inf),
     ),
-    "every element ... the whole result is 0 ... before anything is added": lambda: describe(
-        0 * X, X
-    ),
-    "only column 130 (the last) ... all wrong elements are 0": lambda: describe(
+    "every element ... the whole result is 0 ... before anything is added": case(0 * X, X),
+    "only column 130 (the last) ... all wrong elements are 0": case(
         changed(X, (COLUMNS, 130), 0.0), X
     ),
-    "the wrong elements are those of x ... stored as it was loaded": lambda: describe(
-        X, X.relu() + 1, x=X
-    ),
-    "the wrong sign ... the operands of a subtraction are swapped": lambda: describe(-X, X),
-    "0.3 times the expected ... a constant is left out": lambda: describe(0.3 * X, X),
-    "256 ** 0.5 = 16 times ... the scale 256 ** -0.5 is left out": lambda: describe(
+    "the wrong elements are those of x ... stored as it was loaded": case(X, X.relu() + 1, x=X),
+    "the wrong sign ... the operands of a subtraction are swapped": case(-X, X),
+    "0.3 times the expected ... a constant is left out": case(0.3 * X, X),
+    "256 ** 0.5 = 16 times ... the scale 256 ** -0.5 is left out": case(
         PRODUCT.float(), PRODUCT / 16, a=A
     ),
-    "131 / 130 = 1.008 times ... a division by 130 instead of 131": lambda: describe(
+    "131 / 130 = 1.008 times ... a division by 130 instead of 131": case(
         X.var(1), X.double().var(1, correction=0), x=X
     ),
-    "to the power of ln(2) ... exp is mixed with exp2": lambda: describe(
+    "to the power of ln(2) ... exp is mixed with exp2": case(
         X.exp2() / X.exp2().sum(1, True), SOFTMAX
     ),
-    "log2(e) = 1.443 times ... log with log2": lambda: describe(
+    "log2(e) = 1.443 times ... log with log2": case(
         (X.abs() + 1).log2(), (X.double().abs() + 1).log()
     ),
-    "to the power of 64 ** 0.5 = 8 ... the scale 64 ** -0.5 is left out": lambda: describe(
+    "to the power of 64 ** 0.5 = 8 ... the scale 64 ** -0.5 is left out": case(
         (A[:, :64] @ B[:64]).softmax(1),
         (A[:, :64].double() @ B[:64].double() / 8).softmax(1),
         q=A[:, :64],
     ),
-    "too large by 0.25 ... a constant term": lambda: describe(X + 0.25, X),
-    "too small by bias ... bias is left out": lambda: describe(
+    "too large by 0.25 ... a constant term": case(X + 0.25, X),
+    "too small by bias ... bias is left out": case(
         X, X.double() + LINE[:131].double(), x=X, bias=LINE[:131]
     ),
-    "the transpose ... rows and columns are swapped": lambda: describe(X.T.reshape(67, 131), X),
-    "the values are right, but in the wrong places ... wrong stride or index": lambda: describe(
+    "the transpose ... rows and columns are swapped": case(X.T.reshape(67, 131), X),
+    "the values are right, but in the wrong places ... wrong stride or index": case(
         X[torch.randperm(67, generator=seeded(0))], X
     ),
-    "columns 1, 3, 5, ...: every second ... counts in the wrong unit": lambda: describe(
+    "columns 1, 3, 5, ...: every second ... counts in the wrong unit": case(
         changed(X, (COLUMNS, slice(1, None, 2)), 0.0), X
     ),
-    "the square of the expected ... a square root is missing": lambda: describe(
+    "the square of the expected ... a square root is missing": case(
         X.abs(), X.double().abs().sqrt()
     ),
-    "elements of a row are off by the same factor ... its sum, maximum, mean or variance": lambda: (
-        describe(X.exp(), SOFTMAX)
+    "elements of a row are off by the same factor ... its sum, maximum, mean or variance": case(
+        X.exp(), SOFTMAX
     ),
-    "starts over every 32 elements ... the carry from block to block": lambda: describe(
+    "starts over every 32 elements ... the carry from block to block": case(
         torch.cat([part.cumsum(1) for part in X.split(32, 1)], 1), X.double().cumsum(1)
     ),
-    "modulo 32 ... the block's start is not added": lambda: describe(X.argmax(1) % 32, X.argmax(1)),
-    "a later one was chosen ... the first index": lambda: describe(
+    "modulo 32 ... the block's start is not added": case(X.argmax(1) % 32, X.argmax(1)),
+    "a later one was chosen ... the first index": case(
         63 - SMALL.flip(1).argmax(1), SMALL.argmax(1), x=SMALL
     ),
-    "64 or more, past the end of the rows of x ... a masked lane wins the search": lambda: describe(
+    "64 or more, past the end of the rows of x ... a masked lane wins the search": case(
         torch.full((48,), 64), SMALL.argmax(1), x=SMALL
     ),
-    "the index is 0 in rows of x whose values are all negative ... start from -inf": lambda: (
-        describe(torch.zeros(48, dtype=torch.int64), (SMALL - 9).argmax(1), x=SMALL - 9)
+    "the index is 0 in rows of x whose values are all negative ... start from -inf": case(
+        torch.zeros(48, dtype=torch.int64), (SMALL - 9).argmax(1), x=SMALL - 9
     ),
-    "x holds NaN at the expected index ... comparisons with NaN are false": lambda: describe(
+    "x holds NaN at the expected index ... comparisons with NaN are false": case(
         SMALL.argmax(1), NAN_AT_30.argmax(1), x=NAN_AT_30
     ),
-    "float32 loses of the square of x's mean ... subtract the mean from each element": lambda: (
-        describe(
-            FAR.square().mean(1) - FAR.mean(1).square(), FAR.double().var(1, correction=0), x=FAR
-        )
+    "float32 loses of the square of x's mean ... subtract the mean from each element": case(
+        FAR.square().mean(1) - FAR.mean(1).square(), FAR.double().var(1, correction=0), x=FAR
     ),
-    "the whole result is 0, and inputs reach ... is infinite in float16": lambda: describe(
+    "the whole result is 0, and inputs reach ... is infinite in float16": case(
         (0 * X).half(), X / SQUARES.sqrt(), x=(1000 * X).half()
     ),
-    "131 / 256 ... a division by 256 (the block size) instead of 131": lambda: describe(
+    "131 / 256 ... a division by 256 (the block size) instead of 131": case(
         X.sum(1) / 256, X.double().mean(1), x=X
     ),
-    "(256 / 131) ** 0.5 ... 131 and 256 (the block size) are confused": lambda: describe(
+    "(256 / 131) ** 0.5 ... 131 and 256 (the block size) are confused": case(
         X.square().sum(1).div(256).rsqrt(), SQUARES[:, 0].rsqrt(), x=X
     ),
-    "the reciprocal of the square ... a variance is used instead of its inverse square": lambda: (
-        describe(X.var(1), X.double().var(1).rsqrt())
+    "the reciprocal of the square ... a variance is used instead of its inverse square": case(
+        X.var(1), X.double().var(1).rsqrt()
     ),
-    "adds up to 121, expected 125 ... not atomic": lambda: describe(
+    "adds up to 121, expected 125 ... not atomic": case(
         torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52])
     ),
-    "only element 0 ... masked lanes are counted too": lambda: describe(
+    "only element 0 ... masked lanes are counted too": case(
         torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52])
     ),
-    "off by whole numbers ... no rounding error": lambda: describe(
+    "off by whole numbers ... no rounding error": case(
         SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T
     ),
-    "the complex conjugate ... the sign of the imaginary part": lambda: describe(
-        IMAGE.conj(), IMAGE
-    ),
-    "real and imaginary parts are swapped": lambda: describe(
-        torch.complex(IMAGE.imag, IMAGE.real), IMAGE
-    ),
-    "exactly a bfloat16 number ... a cast to bfloat16": lambda: describe(
-        PRODUCT.bfloat16().float(), PRODUCT
-    ),
-    "errors are small ... no pattern ... lower precision: a tl.dot in tf32": lambda: describe(
+    "the complex conjugate ... the sign of the imaginary part": case(IMAGE.conj(), IMAGE),
+    "real and imaginary parts are swapped": case(torch.complex(IMAGE.imag, IMAGE.real), IMAGE),
+    "exactly a bfloat16 number ... a cast to bfloat16": case(PRODUCT.bfloat16().float(), PRODUCT),
+    "errors are small ... no pattern ... lower precision: a tl.dot in tf32": case(
         A.half().float() @ B.half().float(), PRODUCT
     ),
-    "errors are small ... a sum is accumulated in float16": lambda: describe(
-        *accumulated(A.half(), B.half())
+    "errors are small ... a sum is accumulated in float16": case(*accumulated(A.half(), B.half())),
+    "a sum is accumulated in bfloat16": case(*accumulated(A.bfloat16(), B.bfloat16())),
+    "each row is off by a factor of its own, from 0.9 ... sum is accumulated in bfloat16": case(
+        *softmax_with_sums_in(torch.bfloat16, 0.25)
     ),
-    "a sum is accumulated in bfloat16": lambda: describe(*accumulated(A.bfloat16(), B.bfloat16())),
-    "each row is off by a factor of its own, from 0.9 ... sum is accumulated in bfloat16": lambda: (
-        describe(*softmax_with_sums_in(torch.bfloat16, 0.25))
-    ),
-    "each row is off by a factor of its own ... a sum is accumulated in float16": lambda: describe(
+    "each row is off by a factor of its own ... a sum is accumulated in float16": case(
         *softmax_with_sums_in(torch.float16, 2.0)
     ),
-    "small and follow the expected value ... the formula is off": lambda: describe(
+    "small and follow the expected value ... the formula is off": case(
         gelu(X.half(), approximate="tanh"), gelu(X.half().double())
     ),
-    "small and follow x ... the formula is off": lambda: describe(
+    "small and follow x ... the formula is off": case(
         gelu(X.bfloat16(), approximate="tanh"), gelu(X.bfloat16().double()), x=X.bfloat16()
     ),
-    "a step is computed in float32": lambda: describe(
-        X.exp().double().sum(1), X.double().exp().sum(1)
-    ),
-    "the result is 1 + 0.0007 times ... N instead of N - 1": lambda: describe(
+    "a step is computed in float32": case(X.exp().double().sum(1), X.double().exp().sum(1)),
+    "the result is 1 + 0.0007 times ... N instead of N - 1": case(
         (1.0006 * (HALF_LINE.abs() + 1).double()).half(), HALF_LINE.abs() + 1
     ),
-    "1 - 0.0001 times ... an eps added to a divisor": lambda: describe(
+    "1 - 0.0001 times ... an eps added to a divisor": case(
         ((X.abs() + 1).double() * (1 - 1e-4)).float(), X.abs() + 1
     ),
-    "no input is above -1e+30 ... 0 / 0 ... start the maximum at -inf": lambda: describe(
+    "no input is above -1e+30 ... 0 / 0 ... start the maximum at -inf": case(
         X / 0 * 0, 0 * X.double() + 0.1, x=BELOW
     ),
-    "infinite, where no input is above -1e+30 ... a logarithm of 0": lambda: describe(
+    "infinite, where no input is above -1e+30 ... a logarithm of 0": case(
         X[:, 0].abs() / 0, X[:, 0].abs(), x=BELOW
     ),
-    "only below the diagonal ... those of x ... a triangular mask is missing": lambda: describe(
+    "only below the diagonal ... those of x ... a triangular mask is missing": case(
         X, X.triu(), exact=True, x=X
     ),
-    "only the diagonal ... off by one": lambda: describe(X.triu(1), X.triu(), exact=True),
-    "elements 256..999: all after the first 256 ... the grid or a loop ends too early": lambda: (
-        describe(changed(LINE, slice(256, None), 0.0), LINE)
+    "only the diagonal ... off by one": case(X.triu(1), X.triu(), exact=True),
+    "elements 256..999: all after the first 256 ... the grid or a loop ends too early": case(
+        changed(LINE, slice(256, None), 0.0), LINE
     ),
-    "dimension-0 index 2; columns 0..2 ... map of [2, 0] of the result (4 x 16 x 8 x 8)": lambda: (
-        describe(changed(BATCHES, (2, ..., slice(3)), math.nan), BATCHES)
+    "dimension-0 index 2; columns 0..2 ... map of [2, 0] of the result (4 x 16 x 8 x 8)": case(
+        changed(BATCHES, (2, ..., slice(3)), math.nan), BATCHES
     ),
-    "makes one step only (with 32 of K, the reference gives exactly your result)": lambda: describe(
+    "makes one step only (with 32 of K, the reference gives exactly your result)": case(
         A[:, :32] @ B[:32],
         PRODUCT,
         mistakes=[
@@ -302,53 +282,51 @@ AWAY_FROM_0 = X.double().abs() + 1
 TWO = torch.tensor([0.25, 0.5], dtype=torch.float64)
 NOT_SEEN = {
     "a narrower dtype, of subnormal numbers": (
-        lambda: describe((6e-8 * (LINE * 9).round()).half(), 1e3 * HALF_LINE.double()),
+        case((6e-8 * (LINE * 9).round()).half(), 1e3 * HALF_LINE.double()),
         ["bfloat16"],
     ),
     "a factor that leaves errors unexplained": (
-        lambda: describe(
+        case(
             (AWAY_FROM_0 * (1 - 0.004 * randn(67, 131, seed=4).double().square())).float(),
             AWAY_FROM_0,
         ),
         ["the result is 0.99"],
     ),
     "cancellation, of a variance that is off": (
-        lambda: describe(FAR.double().var(1).float(), FAR.double().var(1, correction=0)),
+        case(FAR.double().var(1).float(), FAR.double().var(1, correction=0)),
         ["what float32 loses"],
     ),
-    "a function, of two elements": (lambda: describe(TWO.square().float(), TWO), ["square"]),
+    "a function, of two elements": (case(TWO.square().float(), TWO), ["square"]),
     "an empty sum, with one large input": (
-        lambda: describe(X / 0 * 0, 0 * X.double() + 0.1, x=changed(BELOW, (COLUMNS, 3), 1.0)),
+        case(X / 0 * 0, 0 * X.double() + 0.1, x=changed(BELOW, (COLUMNS, 3), 1.0)),
         ["0 / 0: every"],
     ),
     "an empty sum, of GELU": (
-        lambda: describe(MANY_300 / 0 * 0, -gelu(MANY_300.double()).abs() - 1e-9, x=MANY_300),
+        case(MANY_300 / 0 * 0, -gelu(MANY_300.double()).abs() - 1e-9, x=MANY_300),
         ["0 / 0: every"],
     ),
     "a constant, of four elements": (
-        lambda: describe(torch.tensor([1.1, 2.2, 3.3, 4.4]), torch.arange(1, 5).double()),
+        case(torch.tensor([1.1, 2.2, 3.3, 4.4]), torch.arange(1, 5).double()),
         ["times the expected"],
     ),
     "an overflow, of zeros from small inputs": (
-        lambda: describe((0 * X).half(), X, x=X.half()),
+        case((0 * X).half(), X, x=X.half()),
         ["infinite"],
     ),
     "a mistake, close to the truth": (
-        lambda: describe(
-            (LINE.double() * 1.02).bfloat16(), LINE, mistakes=[Mistake("a mistake", LINE.double)]
-        ),
+        case((LINE.double() * 1.02).bfloat16(), LINE, mistakes=[Mistake("a mistake", LINE.double)]),
         ["a mistake"],
     ),
     "a pattern, of one wrong element": (
-        lambda: describe(changed(PRODUCT.float(), (5, 7), 100.0), PRODUCT),
+        case(changed(PRODUCT.float(), (5, 7), 100.0), PRODUCT),
         ["pattern:", "likely cause:"],
     ),
     "a pattern, of noise on the truth": (
-        lambda: describe((PRODUCT + 30 * randn(64, 96, seed=2)).float(), PRODUCT),
+        case((PRODUCT + 30 * randn(64, 96, seed=2)).float(), PRODUCT),
         ["pattern:", "likely cause:"],
     ),
     "a pattern, of noise": (
-        lambda: describe(randn(64, 96, seed=2), PRODUCT),
+        case(randn(64, 96, seed=2), PRODUCT),
         ["pattern:", "likely cause:"],
     ),
 }

@@ -58,18 +58,12 @@ def tree(x):
 def lanes(x, block=1024):
     """Sum blocks into a vector of lanes, then the lanes, in the dtype of x."""
     x = F.pad(x, (0, -x.shape[-1] % block)).unflatten(-1, (-1, block))
-    total = x[..., 0, :]
-    for step in range(1, x.shape[-2]):
-        total = total + x[..., step, :]
-    return tree(total)
+    return tree(sum(x.unbind(-2)))
 
 
 def blocks(x, block=128):
     """Sum block by block into one number, in the dtype of x."""
-    total = tree(x[..., :block])
-    for part in x[..., block:].split(block, -1):
-        total = total + tree(part)
-    return total
+    return sum(tree(part) for part in x.split(block, -1))
 
 
 def running_sum(x):
@@ -83,9 +77,8 @@ def online_softmax(x, block=128, rescale=True):
     total = torch.zeros(x.shape[:-1])
     for part in scaled.split(block, -1):
         new = torch.maximum(top, part.amax(-1))
-        total = total * (torch.exp2(top - new) if rescale else 1) + tree(
-            torch.exp2(part - new[..., None])
-        )
+        shrink = torch.exp2(top - new) if rescale else 1.0
+        total = total * shrink + tree(torch.exp2(part - new[..., None]))
         top = new
     return torch.exp2(scaled - top[..., None]) / total[..., None], top / LOG2E + total.log()
 
@@ -178,14 +171,14 @@ def flash(block=32, *, scale=True, rescale=True, skip=None, half=False, prescale
     return run
 
 
-def causal(scores):
-    return torch.ones(scores.shape[-2:]).triu(1) > 0
+def masked(scores):
+    """Replace the scores of later keys by -inf."""
+    return scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -math.inf)
 
 
 def backward_reference(q, k, v, dout):
     scale = q.shape[-1] ** -0.5
-    scores = q @ k.mT * scale
-    p = torch.softmax(scores.masked_fill(causal(scores), -math.inf), -1)
+    p = torch.softmax(masked(q @ k.mT * scale), -1)
     delta = ((p @ v) * dout).sum(-1, keepdim=True)
     ds = p * (dout @ v.mT - delta)
     return ds @ k * scale, ds.mT @ q * scale, p.mT @ dout
@@ -196,10 +189,9 @@ def flash_backward(*, delta=True, mask=True, scale=True, skip=None):
         dtype, factor = q.dtype, q.shape[-1] ** -0.5
         q, k, v, dout = (x.float() for x in (q, k, v, dout))
         scores = q @ k.mT * factor
-        hidden = causal(scores)
-        exact = scores.masked_fill(hidden, -math.inf).softmax(-1)
-        lse = scores.masked_fill(hidden, -math.inf).logsumexp(-1, keepdim=True)
-        p = exact if mask else (scores - lse).exp()
+        seen = masked(scores)
+        exact = seen.softmax(-1)
+        p = exact if mask else (scores - seen.logsumexp(-1, keepdim=True)).exp()
         out = (exact @ v).to(dtype).float()
         row = (out * dout).sum(-1, keepdim=True) * (1.0 if delta else 0.0)
         ds = (p * (dout @ v.mT - row)).to(dtype).float()

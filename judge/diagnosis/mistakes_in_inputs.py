@@ -15,7 +15,7 @@ from judge.diagnosis.wrong_result import Mistake
 
 def of_options(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield numbers, flags and tuples that are not used as they are given."""
-    values = what_if.defaults | what_if.arguments.values
+    values = {**what_if.defaults, **what_if.arguments.values}
     options = {name: x for name, x in values.items() if not isinstance(x, torch.Tensor)}
     for name, value in options.items():
         for cause, other in _misused(name, value, what_if.defaults.get(name)):
@@ -93,9 +93,9 @@ def misread(what_if: WhatIf) -> Iterator[Mistake]:
             (f"with a stride of 1 along dimension {i}", (*own[:i], 1, *own[i + 1 :])) for i in dims
         ]
         for i, j in itertools.combinations(dims, 2):
-            strides = list(own)
-            strides[i], strides[j] = own[j], own[i]
-            tried.append((f"with the strides of dimensions {i} and {j} swapped", tuple(strides)))
+            swap = {i: own[j], j: own[i]}
+            strides = tuple(swap.get(dim, own[dim]) for dim in dims)
+            tried.append((f"with the strides of dimensions {i} and {j} swapped", strides))
         for how, strides in tried:
             if strides != own and (read := _with_strides(tensor, strides)) is not None:
                 yield what_if.mistake(f"{name} is read {how}", **{name: read})

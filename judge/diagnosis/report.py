@@ -55,7 +55,7 @@ def describe(
             lines += draw(result)
     if patterns := [symptom.pattern for symptom in symptoms if symptom.pattern]:
         lines.append("pattern: " + "; ".join(patterns))
-    causes = [symptom.cause for symptom in symptoms if symptom.strong]
+    causes: list[str | None] = [symptom.cause for symptom in symptoms if symptom.strong]
     causes += [place.cause for place in places]
     causes += [symptom.cause for symptom in symptoms]
     if cause := next(filter(None, causes), None):

@@ -12,22 +12,9 @@ import time
 import torch
 
 from judge.core.dtypes import double, rounds
+from judge.diagnosis import symptoms_index, symptoms_nonfinite, symptoms_order, symptoms_precision
 from judge.diagnosis.source import EXPONENTIALS
-from judge.diagnosis.symptoms_index import wrong_index
-from judge.diagnosis.symptoms_nonfinite import infinite, lost_nan, not_a_number, squares_overflow
-from judge.diagnosis.symptoms_order import out_of_place, restarted, transposed
-from judge.diagnosis.symptoms_precision import (
-    NEAR_ONE,
-    NEARLY_RIGHT,
-    approximated,
-    cancelled,
-    drifting,
-    imprecise,
-    narrower,
-    row_sums,
-    times,
-    whole_numbers,
-)
+from judge.diagnosis.symptoms_precision import NEAR_ONE, NEARLY_RIGHT, times
 from judge.diagnosis.what_if import IMPOSSIBLE
 from judge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 
@@ -40,7 +27,7 @@ CONSTANT = "a constant is left out or applied twice"
 def find(result: WrongResult) -> list[Symptom]:
     """Return the one or two symptoms that say most, the best first."""
     if result.drift is not None:
-        return [drifting(result)]
+        return [symptoms_precision.drifting(result)]
     for table in (ALWAYS, ELSE):
         found = [symptom for detect in table if (symptom := detect(result))]
         if found:
@@ -77,7 +64,7 @@ def zero(result: WrongResult) -> Symptom | None:
             strong=False,
         )
     squares = not result.source.uses(EXPONENTIALS, otherwise=False)
-    if squares and (large := squares_overflow(result)):
+    if squares and (large := symptoms_nonfinite.squares_overflow(result)):
         return Symptom(
             f"the whole result is 0, and inputs reach {large:.4g}",
             f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
@@ -259,9 +246,9 @@ def swapped_parts(result: WrongResult) -> Symptom | None:
 
 ALWAYS = (
     mistake,
-    not_a_number,
-    infinite,
-    lost_nan,
+    symptoms_nonfinite.not_a_number,
+    symptoms_nonfinite.infinite,
+    symptoms_nonfinite.lost_nan,
     zero,
     input_off,
     an_input,
@@ -269,18 +256,22 @@ ALWAYS = (
     factor,
     function_of_truth,
     power,
-    transposed,
-    restarted,
-    wrong_index,
-    cancelled,
+    symptoms_order.transposed,
+    symptoms_order.restarted,
+    symptoms_index.wrong_index,
+    symptoms_precision.cancelled,
     offset,
     by_row,
-    narrower,
-    out_of_place,
+    symptoms_precision.narrower,
+    symptoms_order.out_of_place,
     miscounted,
-    whole_numbers,
+    symptoms_precision.whole_numbers,
 )
-ELSE = (row_sums, approximated, imprecise)
+ELSE = (
+    symptoms_precision.row_sums,
+    symptoms_precision.approximated,
+    symptoms_precision.imprecise,
+)
 
 
 def _named_ratio(

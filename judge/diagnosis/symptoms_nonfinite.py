@@ -15,7 +15,7 @@ LOG2_E = 1.442695
 
 UNDEFINED = "inf - inf, inf / inf or 0 * inf"
 EMPTY_SUM = (
-    "every exp is 0 if more than the largest value is subtracted: start the maximum at -inf, and "
+    "every exp is 0 if more than the largest value is subtracted; start the maximum at -inf, and "
     "let masked lanes hold -inf"
 )
 SCALED_TOO_SOON = (

@@ -177,7 +177,7 @@ class WrongResult:
         """Return whether so few numbers are unlikely to agree by chance, as small integers do."""
         if not rounds(self.dtype):
             return bool(self.truth.abs().max() > 1000)
-        return self.wrong.sum() > 1 or self.eps < 1e-5
+        return bool(self.wrong.sum() > 1) or self.eps < 1e-5
 
     def typical(self, values: torch.Tensor, among: torch.Tensor) -> complex | None:
         """Return the median of the finite values under a mask, None if there are too few."""
