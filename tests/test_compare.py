@@ -1,4 +1,4 @@
-"""judge.numerics.compare: what is right, what is wrong, element by element."""
+"""judge.numerics.compare: which elements are right, and which are wrong."""
 
 from __future__ import annotations
 
@@ -13,75 +13,81 @@ from judge.numerics.compare import compare
 HALF = (torch.float16, torch.bfloat16)
 FLOATS = (*HALF, torch.float32, torch.float64)
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+every_float = pytest.mark.parametrize("dtype", FLOATS)
 
 
 @pytest.fixture(params=DEVICES)
 def randn(request):
     generator = torch.Generator().manual_seed(0)
 
-    def make(*shape, dtype=torch.float32):
-        return torch.randn(shape, generator=generator).to(dtype).to(request.param)
+    def make(*shape):
+        return torch.randn(shape, generator=generator).to(request.param)
 
     return make
 
 
-def rounded(truth, dtype):
-    """A right result, and so a right yardstick, for a truth in float64."""
-    return truth.to(dtype, copy=True)
+@pytest.fixture
+def truth(randn):
+    return randn(8, 64).double()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+def changed(tensor, index, value):
+    tensor = tensor.clone()
+    tensor[index] = value
+    return tensor
+
+
+def wrong_rows(*compared):
+    """Return the rows in which anything is wrong."""
+    return compare(*compared).mask.any(1).nonzero()[:, 0].tolist()
+
+
+@every_float
 def test_the_rounded_truth_is_right(randn, dtype):
     truth = randn(33, 65).double() / 3
-    assert compare(rounded(truth, dtype), truth, rounded(truth, dtype)) is None
+    assert compare(truth.to(dtype), truth, truth.to(dtype)) is None
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@every_float
 @pytest.mark.parametrize("shape", [(), (1,), (50,), (4, 3), (2, 3, 40, 16)])
 def test_zeros_never_pass(randn, dtype, shape):
     truth = randn(*shape).double()
-    mismatch = compare(torch.zeros_like(truth, dtype=dtype), truth, rounded(truth, dtype))
+    mismatch = compare(torch.zeros_like(truth, dtype=dtype), truth, truth.to(dtype))
     assert mismatch.count == truth.numel()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_a_factor_of_one_per_cent_fails(randn, dtype):
+@every_float
+def test_a_factor_of_1_01_fails(randn, dtype):
     truth = randn(33, 65).double() / 3
-    assert compare(rounded(truth * 1.01, dtype), truth, rounded(truth, dtype))
+    assert compare((truth * 1.01).to(dtype), truth, truth.to(dtype))
 
 
-def test_a_factor_of_one_per_cent_drifts_in_bfloat16_beside_a_careless_yardstick(randn):
+def test_a_factor_of_1_01_drifts_in_bfloat16_beside_a_careless_yardstick(randn):
     truth = randn(64, 512).double()
     step = numerics.spacing(truth.abs(), torch.bfloat16)
     careless = truth + 2 * step * randn(64, 512).double().clamp(-1, 1)
-    mismatch = compare(rounded(truth * 1.01, torch.bfloat16), truth, careless)
+    mismatch = compare((truth * 1.01).bfloat16(), truth, careless)
     assert mismatch.drift > 0.55
     assert mismatch.count > truth.numel() / 4
     assert "too large on average" in mismatch.message()
-    assert compare(rounded(truth, torch.bfloat16), truth, careless) is None
-    assert compare(rounded(truth * 1.01, torch.bfloat16), truth, truth * 1.01) is None
+    assert compare(truth.bfloat16(), truth, careless) is None
+    assert compare((truth * 1.01).bfloat16(), truth, truth * 1.01) is None
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_a_tiny_row_is_not_excused_by_large_ones(randn, dtype):
-    truth = randn(8, 64).double()
+@every_float
+def test_large_rows_do_not_excuse_a_tiny_one(truth, dtype):
     truth[3] *= 1e-4
-    got = rounded(truth, dtype)
-    got[3] = 0
-    mismatch = compare(got, truth, rounded(truth, dtype))
-    assert mismatch.mask.any(1).tolist() == [row == 3 for row in range(8)]
+    assert wrong_rows(changed(truth.to(dtype), 3, 0), truth, truth.to(dtype)) == [3]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_a_tiny_element_of_a_1d_result_is_not_excused_where_the_magnitude_is_known(randn, dtype):
-    truth = randn(100).double()
-    truth[7] = 1e-12
-    got = rounded(truth, dtype)
-    got[7] = 0
-    assert compare(got, truth, rounded(truth, dtype), magnitude=truth.abs()).worst == (7,)
+def test_a_tiny_element_of_a_1d_result_is_judged_by_its_magnitude(randn, dtype):
+    truth = changed(randn(100).double(), 7, 1e-12)
+    got = changed(truth.to(dtype), 7, 0)
+    assert compare(got, truth, truth.to(dtype), magnitude=truth.abs()).worst == (7,)
 
 
-def test_the_small_elements_of_a_softmax_are_not_excused_by_its_large_ones(randn):
+def test_large_elements_of_a_softmax_do_not_excuse_small_ones(randn):
     truth = (3 * randn(4, 256)).double().softmax(1)
     careless = truth * (1 + 1e-2 * randn(4, 256).double())
     got = truth.half().where(truth > 1e-4, 0)
@@ -89,58 +95,44 @@ def test_the_small_elements_of_a_softmax_are_not_excused_by_its_large_ones(randn
     assert compare((truth * 1.002).half(), truth, careless) is None
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@every_float
 def test_noise_in_a_row_that_cancels_to_zero_is_right_and_more_is_wrong(randn, dtype):
-    truth = randn(8, 64).double()
-    truth[0] = 0
-    yardstick = truth + 1e-2 * randn(8, 64).double()
-    yardstick[0] = 0
-    got = truth.clone()
-    got[0] = 1e-2
-    assert compare(rounded(got, dtype), truth, yardstick) is None
-    got[0] = 0.3
-    assert compare(rounded(got, dtype), truth, yardstick).mask[0].all()
-    got[0] = 1e-15 if dtype == torch.float64 else 1e-6
-    assert compare(rounded(got, dtype), truth, truth) is None
+    truth = changed(randn(8, 64).double(), 0, 0)
+    yardstick = changed(truth + 1e-2 * randn(8, 64).double(), 0, 0)
+    assert compare(changed(truth, 0, 1e-2).to(dtype), truth, yardstick) is None
+    assert compare(changed(truth, 0, 0.3).to(dtype), truth, yardstick).mask[0].all()
+    noise = 1e-15 if dtype == torch.float64 else 1e-6
+    assert compare(changed(truth, 0, noise).to(dtype), truth, truth) is None
 
 
-def test_a_zero_element_allows_no_more_than_its_row(randn):
-    truth = randn(8, 64).double()
+def test_a_zero_element_allows_no_more_than_its_row(truth):
     truth[2, 5] = 0
-    got = truth.float()
-    got[2, 5] = 1e-3
+    got = changed(truth.float(), (2, 5), 1e-3)
     assert compare(got, truth, truth.float()).worst == (2, 5)
 
 
-def test_a_row_in_which_the_yardstick_is_exact_by_luck_is_judged_by_the_others(randn):
-    truth = randn(8, 64).double()
+def test_a_row_in_which_the_yardstick_is_exact_by_luck_is_judged_by_the_others(randn, truth):
     yardstick = truth + 1e-3 * randn(8, 64).double()
     yardstick[4] = truth[4]
     got = (truth + 1e-3 * randn(8, 64).double()).float()
     assert compare(got, truth, yardstick) is None
 
 
-def test_a_careless_row_of_the_yardstick_excuses_no_other(randn):
-    truth = randn(8, 64).double()
-    yardstick = truth.clone()
-    yardstick[4] += 1
+def test_a_careless_row_of_the_yardstick_excuses_no_other(truth):
     got = truth.float()
     got[1] += 0.01
-    assert compare(got, truth, yardstick).mask.any(1).tolist() == [row == 1 for row in range(8)]
+    assert wrong_rows(got, truth, changed(truth, 4, truth[4] + 1)) == [1]
 
 
-def test_a_yardstick_that_overflowed_says_nothing(randn):
-    truth = randn(8, 64).double()
-    yardstick = truth.half()
-    yardstick[0], yardstick[1] = math.inf, math.nan
+def test_a_yardstick_that_overflowed_shows_nothing(truth):
+    yardstick = changed(changed(truth.half(), 0, math.inf), 1, math.nan)
     got = truth.half()
     assert compare(got, truth, yardstick) is None
     got[0] *= 1.05
-    assert compare(got, truth, yardstick).mask.any(1).tolist() == [row == 0 for row in range(8)]
+    assert wrong_rows(got, truth, yardstick) == [0]
 
 
-def test_several_yardsticks_count_by_the_worst(randn):
-    truth = randn(8, 64).double()
+def test_the_worst_of_several_yardsticks_counts(truth):
     got = (truth + 1e-3).float()
     assert compare(got, truth, truth)
     assert compare(got, truth, [truth, truth + 1e-3]) is None
@@ -152,49 +144,42 @@ def test_float64_summed_in_float32_fails(randn):
     assert compare(x.flip(1).cumsum(1)[:, -1], x.sum(1), x.sum(1)) is None
 
 
-def test_tf32_passes_where_the_spec_lets_it(randn):
+def test_tf32_passes_only_if_the_spec_allows_it(randn):
     a, b = randn(32, 256), randn(256, 32)
-    cut = [(x.view(torch.int32) & ~0x1FFF).view(torch.float32).double() for x in (a, b)]
     truth, yardstick = a.double() @ b.double(), a @ b
-    got = (cut[0] @ cut[1]).float()
+
+    def product_of_factors_cut_by(bits):
+        cut = [(x.view(torch.int32) & -(1 << bits)).view(torch.float32).double() for x in (a, b)]
+        return (cut[0] @ cut[1]).float()
+
+    got = product_of_factors_cut_by(13)
     magnitude = (a.double() ** 2 @ b.double() ** 2).sqrt()
     assert compare(got, truth, yardstick, magnitude=magnitude)
     allowed = {"magnitude": magnitude, "input_precision": "tf32"}
     assert compare(got, truth, yardstick, **allowed) is None
     assert compare(got, truth, yardstick, input_precision="tf32") is None
-    cut = [(x.view(torch.int32) & ~0xFFFF).view(torch.float32).double() for x in (a, b)]
-    assert compare((cut[0] @ cut[1]).float(), truth, yardstick, **allowed)
+    assert compare(product_of_factors_cut_by(16), truth, yardstick, **allowed)
     with pytest.raises(ValueError, match="input_precision"):
         compare(got, truth, yardstick, input_precision="ieee")
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_nan_stands_where_the_truth_has_it_and_nowhere_else(randn, dtype):
-    truth = randn(4, 32).double()
-    truth[1, 2] = math.nan
-    yardstick = rounded(truth, dtype)
+NONFINITE = {
+    "NaN": (math.nan, [0.0, math.inf], math.nan),
+    "-inf": (-math.inf, [math.inf, math.nan, "the least number", 0.0], math.inf),
+}
+
+
+@every_float
+@pytest.mark.parametrize(("expected", "wrong", "stray"), NONFINITE.values(), ids=NONFINITE)
+def test_nan_and_inf_must_be_where_the_truth_has_them(randn, dtype, expected, wrong, stray):
+    truth = changed(randn(4, 32).double(), (1, 2), expected)
+    yardstick = truth.to(dtype)
     assert compare(yardstick, truth, yardstick) is None
-    for place, value in (((1, 2), 0.0), ((1, 2), math.inf), ((3, 4), math.nan)):
-        got = yardstick.clone()
-        got[place] = value
-        mismatch = compare(got, truth, yardstick)
+    for place, value in (*(((1, 2), value) for value in wrong), ((3, 4), stray)):
+        value = torch.finfo(dtype).min if value == "the least number" else value
+        mismatch = compare(changed(yardstick, place, value), truth, yardstick)
         assert mismatch.worst == place
         assert mismatch.count == 1
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_inf_stands_with_its_sign(randn, dtype):
-    truth = randn(4, 32).double()
-    truth[1, 2] = -math.inf
-    yardstick = rounded(truth, dtype)
-    assert compare(yardstick, truth, yardstick) is None
-    for value in (math.inf, math.nan, torch.finfo(dtype).min, 0.0):
-        got = yardstick.clone()
-        got[1, 2] = value
-        assert compare(got, truth, yardstick).worst == (1, 2)
-    got = yardstick.clone()
-    got[0, 0] = math.inf
-    assert compare(got, truth, yardstick).worst == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -214,21 +199,20 @@ def test_the_edge_of_the_range_of_float16(truth, right, wrong):
         assert (compare(got, true, true) is None) == (value in right), value
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_subnormal_numbers_may_be_flushed_and_others_not(dtype):
-    def judged(value):
-        truth = torch.tensor([value, 1e-37], dtype=torch.float64)
-        got = torch.tensor([0.0, 1e-37], dtype=dtype)
-        return compare(got, truth, truth.to(dtype), magnitude=truth)
-
-    assert judged(1e-40) is None
-    assert judged(1e-35)
-
-
-def test_float16_keeps_its_subnormal_numbers():
-    truth = torch.tensor([3e-6, 1.0], dtype=torch.float64)
-    got = torch.tensor([0.0, 1.0]).half()
-    assert compare(got, truth, truth.half(), magnitude=truth)
+@pytest.mark.parametrize(
+    ("dtype", "value", "beside", "right"),
+    [
+        (torch.float32, 1e-40, 1e-37, True),
+        (torch.float32, 1e-35, 1e-37, False),
+        (torch.bfloat16, 1e-40, 1e-37, True),
+        (torch.bfloat16, 1e-35, 1e-37, False),
+        (torch.float16, 3e-6, 1.0, False),
+    ],
+)
+def test_subnormal_numbers_may_be_flushed_but_not_in_float16(dtype, value, beside, right):
+    truth = torch.tensor([value, beside], dtype=torch.float64)
+    got = torch.tensor([0.0, beside], dtype=dtype)
+    assert (compare(got, truth, truth.to(dtype), magnitude=truth) is None) is right
 
 
 def test_integers_and_bool_are_exact():
@@ -254,9 +238,7 @@ def test_copies_are_bit_for_bit(dtype):
     wide = values.to(torch.complex128 if dtype.is_complex else torch.float64)
     assert compare(values.clone(), wide, None, exact=True) is None
     for place, value in ((0, 1.5078125), (1, -0.0), (2, 0.0), (3, math.inf)):
-        got = values.clone()
-        got[place] = value
-        assert compare(got, wide, None, exact=True).worst == (place,)
+        assert compare(changed(values, place, value), wide, None, exact=True).worst == (place,)
 
 
 def test_any_nan_is_nan_in_a_copy():
@@ -264,8 +246,7 @@ def test_any_nan_is_nan_in_a_copy():
     assert compare(nan, torch.full((2,), math.nan, dtype=torch.float64), None, exact=True) is None
 
 
-def test_a_row_of_float16_holds_the_float32_noise_of_its_steps(randn):
-    truth = randn(8, 64).double()
+def test_a_row_of_float16_may_hold_the_float32_noise_of_its_steps(truth):
     truth[:, 3] = 1e-6
     got = truth.half()
     got[2, 3] += 2e-7
@@ -280,7 +261,7 @@ def test_one_rounding_can_be_demanded():
     assert compare(torch.nextafter(truth.float(), torch.ones(1)), truth, None, exact=True)
 
 
-def test_complex_parts_are_judged_against_the_size_of_the_number(randn):
+def test_complex_parts_are_judged_by_the_size_of_the_number(randn):
     x, y = (torch.view_as_complex(randn(500, 2)) for _ in range(2))
     truth = x.to(torch.complex128) * y.to(torch.complex128)
     a, b, c, d = x.real, x.imag, y.real, y.imag
@@ -288,8 +269,7 @@ def test_complex_parts_are_judged_against_the_size_of_the_number(randn):
     assert compare(three_products, truth, x * y) is None
     for wrong in (x * y.conj(), x * y * 1.0001, torch.complex(a * c, (x * y).imag), 0 * x):
         assert compare(wrong, truth, x * y).mask.shape == truth.shape
-    only_one_part = (x * y).clone()
-    only_one_part[9] = only_one_part[9].conj()
+    only_one_part = changed(x * y, 9, (x * y)[9].conj())
     assert compare(only_one_part, truth, x * y).worst == (9,)
 
 
@@ -332,7 +312,7 @@ def test_the_message_shows_numbers_that_differ(got, expected, words):
     assert words in compare(got, expected, None, exact=True).message()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@every_float
 def test_spacing_is_that_of_the_dtype(dtype):
     info = torch.finfo(dtype)
     sizes = torch.tensor([0.0, 1.0, 1.999, 2.0, info.smallest_normal], dtype=torch.float64)

@@ -15,7 +15,7 @@ def x():
 
 
 def near(size, expected):
-    """Within the spread of an estimate from 16 runs."""
+    """Return whether a size is within the spread of an estimate from 16 runs."""
     ratio = size / expected
     return bool(((ratio > 0.3) & (ratio < 3)).all())
 

@@ -1,12 +1,14 @@
-"""The tolerance rule on the operations of the curriculum, computed as kernels compute them.
+"""The tolerance rule, on operations of the curriculum computed as kernels compute them.
 
 Right implementations sum in float32, in blocks, in another order than PyTorch, and round once at
-the end. They must pass for every seed. The wrong ones are what the rule is there to catch.
+the end. They must pass for every seed. The wrong ones are what the rule exists to catch.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -23,27 +25,29 @@ F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float6
 
 @dataclass
 class Operation:
-    """inputs(randn) makes float64 inputs; right and wrong take them in a dtype, as a subject does.
+    """An operation, with right and wrong implementations of it.
 
+    inputs: makes float64 inputs from a randn
+    right, wrong: implementations by name, which take the inputs in one of the dtypes
     runs: give `compare` the yardsticks of `rounded_runs` too
     """
 
-    dtypes: tuple
-    inputs: object
-    reference: object
+    inputs: Callable
+    reference: Callable
     right: dict
     wrong: dict
+    dtypes: tuple = (F16, BF16, F32)
     runs: bool = False
     options: dict = field(default_factory=dict)
 
 
 def up(x):
-    """The dtype a kernel accumulates in."""
+    """Convert to the dtype a kernel accumulates in."""
     return x.double() if x.dtype == F64 else x.float()
 
 
 def tree(x):
-    """The sum of the last dimension by halves, in the dtype of x."""
+    """Sum the last dimension by halves, in the dtype of x."""
     width = 1 << (x.shape[-1] - 1).bit_length()
     x = F.pad(x, (0, width - x.shape[-1]))
     while x.shape[-1] > 1:
@@ -52,20 +56,19 @@ def tree(x):
 
 
 def lanes(x, block=1024):
-    """The sum in a vector of lanes over blocks, then over the lanes, in the dtype of x."""
+    """Sum blocks into a vector of lanes, then the lanes, in the dtype of x."""
     x = F.pad(x, (0, -x.shape[-1] % block)).unflatten(-1, (-1, block))
-    total = x[..., 0, :]
-    for step in range(1, x.shape[-2]):
-        total = total + x[..., step, :]
-    return tree(total)
+    return tree(sum(x.unbind(-2)))
 
 
 def blocks(x, block=128):
-    """The sum in one number over blocks, in the dtype of x."""
-    total = tree(x[..., :block])
-    for part in x[..., block:].split(block, -1):
-        total = total + tree(part)
-    return total
+    """Sum block by block into one number, in the dtype of x."""
+    return sum(tree(part) for part in x.split(block, -1))
+
+
+def running_sum(x):
+    """Return the cumulative sum of the columns, added one by one in the dtype of x."""
+    return torch.stack([*itertools.accumulate(x.unbind(-1))], -1)
 
 
 def online_softmax(x, block=128, rescale=True):
@@ -74,15 +77,14 @@ def online_softmax(x, block=128, rescale=True):
     total = torch.zeros(x.shape[:-1])
     for part in scaled.split(block, -1):
         new = torch.maximum(top, part.amax(-1))
-        total = total * (torch.exp2(top - new) if rescale else 1) + tree(
-            torch.exp2(part - new[..., None])
-        )
+        shrink = torch.exp2(top - new) if rescale else 1.0
+        total = total * shrink + tree(torch.exp2(part - new[..., None]))
         top = new
     return torch.exp2(scaled - top[..., None]) / total[..., None], top / LOG2E + total.log()
 
 
 def welford(x, width=64):
-    """Mean and sum of squared deviations in one pass, `width` lanes merged at the end."""
+    """Return mean and sum of squared deviations from one pass, `width` lanes merged at the end."""
     parts = up(x).unflatten(-1, (-1, width))
     mean, squares, count = parts[..., 0, :], torch.zeros_like(parts[..., 0, :]), 1
     for step in range(1, parts.shape[-2]):
@@ -120,10 +122,8 @@ def layer_norm(moments, *, outside=False, unbiased=0, scale=1.0):
 
 
 def layer_norm_reference(x, weight, bias):
-    mean = x.mean(-1)
     rstd = (x.var(-1, correction=0) + 1e-5).rsqrt()
-    wide = F64 if x.dtype == F64 else F32
-    return F.layer_norm(x, x.shape[-1:], weight, bias), mean.to(wide), rstd.to(wide)
+    return F.layer_norm(x, x.shape[-1:], weight, bias), up(x.mean(-1)), up(rstd)
 
 
 def matmul(step=32, *, first=0, last=None, accumulate=None, cut=False):
@@ -145,8 +145,7 @@ def cross_entropy(x, target):
 
 def attention_reference(q, k, v):
     scores = q @ k.mT * q.shape[-1] ** -0.5
-    wide = F64 if q.dtype == F64 else F32
-    return torch.softmax(scores, -1) @ v, torch.logsumexp(scores, -1).to(wide)
+    return torch.softmax(scores, -1) @ v, up(torch.logsumexp(scores, -1))
 
 
 def flash(block=32, *, scale=True, rescale=True, skip=None, half=False, prescale=False):
@@ -172,14 +171,14 @@ def flash(block=32, *, scale=True, rescale=True, skip=None, half=False, prescale
     return run
 
 
-def causal(scores):
-    return torch.ones(scores.shape[-2:]).triu(1) > 0
+def masked(scores):
+    """Replace the scores of later keys by -inf."""
+    return scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -math.inf)
 
 
 def backward_reference(q, k, v, dout):
     scale = q.shape[-1] ** -0.5
-    scores = q @ k.mT * scale
-    p = torch.softmax(scores.masked_fill(causal(scores), -math.inf), -1)
+    p = torch.softmax(masked(q @ k.mT * scale), -1)
     delta = ((p @ v) * dout).sum(-1, keepdim=True)
     ds = p * (dout @ v.mT - delta)
     return ds @ k * scale, ds.mT @ q * scale, p.mT @ dout
@@ -190,13 +189,9 @@ def flash_backward(*, delta=True, mask=True, scale=True, skip=None):
         dtype, factor = q.dtype, q.shape[-1] ** -0.5
         q, k, v, dout = (x.float() for x in (q, k, v, dout))
         scores = q @ k.mT * factor
-        hidden = causal(scores)
-        exact = scores.masked_fill(hidden, -math.inf).softmax(-1)
-        p = (
-            exact
-            if mask
-            else (scores - scores.masked_fill(hidden, -math.inf).logsumexp(-1, keepdim=True)).exp()
-        )
+        seen = masked(scores)
+        exact = seen.softmax(-1)
+        p = exact if mask else (scores - seen.logsumexp(-1, keepdim=True)).exp()
         out = (exact @ v).to(dtype).float()
         row = (out * dout).sum(-1, keepdim=True) * (1.0 if delta else 0.0)
         ds = (p * (dout @ v.mT - row)).to(dtype).float()
@@ -217,22 +212,23 @@ def gelu(x, bias):
 
 
 def rounded(function):
-    """The function in float32, rounded to the input's dtype."""
+    """Round what the function computes in float32 to the input's dtype."""
     return lambda x, *rest: function(x, *rest).to(x.dtype)
 
 
 def exactly(function):
-    """The function in float64, rounded to the input's dtype: wrong for its formula only."""
+    """Round what the function computes in float64, so that it is wrong only for its formula."""
     return lambda x, *rest: function(x.double(), *(r.double() for r in rest)).to(x.dtype)
 
 
-def row_of_zeros(function):
-    def run(*inputs):
-        result = function(*inputs).clone()
-        result[-1] = 0
-        return result
+def in_half_precision(function):
+    """Call the function on half precision only, and return zeros for other dtypes."""
+    return lambda x, *rest: function(x, *rest) * (x.dtype in (F16, BF16))
 
-    return run
+
+def row_of_zeros(function):
+    """Replace the last row of what the function computes by zeros."""
+    return lambda *inputs: torch.cat([function(*inputs)[:-1], 0 * function(*inputs)[-1:]])
 
 
 sums = {
@@ -241,6 +237,12 @@ sums = {
     "reversed": rounded(lambda x: lanes(up(x).flip(-1), 128)),
 }
 moments = {"welford": welford, "two passes": two_passes}
+layer_norms = {name: layer_norm(function) for name, function in moments.items()}
+variances = {
+    name: rounded(lambda x, f=function: f(x)[1] / (x.shape[-1] - 1))
+    for name, function in moments.items()
+}
+biased = {"biased": exactly(lambda x: x.var(-1, correction=0))}
 softmaxes = {
     "online": rounded(lambda x: online_softmax(x)[0]),
     "blocks of 32": rounded(lambda x: online_softmax(x, 32)[0]),
@@ -248,55 +250,51 @@ softmaxes = {
 
 OPERATIONS = {
     "swish": Operation(
-        (F16, BF16, F32, F64),
         lambda randn: [4 * randn(4097)],
         lambda x: x * torch.sigmoid(x),
         {"exp2": rounded(lambda x: up(x) / (1 + torch.exp2(up(x) * -LOG2E)))},
         {"1.01": exactly(lambda x: x * x.sigmoid() * 1.01), "zeros": torch.zeros_like},
+        dtypes=(F16, BF16, F32, F64),
     ),
     "gelu": Operation(
-        (F16, F32),
         lambda randn: [randn(33, 100) - 2, randn(100) / 2],
         lambda x, bias: F.gelu(x + bias),
         {"float32": rounded(gelu), "two roundings": lambda x, b: F.gelu(x + b)},
         {"tanh": exactly(lambda x, b: F.gelu(x + b, approximate="tanh"))},
+        dtypes=(F16, F32),
     ),
     "row_sum": Operation(
-        (F16, BF16, F32, F64),
         lambda randn: [randn(33, 1000)],
         lambda x: x.sum(-1),
         sums,
         {
             "last element dropped": exactly(lambda x: x[:, :-1].sum(-1)),
-            "half precision": lambda x: lanes(x, 256) if x.dtype in (F16, BF16) else 0 * x[:, 0],
-            "half, blocks": lambda x: blocks(x) if x.dtype in (F16, BF16) else 0 * x[:, 0],
+            "half precision": in_half_precision(lambda x: lanes(x, 256)),
+            "half, blocks": in_half_precision(blocks),
             "row of zeros": row_of_zeros(lambda x: x.sum(-1)),
             "1.01": exactly(lambda x: x.sum(-1) * 1.01),
         },
+        dtypes=(F16, BF16, F32, F64),
     ),
     "long row_sum": Operation(
-        (F16, BF16, F32),
         lambda randn: [randn(3, 100_000)],
         lambda x: x.sum(-1),
         sums,
         {"last block dropped": exactly(lambda x: x[:, :-672].sum(-1))},
     ),
     "total_sum": Operation(
-        (F16, BF16, F32),
         lambda randn: [randn(300, 300)],
         lambda x: x.sum(),
         {"two stages": rounded(lambda x: tree(lanes(up(x))))},
         {"half dropped": exactly(lambda x: x[150:].sum())},
     ),
     "cumsum": Operation(
-        (F16, BF16, F32),
         lambda randn: [randn(5, 1024)],
         lambda x: x.cumsum(-1),
-        {"one by one": rounded(lambda x: torch.stack([*_running(up(x))], -1))},
-        {"half precision": lambda x: torch.stack([*_running(x)], -1) if x.dtype != F32 else 0 * x},
+        {"one by one": rounded(lambda x: running_sum(up(x)))},
+        {"half precision": in_half_precision(running_sum)},
     ),
     "softmax": Operation(
-        (F16, BF16, F32),
         lambda randn: [randn(33, 1000)],
         lambda x: torch.softmax(x, -1),
         softmaxes,
@@ -307,42 +305,40 @@ OPERATIONS = {
         },
     ),
     "large softmax": Operation(
-        (F16, BF16, F32),
         lambda randn: [100 * randn(33, 500)],
         lambda x: torch.softmax(x, -1),
         softmaxes,
         {"no maximum": rounded(lambda x: up(x).exp() / up(x).exp().sum(-1, keepdim=True))},
     ),
     "variance": Operation(
-        (F16, F32, F64),
         lambda randn: [randn(64, 960)],
         lambda x: x.var(-1),
-        {k: rounded(lambda x, f=f: f(x)[1] / (x.shape[-1] - 1)) for k, f in moments.items()},
-        {"biased": exactly(lambda x: x.var(-1, correction=0))},
+        variances,
+        biased,
+        dtypes=(F16, F32, F64),
     ),
     "short variance": Operation(
-        (BF16,),
         lambda randn: [randn(64, 64)],
         lambda x: x.var(-1),
-        {k: rounded(lambda x, f=f: f(x)[1] / (x.shape[-1] - 1)) for k, f in moments.items()},
-        {"biased": exactly(lambda x: x.var(-1, correction=0))},
+        variances,
+        biased,
+        dtypes=(BF16,),
     ),
     "variance far from 0": Operation(
-        (F32, F64),
         lambda randn: [randn(16, 960) + 1e4],
         lambda x: x.var(-1),
-        {k: rounded(lambda x, f=f: f(x)[1] / (x.shape[-1] - 1)) for k, f in moments.items()},
+        variances,
         {"naive": lambda x: naive_squares(x.float())[1].to(x.dtype) / (x.shape[-1] - 1)},
+        dtypes=(F32, F64),
     ),
     "layer_norm": Operation(
-        (F16, BF16, F32),
         lambda randn: [
             randn(16, 192) * torch.logspace(-3, 1, 16)[:, None],
             1 + randn(192) / 2,
             randn(192),
         ],
         layer_norm_reference,
-        {name: layer_norm(function) for name, function in moments.items()},
+        layer_norms,
         {
             "eps outside": layer_norm(two_passes, outside=True),
             "unbiased": layer_norm(two_passes, unbiased=1),
@@ -350,46 +346,41 @@ OPERATIONS = {
         },
     ),
     "layer_norm far from 0": Operation(
-        (F32,),
         lambda randn: [randn(16, 192) + 1e4, 1 + randn(192) / 2, randn(192)],
         layer_norm_reference,
-        {name: layer_norm(function) for name, function in moments.items()},
+        layer_norms,
         {"naive": layer_norm(naive_squares)},
+        dtypes=(F32,),
     ),
     "matmul": Operation(
-        (F16, BF16, F32, F64),
         lambda randn: [randn(33, 256), randn(256, 48)],
         lambda a, b: a @ b,
         {"blocks of 32": matmul(), "one by one": matmul(1), "one step": matmul(256)},
         {
-            "half precision": lambda a, b: (
-                matmul(accumulate=a.dtype in (F16, BF16))(a, b)
-                if a.dtype in (F16, BF16)
-                else 0 * (a @ b)
-            ),
+            "half precision": in_half_precision(matmul(accumulate=True)),
             "first step only": matmul(last=32),
             "one step missing": matmul(first=32),
             "row of zeros": row_of_zeros(matmul()),
             "1.01": exactly(lambda a, b: a @ b * 1.01),
         },
+        dtypes=(F16, BF16, F32, F64),
     ),
     "deep matmul": Operation(
-        (F16, BF16, F32, F64),
         lambda randn: [randn(8, 4096), randn(4096, 24)],
         lambda a, b: a @ b,
         {"blocks of 32": matmul(), "blocks of 4": matmul(4)},
         {"last term missing": exactly(lambda a, b: a[:, :-1] @ b[:-1])},
+        dtypes=(F16, BF16, F32, F64),
     ),
     "tf32 matmul": Operation(
-        (F32,),
         lambda randn: [randn(33, 256), randn(256, 48)],
         lambda a, b: a @ b,
         {"tf32": matmul(cut=True), "float32": matmul()},
         {"one step missing": matmul(first=32, cut=True)},
         options={"input_precision": "tf32"},
+        dtypes=(F32,),
     ),
     "cross_entropy": Operation(
-        (F16, BF16, F32),
         lambda randn: [3 * randn(33, 1000), torch.arange(33) * 29],
         cross_entropy,
         {"online": rounded(lambda x, t: online_softmax(x)[1] - up(x).gather(1, t[:, None])[:, 0])},
@@ -401,7 +392,6 @@ OPERATIONS = {
         },
     ),
     "attention": Operation(
-        (F16, BF16),
         lambda randn: [randn(1, 2, 128, 64) for _ in range(3)],
         attention_reference,
         {"blocks of 32": flash(), "blocks of 16": flash(16), "scaled before": flash(prescale=True)},
@@ -411,17 +401,17 @@ OPERATIONS = {
             "a block missing": flash(skip=32),
         },
         runs=True,
+        dtypes=(F16, BF16),
     ),
     "attention over 256 keys far from 0": Operation(
-        (F16, BF16),
         lambda randn: [randn(1, 1, 64, 64), randn(1, 1, 256, 64), 1 + randn(1, 1, 256, 64)],
         attention_reference,
         {"blocks of 32": flash()},
         {"half precision": flash(half=True)},
         runs=True,
+        dtypes=(F16, BF16),
     ),
     "attention_backward": Operation(
-        (F16, BF16),
         lambda randn: [2 * randn(1, 2, 128, 32), *(randn(1, 2, 128, 32) for _ in range(3))],
         backward_reference,
         {"float32": flash_backward()},
@@ -432,15 +422,9 @@ OPERATIONS = {
             "a block missing": flash_backward(skip=32),
         },
         runs=True,
+        dtypes=(F16, BF16),
     ),
 }
-
-
-def _running(x):
-    total = torch.zeros_like(x[:, 0])
-    for column in x.unbind(-1):
-        total = total + column
-        yield total
 
 
 def tensors(result):
@@ -448,7 +432,7 @@ def tensors(result):
 
 
 def judge_of(operation, dtype, seed):
-    """A function that says what is wrong with a subject, on inputs made from the seed."""
+    """Return a function that lists what is wrong with a subject, on inputs made from the seed."""
     generator = torch.Generator().manual_seed(seed)
     wide = operation.inputs(lambda *shape: torch.randn(shape, generator=generator, dtype=F64))
     inputs = [x.to(dtype) if x.is_floating_point() else x for x in wide]
@@ -464,8 +448,8 @@ def judge_of(operation, dtype, seed):
         found = []
         results = zip(tensors(subject(*inputs)), truths, yardsticks, sizes, strict=True)
         for got, truth, yardstick, size in results:
-            mismatch = compare(got, truth, yardstick, magnitude=size, **operation.options)
-            found += [mismatch.message()] if mismatch else []
+            if mismatch := compare(got, truth, yardstick, magnitude=size, **operation.options):
+                found.append(mismatch.message())
         return found
 
     return faults
@@ -473,7 +457,7 @@ def judge_of(operation, dtype, seed):
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Two threads on small tensors wait for each other ten times as long as they compute."""
+    """On small tensors, two threads wait for each other ten times as long as they compute."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,7 +1,7 @@
-"""What the result would be if one thing were done wrong: the reference, on changed inputs.
+"""The results that mistakes would give: the reference, evaluated on changed inputs.
 
-Such a result is computed in float64 and compared with the learner's. Where it is the same in nearly
-every element, that is as sure as a diagnosis can be; where it is not, nothing is said of it.
+Such a result is computed in float64 and compared with the learner's. If the two agree in nearly
+every element, that is as certain as a diagnosis can be; if not, the mistake is not mentioned.
 """
 
 from __future__ import annotations
@@ -14,15 +14,24 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from judge.core.arguments import Arguments
-from judge.core.dtypes import wide
+from judge.core.dtypes import dtype_name, wide
 from judge.core.tensors import on_cpu
 from judge.diagnosis import mistakes_in_inputs, mistakes_in_sums
 from judge.diagnosis.what_if import IMPOSSIBLE, WhatIf
 from judge.diagnosis.wrong_result import Mistake, WrongResult
 from judge.numerics.compare import Mismatch
 
-# Above so many elements of the inputs a diagnosis is not worth its time.
+# With more elements than this in the inputs, a diagnosis takes too long.
 MAX_DIAGNOSED_ELEMENTS = 2**19
+
+
+def half_precisions() -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
+    """Yield the name of each half-precision dtype and a function that rounds float64 to it.
+
+    For the mistakes of single puzzles.
+    """
+    for dtype in (torch.float16, torch.bfloat16):
+        yield dtype_name(dtype), lambda x, dtype=dtype: x.to(dtype).double()
 
 
 def build_what_if(
@@ -36,16 +45,18 @@ def build_what_if(
     number: int,
     blocks: Sequence[int],
 ) -> WhatIf:
-    """What made this one of the results wrong?
+    """Return the WhatIf of result `number` of a call.
 
-    function: the reference as it stands, for its signature; see WhatIf for `reference`
-    mismatch: what is wrong with a tensor that is taken for one of the results
+    function: the reference as it is written, for its signature
+    reference, arguments, blocks: see WhatIf
+    got, truth: all results of the call, and what they should be
+    mismatch: compares a tensor with the truth of one of the results
     """
 
-    def is_this(other: int, alternative: torch.Tensor) -> bool:
-        """Whether the subject returned this, or what it returned is right, and so is this."""
+    def matches(other: int, alternative: torch.Tensor) -> bool:
+        """Return whether the subject returned this, or both this and what it returned are right."""
         if found := mismatch(other, got[other]):
-            return WrongResult.of(got[other], truth[other], found).is_made_by(alternative)
+            return WrongResult(got[other], truth[other], found).is_made_by(alternative)
         return mismatch(other, alternative.to(got[other])) is None
 
     parameters = inspect.signature(function).parameters.values()
@@ -55,7 +66,7 @@ def build_what_if(
         {x.name: x.default for x in parameters if x.default is not x.empty},
         blocks,
         number,
-        [functools.partial(is_this, other) for other in range(len(got))],
+        [functools.partial(matches, other) for other in range(len(got))],
     )
 
 
@@ -65,22 +76,22 @@ def candidates(
     truth: Sequence[torch.Tensor],
     own: Callable[..., Iterator] | None,
 ) -> Iterator[Mistake]:
-    """All that are tried on one result, the simplest first.
+    """Yield every mistake to try on a result, the simplest first.
 
     names, truth: of all results of the call
-    own: the mistakes of this puzzle; from its arguments and the kernels' blocks it gives sentences,
-        each with the results, None for one that it leaves right
+    own: yields the mistakes of this puzzle alone. It takes the puzzle's arguments and the kernels'
+        `blocks`; each mistake is its cause and its results, None for a result that it leaves right
     """
     if sum(x.numel() for x in what_if.arguments.tensors.values()) > MAX_DIAGNOSED_ELEMENTS:
         return
     name = names[what_if.number]
     for other, alternative in zip(names, truth, strict=True):
         if other != name and alternative.shape == truth[what_if.number].shape:
-            yield Mistake(f"{name} and {other} exchanged", lambda made=alternative: made)
+            yield Mistake(f"{name} and {other} are swapped", lambda made=alternative: made)
     for kind in (*mistakes_in_inputs.KINDS, *mistakes_in_sums.KINDS):
         yield from kind(what_if)
     if own:
-        # Written for what the tests give, and here is whatever a learner's own test gives.
+        # It is written for what our tests pass, and a learner's own test may pass anything.
         with contextlib.suppress(*IMPOSSIBLE):
             yield from _own(what_if, own)
 
@@ -88,6 +99,6 @@ def candidates(
 def _own(what_if: WhatIf, own: Callable[..., Iterator]) -> Iterator[Mistake]:
     given = what_if.arguments.map(lambda _, x: wide(x.detach()))
     values = {**what_if.defaults, **given.values}
-    for cause, made in own(**values, blocks=what_if.blocks):
-        if made[what_if.number] is not None:
-            yield Mistake(cause, lambda made=made: what_if.select(made))
+    for cause, results in own(**values, blocks=what_if.blocks):
+        if results[what_if.number] is not None:
+            yield Mistake(cause, lambda results=results: what_if.select(results))

@@ -1,6 +1,6 @@
-"""Mistakes in a loop that sums: it takes some of its steps only, or its sum loses bits.
+"""Mistakes in a loop that sums: it covers only some of its steps, or its sum loses bits.
 
-Which dimensions are summed over is found out: those that may shrink while the result keeps its
+The dimensions that are summed over are found by trial: they can shrink while the result keeps its
 shape.
 """
 
@@ -15,83 +15,84 @@ from judge.core.dtypes import dtype_name
 from judge.diagnosis.what_if import Tensors, WhatIf
 from judge.diagnosis.wrong_result import Mistake
 
-# Tensors that a size is looked for in, and narrowed in together.
-MAX_SHARING_TENSORS = 6
-# Steps of a sum that is added up one by one.
+# A size that more dimensions than this share is not tried.
+MAX_SHARING_DIMS = 6
+# Longest loop whose sum is computed step by step.
 MAX_STEPS = 128
 
-Places = list[tuple[str, int]]
+Dims = list[tuple[str, int]]
 
 
 def partial(what_if: WhatIf) -> Iterator[Mistake]:
-    """A sum over some of the steps of its loop."""
-    for length, places in reduced(what_if):
-        name, dim = places[0]
-        along = f"the {length} along dimension {dim} of {name}"
+    """Yield sums over a part of the loop's steps."""
+    early = "a loop or a mask ends too early"
+    late = "each step overwrites the accumulator instead of adding to it"
+    for length, dims in reduced(what_if):
+        name, dim = dims[0]
         for block in what_if.blocks:
             if not 1 < block < length:
                 continue
             rest = (length - 1) // block * block
-            early = "a loop or a mask that ends too early"
-            parts = [(0, block, f"the first {block} of {along} only", early)]
-            if block < rest < length:
-                parts.append((0, rest, f"the first {rest} of {along} only", early))
-            why = "an accumulator that each step replaces: nothing is added to it"
-            given = f"the last {length - rest} of {along} only"
-            parts.append((rest, length, given, why))
-            for begin, end, given, cause in parts:
-                values = _narrowed(what_if, places, begin, end)
-                yield what_if.mistake(cause, given, **values)
+            parts = [(0, end, early) for end in sorted({block, rest})]
+            for begin, end, cause in (*parts, (rest, length, late)):
+                which = f"last {end - begin}" if begin else f"first {end}"
+                yield what_if.mistake(
+                    cause,
+                    f"only the {which} of the {length} along dimension {dim} of {name}",
+                    **_narrowed(what_if, dims, begin, end),
+                )
 
 
 def in_few_bits(what_if: WhatIf) -> Iterator[Mistake]:
-    """A sum that is rounded to the dtype of the inputs after each step."""
+    """Yield sums that are rounded to the inputs' dtype after each step."""
     dtypes = {x.dtype for x in what_if.arguments.tensors.values()}
     for dtype in dtypes & {torch.float16, torch.bfloat16}:
         word = dtype_name(dtype)
-        for length, places in reduced(what_if):
+        for length, dims in reduced(what_if):
             for block in what_if.blocks:
                 if 1 < block < length <= MAX_STEPS * block:
                     yield Mistake(
-                        f"a sum accumulated in {word} and not in float32",
-                        lambda p=places, n=length, b=block, d=dtype: _summed(what_if, p, n, b, d),
+                        f"a sum is accumulated in {word} instead of float32",
+                        lambda d=dims, n=length, b=block, t=dtype: _summed(what_if, d, n, b, t),
                         f"a sum rounded to {word} after every {block} of {length}",
                     )
 
 
 def _summed(
-    what_if: WhatIf, places: Places, length: int, block: int, dtype: torch.dtype
+    what_if: WhatIf, dims: Dims, length: int, block: int, dtype: torch.dtype
 ) -> torch.Tensor:
     total = exact = 0.0
     for begin in range(0, length, block):
-        values = _narrowed(what_if, places, begin, min(begin + block, length))
+        values = _narrowed(what_if, dims, begin, min(begin + block, length))
         part = what_if.evaluate(what_if.arguments.replaced(values))
         exact = exact + part
         total = (total + part).to(dtype).double()
     if not torch.allclose(exact, what_if.evaluate(what_if.arguments)):
-        raise ValueError("the reference is no sum of its parts")
+        raise ValueError("the reference is not the sum of its parts")
     return total
 
 
-def _narrowed(what_if: WhatIf, places: Places, begin: int, end: int) -> Tensors:
+def _narrowed(what_if: WhatIf, dims: Dims, begin: int, end: int) -> Tensors:
     values: dict[str, torch.Tensor] = {}
-    for name, dim in places:
+    for name, dim in dims:
         whole = values.get(name, what_if.arguments.tensors[name])
         values[name] = whole.narrow(dim, begin, end - begin)
     return values
 
 
-def reduced(what_if: WhatIf) -> Iterator[tuple[int, Places]]:
-    """Sizes that the result does not have, with the dimensions of the inputs that have them."""
-    tensors = {n: torch.empty(x.shape, dtype=x.dtype, device="meta") for n, x in
-               what_if.arguments.tensors.items()}  # fmt: skip
+def reduced(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
+    """Yield each size that the result does not have, and the dimensions of inputs that have it."""
+    tensors = {
+        name: torch.empty(x.shape, dtype=x.dtype, device="meta")
+        for name, x in what_if.arguments.tensors.items()
+    }
     expected = what_if.shape(tensors)
-    places: dict[int, Places] = {}
+    by_length: dict[int, Dims] = {}
     for name, tensor in tensors.items():
         for dim, length in enumerate(tensor.shape):
-            places.setdefault(length, []).append((name, dim))
-    for length, sharing in places.items():
-        if length < 2 or len(sharing) > MAX_SHARING_TENSORS or expected is None:
+            by_length.setdefault(length, []).append((name, dim))
+    for length, sharing in by_length.items():
+        if length < 2 or len(sharing) > MAX_SHARING_DIMS or expected is None:
             continue
         found: list[set] = []
         for count in range(1, len(sharing) + 1):

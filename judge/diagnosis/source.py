@@ -1,4 +1,4 @@
-"""What a learner's code says of itself, for diagnoses: names that it uses, numbers in it."""
+"""What a learner's source code reveals to a diagnosis: the names and the numbers in it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from dataclasses import dataclass
 EXPONENTIALS = {"exp", "exp2", "softmax"}
 # What is subtracted before an exponential is taken: a maximum, or a log-sum-exp.
 SHIFTS = {"max", "maximum", "lse", "lse_ptr"}
-# Of numbers that may stand for -inf: scores pass them.
+# Numbers in this range may stand for -inf, but real scores can be lower.
 STAND_INS = (-1e30, -1e3)
 
 
 @dataclass(frozen=True)
 class Source:
-    """names: and attributes, None where the code is not known; stand_in: its number in STAND_INS"""
+    """Facts about a learner's code.
+
+    names: all names and attributes in it; None if the code is not known
+    stand_in: the largest number in it that lies in the range STAND_INS
+    """
 
     names: frozenset[str] | None = None
     stand_in: float | None = None
 
     @classmethod
     def of(cls, code: str) -> Source:
-        """Comments and docstrings do not count. Raises SyntaxError."""
+        """Parse the code, ignoring comments and docstrings. Raises SyntaxError."""
         nodes = list(ast.walk(ast.parse(code)))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
@@ -39,7 +43,7 @@ class Source:
         return cls(frozenset(names), max(stand_ins, default=None))
 
     def uses(self, names: AbstractSet[str], *, otherwise: bool) -> bool:
-        """Whether it uses one of these names; otherwise: what to say where it is not known."""
+        """Return whether it uses any of these names; `otherwise` if the code is not known."""
         return otherwise if self.names is None else not names.isdisjoint(self.names)
 
 

@@ -1,7 +1,7 @@
-"""Patterns of a wrong result, each tested by a computation on its wrong elements.
+"""Detectors of patterns in a wrong result, each of which is a computation on its wrong elements.
 
 A detector takes a WrongResult and returns a Symptom or None. To add one, write the function and put
-it into a table at the end: ALWAYS is tried as a whole, ELSE only if nothing in ALWAYS holds.
+it into a table at the end: all in ALWAYS are tried, and those in ELSE if nothing in ALWAYS fits.
 """
 
 from __future__ import annotations
@@ -12,42 +12,22 @@ import time
 import torch
 
 from judge.core.dtypes import double, rounds
+from judge.diagnosis import symptoms_index, symptoms_nonfinite, symptoms_order, symptoms_precision
 from judge.diagnosis.source import EXPONENTIALS
-from judge.diagnosis.symptoms_index import never_larger, past_the_end, tie
-from judge.diagnosis.symptoms_nonfinite import infinite, lost_nan, not_a_number, squares_overflow
-from judge.diagnosis.symptoms_order import (
-    mirrored,
-    out_of_place,
-    repeated,
-    restarted,
-    shifted,
-    transposed,
-)
-from judge.diagnosis.symptoms_precision import (
-    NEAR_ONE,
-    NEARLY_RIGHT,
-    approximated,
-    cancelled,
-    drifting,
-    imprecise,
-    narrower,
-    row_sums,
-    times,
-    whole_numbers,
-)
+from judge.diagnosis.symptoms_precision import NEAR_ONE, NEARLY_RIGHT, times
 from judge.diagnosis.what_if import IMPOSSIBLE
 from judge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 
 MAX_SHOWN = 2
-# For trying mistakes: a test that is too slow would be ended without a message.
+# Trying mistakes stops after this time, or the test might hit its time limit without a message.
 MAX_SECONDS = 20.0
-CONSTANT = "a constant that is left out or applied twice"
+CONSTANT = "a constant is left out or applied twice"
 
 
 def find(result: WrongResult) -> list[Symptom]:
-    """The few symptoms that say most, the best first."""
+    """Return the one or two symptoms that say most, the best first."""
     if result.drift is not None:
-        return [drifting(result)]
+        return [symptoms_precision.drifting(result)]
     for table in (ALWAYS, ELSE):
         found = [symptom for detect in table if (symptom := detect(result))]
         if found:
@@ -57,135 +37,128 @@ def find(result: WrongResult) -> list[Symptom]:
 
 
 def mistake(result: WrongResult) -> Symptom | None:
-    """The first mistake that would give this very result."""
+    """Find the first mistake that would give exactly this result."""
     until = time.monotonic() + MAX_SECONDS
-    for tried in result.mistakes:
+    for candidate in result.mistakes:
         if time.monotonic() > until:
             return None
         try:
-            alternative = double(tried.compute().detach().cpu())
+            alternative = double(candidate.compute().detach().cpu())
         except IMPOSSIBLE:
             continue
         if result.is_made_by(alternative):
-            return Symptom("", tried.sentence)
+            return Symptom("", candidate.sentence)
     return None
 
 
 def zero(result: WrongResult) -> Symptom | None:
+    """Detect zeros, and whether squares that overflow explain them."""
     if not (result.got[result.wrong] == 0).all() or not rounds(result.dtype):
         return None
     if result.wrong.sum() < MIN_WRONG:
         return None
+    if result.got.any():
+        return Symptom(
+            "all wrong elements are 0",
+            "no program stores these elements, or a mask drops what it should keep",
+            strong=False,
+        )
     squares = not result.source.uses(EXPONENTIALS, otherwise=False)
-    if squares and not result.got.any() and (large := squares_overflow(result)):
+    if squares and (large := symptoms_nonfinite.squares_overflow(result)):
         return Symptom(
-            f"the whole result is 0, where inputs reach {large:.4g}",
-            f"an overflow: the square of {large:.4g} is infinite in float16; compute in float32",
-        )
-    if not result.got.any():
-        return Symptom(
-            "the whole result is 0",
-            "a result that is stored before anything was added to it, or a mask or a factor that "
-            f"is 0 throughout{result.stand_in}",
+            f"the whole result is 0, and inputs reach {large:.4g}",
+            f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
     return Symptom(
-        "all wrong elements are 0",
-        "elements that no program stored, or a mask that drops what it should keep",
-        strong=False,
-    )
-
-
-def constant(result: WrongResult) -> Symptom | None:
-    values = result.got[result.wrong]
-    if len(values) < MIN_WRONG or values[0] == 0 or not (values == values[0]).all():
-        return None
-    if not result.varied(result.truth[result.wrong]):
-        return None
-    return Symptom(
-        f"all wrong elements are {values[0].item():.4g}",
-        "a value that does not depend on the position: an index that leaves out an axis, or a "
-        "value cut off at the end of a range",
-        strong=False,
+        "the whole result is 0",
+        "the result is stored before anything is added to it, or a mask or a factor is 0 everywhere"
+        + result.stand_in,
     )
 
 
 def an_input(result: WrongResult) -> Symptom | None:
+    """Detect an input that was copied to the result."""
     for name, value in result.alike():
         if result.fits(value):
             return Symptom(
                 f"the wrong elements are those of {name}",
-                f"{name} stored as it was loaded",
+                f"{name} is stored as it was loaded",
                 strong=result.everywhere,
             )
     return None
 
 
 def factor(result: WrongResult) -> Symptom | None:
+    """Detect one factor on all wrong elements, and name its likely origin."""
     ratio = result.typical(result.got / result.truth, result.wrong & (result.truth != 0))
     if ratio is None or ratio == 0 or not result.fits(ratio * result.truth):
         return None
     if abs(ratio + 1) < 1e-3:
-        cause = "a difference taken the wrong way round"
-        return Symptom("the sign is the other one", cause, strong=result.everywhere)
+        cause = "the operands of a subtraction are swapped"
+        return Symptom("the wrong elements have the wrong sign", cause, strong=result.everywhere)
     name, cause = _named_ratio(result, ratio)
-    look = f"the wrong elements are {name} times the expected ones"
+    pattern = f"the wrong elements are {name} times the expected ones"
     if cause is None and abs(ratio - 1) < NEAR_ONE:
-        look, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
+        pattern, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
     if cause is None:
         if result.wrong.sum() <= MIN_WRONG:
             return None
-        # Of one row, or of some, `by_row` says it, and does not take it for a constant.
+        # If it is one row, or some rows, `by_row` reports it, and not as a constant.
         one_row = result.wrong.any(-1).sum() == 1
         if result.truth.dim() > 1 and (one_row or not result.everywhere):
             return None
         cause = CONSTANT
-    return Symptom(look, cause, strong=result.everywhere)
+    return Symptom(pattern, cause, strong=result.everywhere)
 
 
 def offset(result: WrongResult) -> Symptom | None:
+    """Detect one term added to all wrong elements."""
     difference = result.typical(result.got - result.truth, result.wrong)
     if not isinstance(difference, float) or not result.fits(result.truth + difference):
         return None
-    if result.wrong.sum() <= MIN_WRONG:
-        return None
-    if not result.varied(result.truth[result.wrong]):
+    if result.wrong.sum() <= MIN_WRONG or not result.varied(result.truth[result.wrong]):
         return None
     side = "large" if difference > 0 else "small"
     return Symptom(
         f"the wrong elements are all too {side} by {abs(difference):.4g}",
-        "a constant term that is left out or counted twice",
+        "a constant term is left out or added twice",
         strong=result.everywhere,
     )
 
 
 def input_off(result: WrongResult) -> Symptom | None:
+    """Detect an input that was not added, or added once too often."""
     for name, value in result.alike():
-        for sign, word in ((-1, "left out"), (1, "counted twice")):
+        for sign, side, cause in ((-1, "small", "left out"), (1, "large", "added twice")):
             if result.fits(result.truth + sign * value):
-                direction = "small" if sign < 0 else "large"
                 return Symptom(
-                    f"the wrong elements are too {direction} by {name}",
-                    f"{name} {word}",
+                    f"the wrong elements are too {side} by {name}",
+                    f"{name} is {cause}",
                     strong=result.everywhere,
                 )
     return None
 
 
 FUNCTIONS = (
-    ("the square", torch.square, "a square root that is missing"),
-    ("the square root", torch.sqrt, "a square root too many"),
-    ("the reciprocal of the square", lambda x: x**-2, "a variance in place of its inverse root"),
-    ("the reciprocal", torch.reciprocal, "a division taken the wrong way round"),
-    ("the exponential", torch.exp, "a logarithm that is missing"),
-    ("the logarithm", torch.log, "a logarithm too many"),
-    ("the base-2 logarithm", torch.log2, "a logarithm too many"),
-    ("the absolute value", torch.abs, "a sign that is lost"),
-    ("the positive part", torch.relu, "negative values cut off"),
-    ("the complex conjugate", torch.conj, "the sign of the imaginary part"),
+    ("the square", torch.square, "a square root is missing"),
+    ("the square root", torch.sqrt, "one square root too many"),
+    (
+        "the reciprocal of the square",
+        lambda x: x**-2,
+        "a variance is used instead of its inverse square root",
+    ),
+    ("the reciprocal", torch.reciprocal, "the operands of a division are swapped"),
+    ("the exponential", torch.exp, "a logarithm is missing"),
+    ("the logarithm", torch.log, "one logarithm too many"),
+    ("the base-2 logarithm", torch.log2, "one logarithm too many"),
+    ("the absolute value", torch.abs, "a sign is lost"),
+    ("the positive part", torch.relu, "negative values are cut off"),
+    ("the complex conjugate", torch.conj, "the sign of the imaginary part is wrong"),
 )
 
 
 def function_of_truth(result: WrongResult) -> Symptom | None:
+    """Detect one of FUNCTIONS of the expected result."""
     if result.wrong.sum() < MIN_WRONG:
         return None
     for name, function, cause in FUNCTIONS:
@@ -197,7 +170,7 @@ def function_of_truth(result: WrongResult) -> Symptom | None:
 
 
 def power(result: WrongResult) -> Symptom | None:
-    """Rows of a softmax whose exponents are all scaled by one factor."""
+    """Detect rows of a softmax whose exponents are all scaled by one factor."""
     truth, got = result.truth, result.got
     if truth.dim() < 2 or truth.is_complex() or truth.shape[-1] < MIN_WRONG:
         return None
@@ -223,7 +196,7 @@ def power(result: WrongResult) -> Symptom | None:
 
 
 def by_row(result: WrongResult) -> Symptom | None:
-    """Each row is off by a factor, or by a term, of its own."""
+    """Detect rows that are each off by one factor, or by one term."""
     truth = result.truth
     if truth.dim() < 2 or truth.is_complex() or not result.varied(result.got[result.wrong]):
         return None
@@ -234,12 +207,12 @@ def by_row(result: WrongResult) -> Symptom | None:
 
     for word, guess in (
         ("factor", truth * middle(result.got / truth)),
-        ("difference", truth + middle(result.got - truth)),
+        ("amount", truth + middle(result.got - truth)),
     ):
         if 2 * (result.wrong & many).sum() > result.wrong.sum() and result.fits(guess, many):
             return Symptom(
-                f"each row is off by one {word} of its own",
-                "a wrong value for the whole row: its sum, maximum, mean or variance"
+                f"all wrong elements of a row are off by the same {word}",
+                "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
                 + result.stand_in,
                 strong=result.everywhere,
             )
@@ -247,34 +220,35 @@ def by_row(result: WrongResult) -> Symptom | None:
 
 
 def miscounted(result: WrongResult) -> Symptom | None:
+    """Detect counts whose total is wrong."""
     got, truth = result.got, result.truth
     if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
         return None
     if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or result.index_of_row():
         return None
-    look = f"the result sums to {got.sum():.0f}, expected {truth.sum():.0f}"
+    pattern = f"the result adds up to {got.sum():.0f}, expected {truth.sum():.0f}"
     if got.sum() < truth.sum():
-        cause = "counts that are lost: adds that are not atomic, or a mask that drops elements"
+        cause = "counts are lost: the adds are not atomic, or a mask drops elements"
     else:
-        cause = "elements that are counted twice, or masked-off lanes that are counted too"
-    return Symptom(look, cause, strong=False)
+        cause = "elements are counted twice, or masked lanes are counted too"
+    return Symptom(pattern, cause, strong=False)
 
 
 def swapped_parts(result: WrongResult) -> Symptom | None:
+    """Detect real and imaginary parts that were swapped."""
     if not result.truth.is_complex():
         return None
     if result.fits(torch.complex(result.truth.imag, result.truth.real)):
-        return Symptom(
-            "real and imaginary parts are swapped", "offsets of the two parts that are swapped"
-        )
+        cause = "the offsets of the two parts are swapped"
+        return Symptom("real and imaginary parts are swapped", cause)
     return None
 
 
 ALWAYS = (
     mistake,
-    not_a_number,
-    infinite,
-    lost_nan,
+    symptoms_nonfinite.not_a_number,
+    symptoms_nonfinite.infinite,
+    symptoms_nonfinite.lost_nan,
     zero,
     input_off,
     an_input,
@@ -282,53 +256,51 @@ ALWAYS = (
     factor,
     function_of_truth,
     power,
-    transposed,
-    mirrored,
-    shifted,
-    repeated,
-    restarted,
-    tie,
-    past_the_end,
-    never_larger,
-    cancelled,
+    symptoms_order.transposed,
+    symptoms_order.restarted,
+    symptoms_index.wrong_index,
+    symptoms_precision.cancelled,
     offset,
     by_row,
-    narrower,
-    out_of_place,
-    constant,
+    symptoms_precision.narrower,
+    symptoms_order.out_of_place,
     miscounted,
-    whole_numbers,
+    symptoms_precision.whole_numbers,
 )
-ELSE = (row_sums, approximated, imprecise)
+ELSE = (
+    symptoms_precision.row_sums,
+    symptoms_precision.approximated,
+    symptoms_precision.imprecise,
+)
 
 
 def _named_ratio(
     result: WrongResult, ratio: complex, tolerance: float = 4e-6
 ) -> tuple[str, str | None]:
-    """What a factor is called, and what it comes from where it is one of those that are known."""
+    """Return the name of a factor, and its origin if it is a known one."""
     if isinstance(ratio, complex):
         return f"{ratio:.4g}", None
     sizes = {n for x in (result.truth, *result.inputs.values()) for n in x.shape if n > 3}
-    mixed = "exp and exp2, or log and log2, that do not go together"
+    mixed = "exp is mixed with exp2, or log with log2"
     known = [
-        (2.0, "2", "something that is counted twice"),
+        (2.0, "2", "something is counted twice"),
         (math.log2(math.e), "log2(e)", mixed),
         (math.log(2), "ln(2)", mixed),
     ]
     for n in sorted(sizes):
         known += [
-            (n**0.5, f"{n} ** 0.5", f"a scale of {n} ** -0.5 that is left out"),
-            (n**-0.5, f"{n} ** -0.5", f"a scale of {n} ** -0.5 that is applied twice"),
-            (float(n), str(n), f"a division by {n} that is left out"),
-            (1 / n, f"1 / {n}", f"a division by {n} too many"),
+            (n**0.5, f"{n} ** 0.5", f"the scale {n} ** -0.5 is left out"),
+            (n**-0.5, f"{n} ** -0.5", f"the scale {n} ** -0.5 is applied twice"),
+            (float(n), str(n), f"a division by {n} is left out"),
+            (1 / n, f"1 / {n}", f"one division by {n} too many"),
         ]
         block = 2 ** (n - 1).bit_length()
-        pairs = [(n, block, f"{block} (the size of the block)")] if block > n else []
+        pairs = [(n, block, f"{block} (the block size)")] if block > n else []
         if n > 15:
             pairs += [(n - 1, n, f"{n}"), (n, n - 1, f"{n - 1}")]
         for right, wrong, text in pairs:
-            cause = f"a division by {text} in place of {right}"
-            root = f"{right} and {text} taken for one another, in a division under a root"
+            cause = f"a division by {text} instead of {right}"
+            root = f"{right} and {text} are confused in a division under a square root"
             known += [
                 (right / wrong, f"{right} / {wrong}", cause),
                 ((right / wrong) ** 0.5, f"({right} / {wrong}) ** 0.5", root),

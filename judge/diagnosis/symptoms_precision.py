@@ -7,12 +7,12 @@ import torch
 from judge.core.dtypes import dtype_name, rounds
 from judge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 
-# Elements, at least, in which a dependence on the value can be seen, and how much less neighbours
-# in value differ from one another than they would by chance.
+# The fewest elements in which a dependence of the error on the value shows, and how much less the
+# errors of neighbouring values must differ than they would by chance.
 SMOOTH_AMONG = 20
 SMOOTH = 0.25
 
-# Errors are small up to this part of the typical size.
+# Errors up to this fraction of the typical size are small.
 SMALL = 2.0**-5
 
 NARROWER = {
@@ -27,37 +27,37 @@ HALF = (torch.float16, torch.bfloat16)
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
 NEARLY_RIGHT = (
-    "a factor near 1 that is wrong (N in place of N - 1, a rounded constant, an eps added to a "
-    "divisor), or a cast that cuts bits off"
+    "a factor near 1 is wrong (N instead of N - 1, a rounded constant, an eps added to a divisor), "
+    "or a cast drops bits"
 )
 
 
 def times(ratio: float) -> str:
-    """A factor in words, so that one near 1 does not read as 1."""
+    """Write a factor so that one near 1 does not read as 1."""
     if abs(ratio - 1) < NEAR_ONE:
         return f"1 {'-' if ratio < 1 else '+'} {abs(ratio - 1):.1g} times"
     return f"{ratio:.5g} times"
 
 
 def slopes(got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """The factor from truth to got, by least squares, along the last dimension, which stays."""
+    """Return the least-squares factor from truth to got along the last dimension, which is kept."""
     products, squares = (got * truth.conj()).real, truth.abs().square()
     return products.sum(-1, keepdim=True) / squares.sum(-1, keepdim=True)
 
 
 def drifting(result: WrongResult) -> Symptom:
+    """Describe a result that is too large, or too small, as a whole."""
     usable = result.got.isfinite() & result.truth.isfinite()
-    got, truth = result.got[usable], result.truth[usable]
-    slope = float(slopes(got, truth))
-    return Symptom(f"taken together, the result is {times(slope)} the expected one", NEARLY_RIGHT)
+    slope = float(slopes(result.got[usable], result.truth[usable]))
+    return Symptom(f"on the whole, the result is {times(slope)} the expected one", NEARLY_RIGHT)
 
 
 def narrower(result: WrongResult) -> Symptom | None:
-    """Every value is a number of a narrower dtype."""
+    """Detect values that are all numbers of a narrower dtype."""
     if result.dtype not in NARROWER:
         return None
     values, truth = result.got.real, result.truth.real
-    # Numbers too small for their dtype have few bits of their own.
+    # Subnormal numbers have few bits anyway.
     normal = values.isfinite() & (values.abs() >= torch.finfo(result.dtype).smallest_normal)
     values, truth = values[normal], truth[truth.isfinite()]
     if values.unique().numel() < 16:
@@ -74,7 +74,7 @@ def narrower(result: WrongResult) -> Symptom | None:
 
 
 def row_sums(result: WrongResult) -> Symptom | None:
-    """Each row is off by a factor near 1 of its own."""
+    """Detect rows in half precision that are each off by a factor near 1."""
     got, truth = result.got, result.truth
     if result.dtype not in HALF or truth.dim() < 2:
         return None
@@ -89,17 +89,17 @@ def row_sums(result: WrongResult) -> Symptom | None:
     return Symptom(
         "each row is off by a factor of its own, from "
         f"{times(float(factors.min()))} to {times(float(factors.max()))} the expected one",
-        "too few bits on the way in what a whole row shares: its sum accumulated in "
-        f"{dtype_name(result.dtype)} and not in float32, or a term of it that is wrong",
+        "a value that the whole row shares has too few bits: a sum is accumulated in "
+        f"{dtype_name(result.dtype)} instead of float32, or a term of it is wrong",
     )
 
 
 def approximated(result: WrongResult) -> Symptom | None:
-    """Small errors that depend on the value alone: neighbours in value are off by like amounts."""
+    """Detect small errors that depend on the value alone: similar values have similar errors."""
     got, truth = result.got, result.truth
     if not rounds(result.dtype) or truth.is_complex():
         return None
-    # More than the last rounding may do, wrong or not.
+    # Only errors larger than the last rounding can make, in elements right or wrong.
     usable = got.isfinite() & truth.isfinite() & ((got - truth).abs() > result.eps * truth.abs())
     if usable.sum() < SMOOTH_AMONG:
         return None
@@ -111,24 +111,21 @@ def approximated(result: WrongResult) -> Symptom | None:
         if key.unique().numel() < SMOOTH_AMONG:
             continue
         along = error[key.argsort()]
-        # Of independent errors, neighbours differ by twice the variance on average.
+        # Neighbours among independent errors differ by twice the variance on average.
         if along.diff().square().mean() < SMOOTH * 2 * along.var():
-            cause = (
-                "a formula that is off: a term or a constant of it is wrong, or it only comes near"
-            )
+            cause = "the formula is off: a term or a constant is wrong, or it is an approximation"
             if result.dtype in HALF:
                 cause += (
-                    "; or a sum that is rounded again and again: accumulated in "
-                    f"{dtype_name(result.dtype)} and not in float32"
+                    "; or a sum is rounded again and again: it is accumulated in "
+                    f"{dtype_name(result.dtype)} instead of float32"
                 )
-            return Symptom(
-                f"the errors are small and follow {name}: where it is alike, so are they", cause
-            )
+            pattern = f"the errors are small and follow {name}: similar values, similar errors"
+            return Symptom(pattern, cause)
     return None
 
 
 def cancelled(result: WrongResult) -> Symptom | None:
-    """A variance of rows far from zero, off by what float32 cannot hold of their squares."""
+    """Detect a variance of rows far from zero, off by what float32 loses of their squares."""
     if result.dtype != torch.float32 or result.truth.dim() != 1:
         return None
     error = (result.got - result.truth).abs()[result.wrong]
@@ -142,14 +139,14 @@ def cancelled(result: WrongResult) -> Symptom | None:
         if far.all() and lost.max() < 64 and lost.median() > 1 / 16:
             return Symptom(
                 f"the errors are as large as what float32 loses of the square of {name}'s mean",
-                "the mean of the squares less the square of the mean, two large numbers that are "
+                "the mean of the squares minus the square of the mean, two large numbers that are "
                 "nearly equal: subtract the mean from each element first",
             )
     return None
 
 
 def imprecise(result: WrongResult) -> Symptom | None:
-    """Small errors of both signs, all over: too few bits somewhere."""
+    """Detect small errors of both signs everywhere, which come from too few bits in some step."""
     got, truth = result.got, result.truth
     if not rounds(result.dtype) or truth.is_complex() or result.wrong.sum() < MIN_WRONG:
         return None
@@ -162,30 +159,26 @@ def imprecise(result: WrongResult) -> Symptom | None:
         slope = slopes(got[usable], truth[usable])
         left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
         return drifting(result) if loss < 0.05 and left < 0.25 else None
-    look = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
-    if result.dtype in HALF:
-        if loss > 64 * result.eps:
-            return None
-        name = dtype_name(result.dtype)
-        return Symptom(
-            look,
-            f"too few bits on the way: a sum accumulated in {name} and not in float32, or a "
-            "difference of large numbers",
-            strong=False,
+    if result.dtype in HALF and loss <= 64 * result.eps:
+        cause = (
+            f"an intermediate result has too few bits: a sum is accumulated in "
+            f"{dtype_name(result.dtype)} instead of float32, or it is a difference of large numbers"
         )
-    if result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
-        return Symptom(look, "a step computed in float32", strong=False)
-    if result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
-        return Symptom(
-            look,
-            "a step in lower precision: a tl.dot in tf32 (input_precision), or a cast to half "
-            "precision on the way",
-            strong=False,
+    elif result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
+        cause = "a step is computed in float32"
+    elif result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
+        cause = (
+            "a step is computed in lower precision: a tl.dot in tf32 (input_precision), or a cast "
+            "to half precision on the way"
         )
-    return None
+    else:
+        return None
+    pattern = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
+    return Symptom(pattern, cause, strong=False)
 
 
 def whole_numbers(result: WrongResult) -> Symptom | None:
+    """Detect errors that are integers in a result that should be integers."""
     got = result.got[result.wrong]
     if not rounds(result.dtype) or got.is_complex() or not got.isfinite().all():
         return None
@@ -193,7 +186,7 @@ def whole_numbers(result: WrongResult) -> Symptom | None:
     if len(got) < MIN_WRONG or (finite != finite.round()).any() or (got != got.round()).any():
         return None
     return Symptom(
-        "the inputs make exact whole numbers, and the result is off by whole numbers",
-        "terms that are lost or counted twice, not rounding",
+        "the result should be whole numbers, and it is off by whole numbers",
+        "terms are lost or counted twice: this is no rounding error",
         strong=False,
     )

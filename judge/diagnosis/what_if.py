@@ -1,4 +1,4 @@
-"""A wrong result, and the means to ask what would make it: see mistakes.py."""
+"""A wrong result, and the means to compute what it would be if something were different."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from judge.diagnosis.wrong_result import Mistake
 
 Tensors = Mapping[str, torch.Tensor]
 
-
-# What a mistake that cannot be made in this case may raise.
+# What computing a mistake may raise if the mistake is impossible in this case.
 IMPOSSIBLE = (RuntimeError, IndexError, ValueError, TypeError, ArithmeticError)
 
 
@@ -24,14 +23,14 @@ class Contradicted(ValueError):
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What makes this one of a call's results wrong.
+    """The call whose result is wrong, ready to be evaluated with other arguments.
 
-    reference: all results in float64, for any arguments
+    reference: returns all results in float64, for any arguments
     arguments: what the subject was called with, on the CPU
-    defaults: of the parameters that have one
-    blocks: whole numbers that the kernels were given as constexprs
-    number: of the result
-    results: for each result of the call, whether an alternative is what the subject returned
+    defaults: the default values of its parameters, by name
+    blocks: the integers that the kernels were given as constexprs
+    number: which result of the call is wrong
+    matches: for each result, a function that says whether a tensor is what the subject returned
     """
 
     reference: Callable[[Arguments], Sequence[torch.Tensor]]
@@ -39,27 +38,30 @@ class WhatIf:
     defaults: Mapping[str, object]
     blocks: Sequence[int]
     number: int
-    results: Sequence[Callable[[torch.Tensor], bool]]
+    matches: Sequence[Callable[[torch.Tensor], bool]]
 
     def mistake(self, cause: str, given: str = "", **values: object) -> Mistake:
-        """The result where these arguments are others."""
+        """Return the mistake of using these values for the arguments of these names."""
         changed = self.arguments.replaced(values)
         return Mistake(cause, lambda: self.evaluate(changed), given)
 
     def evaluate(self, arguments: Arguments) -> torch.Tensor:
-        """The result that is asked about. Raises Contradicted."""
+        """Return the result in question for other arguments. Raises Contradicted."""
         return self.select(self.reference(arguments))
 
-    def select(self, made: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
-        """Of the results that a mistake makes, the one that is asked about. Raises Contradicted."""
-        for number, is_this in enumerate(self.results):
-            other = made[number]
-            if number != self.number and other is not None and not is_this(other):
+    def select(self, results: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+        """Return the one in question of the results that a mistake would give.
+
+        None stands for a result that the mistake leaves right. Raises Contradicted.
+        """
+        for number, matches in enumerate(self.matches):
+            other = results[number]
+            if number != self.number and other is not None and not matches(other):
                 raise Contradicted
-        return made[self.number]
+        return results[self.number]
 
     def shape(self, tensors: Tensors) -> torch.Size | None:
-        """The result's shape if these are the inputs; meta tensors will do."""
+        """Return the result's shape for these inputs, which may be meta tensors."""
         try:
             return self.reference(self.arguments.replaced(tensors))[self.number].shape
         except IMPOSSIBLE:
@@ -67,5 +69,5 @@ class WhatIf:
 
     @property
     def numbers(self) -> Tensors:
-        """The tensors that hold real or complex numbers, not indices."""
+        """The tensors that hold real or complex numbers rather than indices."""
         return {n: x for n, x in self.arguments.tensors.items() if rounds(x.dtype)}

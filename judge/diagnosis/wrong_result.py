@@ -1,4 +1,4 @@
-"""What is known of a wrong result, and the questions that a detector of symptoms asks of it."""
+"""A wrong result, and the comparisons with it that the detectors of symptoms make."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from judge.core.dtypes import double, rounds, wide
 from judge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from judge.numerics.compare import Mismatch
 
-# So many wrong elements at least, before a pattern in them means anything.
+# A pattern in fewer wrong elements than this means nothing.
 MIN_WRONG = 4
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """look: what holds of the result, as a clause; cause: what that usually comes from.
+    """A pattern in a wrong result and its usual cause.
 
-    look may be empty, where the cause says it all.
-
-    strong: it explains the wrong elements by itself, and so goes before where they are
+    pattern: a clause that holds for the result; empty where the cause says it all
+    cause: what usually produces that pattern, as a clause or a noun phrase
+    strong: the pattern explains the wrong elements by itself, so its cause is preferred to the one
+        suggested by where they are
     """
 
-    look: str
+    pattern: str
     cause: str
     strong: bool = True
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """Something that may have been done wrong, and the result that it would give.
+    """A mistake that may have been made, and the result it would give.
 
-    cause: the mistake, in words
-    compute: gives the result in float64; may raise, where the mistake cannot be made
-    given: what the reference is given in order to make it, where that is not the cause itself
+    cause: the mistake, as a clause
+    compute: returns that result in float64; may raise where the mistake is impossible
+    given: how the reference is made to make it, where the cause does not say that already
     """
 
     cause: str
@@ -44,37 +45,25 @@ class Mistake:
 
     @property
     def sentence(self) -> str:
-        how = f"with {self.given} the reference" if self.given else "which"
-        return f"{self.cause} ({how} gives this very result)"
+        """The cause, and the evidence for it once `compute` gave the learner's result."""
+        given = self.given or "this mistake"
+        return f"{self.cause} (with {given}, the reference gives exactly your result)"
 
 
-@dataclass(frozen=True)
 class WrongResult:
-    """A wrong result on the CPU, in float64 (complex128 if complex).
+    """A wrong result and all that is known about it, on the CPU and in float64 or complex128.
 
-    wrong: mask of the wrong elements; allowed: what each element may be off by
-    anything: masked-off lanes may have held anything, as some load was given no `other`
-    dtype: of the result; exact: it was compared bit for bit; drift: as in Mismatch
-    inputs: by name, in float64 too; integers stay integers
-    source: what is known of the learner's code
+    got, truth: the result and what it should be
+    wrong, allowed: which elements are wrong, and the error allowed in each
+    worst, dtype, exact, drift: as in Mismatch
+    inputs: the arguments by name; integers stay integers
+    mistakes: those to try, in this order
+    anything: masked lanes may have held anything, because some load had no `other`
+    source: what is known about the learner's code
     """
 
-    got: torch.Tensor
-    truth: torch.Tensor
-    wrong: torch.Tensor
-    allowed: torch.Tensor
-    worst: tuple[int, ...]
-    dtype: torch.dtype
-    exact: bool
-    drift: float | None
-    inputs: Mapping[str, torch.Tensor]
-    mistakes: Iterable[Mistake]
-    anything: bool = True
-    source: Source = UNKNOWN
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         got: torch.Tensor,
         truth: torch.Tensor,
         mismatch: Mismatch,
@@ -82,64 +71,67 @@ class WrongResult:
         mistakes: Iterable[Mistake] = (),
         anything: bool = True,
         source: Source = UNKNOWN,
-    ) -> WrongResult:
-        return cls(
-            double(got.detach().cpu()),
-            double(truth.detach().cpu()),
-            mismatch.mask.cpu(),
-            mismatch.allowed.cpu(),
-            mismatch.worst,
-            mismatch.dtype,
-            mismatch.exact,
-            mismatch.drift,
-            {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()},
-            mistakes,
-            anything,
-            source,
-        )
+    ) -> None:
+        self.got = double(got.detach().cpu())
+        self.truth = double(truth.detach().cpu())
+        self.wrong = mismatch.mask.cpu()
+        self.allowed = mismatch.allowed.cpu()
+        self.worst = mismatch.worst
+        self.dtype = mismatch.dtype
+        self.exact = mismatch.exact
+        self.drift = mismatch.drift
+        self.inputs = {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()}
+        self.mistakes = mistakes
+        self.anything = anything
+        self.source = source
 
     @property
     def exponentials(self) -> bool:
-        """Whether the kernels may take exponentials."""
+        """Whether the kernels may compute exponentials."""
         return self.source.uses(EXPONENTIALS, otherwise=True)
 
     @property
     def shifted(self) -> bool:
-        """Whether something seems to be subtracted before exponentials are taken."""
+        """Whether the code seems to subtract something before it computes exponentials."""
         return self.source.uses(SHIFTS, otherwise=False)
 
     @property
     def stand_in(self) -> str:
-        """What may be said of scores that are masked by a number, for the end of a cause."""
+        """A remark on scores that are masked with a finite number, to end a cause with."""
         number = self.source.stand_in
         if number is None or not self.exponentials:
             return ""
-        return (
-            f"; or scores masked by {number:g}, which win against scores below it: -inf never does"
-        )
+        return f"; or scores are masked with {number:g}, and lower scores lose to it: use -inf"
 
     @property
     def eps(self) -> float:
+        """The machine epsilon of the result's dtype, 0 for integers."""
         return torch.finfo(self.dtype).eps if rounds(self.dtype) else 0.0
 
     @property
+    def enough(self) -> int:
+        """How many elements make a pattern: MIN_WRONG, or fewer in a tiny result."""
+        return min(MIN_WRONG, max(2, self.wrong.numel()))
+
+    @property
     def everywhere(self) -> bool:
+        """Whether nearly every element is wrong."""
         return bool(self.wrong.double().mean() > 0.9)
 
     @staticmethod
     def varied(values: torch.Tensor) -> bool:
-        """Whether there are several different values: a pattern in equal ones means nothing."""
+        """Return whether the values differ enough for a pattern in them to mean something."""
         return values.real.unique().numel() >= MIN_WRONG
 
     def fits(self, alternative: torch.Tensor, among: torch.Tensor | None = None) -> bool:
-        """Whether nearly all wrong elements are these instead.
+        """Return whether nearly all wrong elements equal those of the alternative.
 
-        among: look only at the wrong elements in this mask. False also where there are too few of
-        them, or where the alternative is too near the truth to tell.
+        among: a mask that limits which wrong elements count. Also False if there are too few of
+        them, or if the alternative is too close to the truth to tell the two apart.
         """
         among = self.wrong if among is None else self.wrong & among
         got, other, truth = self.got[among], alternative[among], self.truth[among]
-        if len(got) < min(MIN_WRONG, max(2, self.wrong.numel())):
+        if len(got) < self.enough:
             return False
         slack = torch.zeros_like(self.allowed[among])
         if not self.exact:
@@ -149,22 +141,22 @@ class WrongResult:
         return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
 
     def is_made_by(self, alternative: torch.Tensor) -> bool:
-        """Whether the whole result, the right elements too, is this one, and clearly so."""
+        """Return whether the whole result, right elements included, is clearly this one."""
         if alternative.shape != self.truth.shape:
             return False
         got = self.got
         other = alternative if rounds(self.dtype) else alternative.round()
         other = other.to(self.dtype).to(got.dtype)
-        # One number everywhere has many causes.
+        # The same number everywhere has many causes.
         if (other == other.flatten()[0]).all() and (other.numel() > 1 or not other.any()):
             return False
         slack = torch.zeros_like(self.allowed)
         if not self.exact:
-            # What rounding costs grows with the values.
+            # Rounding errors grow with the values.
             grown = max(1.0, largest_size(other) / (largest_size(self.truth) or 1.0))
             slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
-        # NaN and infinity come about in many ways, and small numbers are near one another.
+        # NaN and infinity have many causes, and small numbers are all close to one another.
         telling = self.wrong & got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
         few = self.wrong.sum() < MIN_WRONG
         if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
@@ -172,44 +164,40 @@ class WrongResult:
         share = 1.0 if few else 0.95
         if min(close.double().mean(), close[self.wrong].double().mean()) < share:
             return False
-        # A result that is merely near the truth leaves most of the error unexplained.
+        # An alternative that is merely close to the truth leaves most of the error unexplained.
         before = (got - self.truth)[self.wrong].abs()
         if not self.exact:
-            # Rounded alike, two numbers of few bits agree by chance.
+            # Two numbers with few bits may agree by chance once both are rounded.
             other = alternative
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
 
     def _tells_by_few(self) -> bool:
-        """Whether so few numbers do not agree by chance, as small whole ones do."""
+        """Return whether so few numbers are unlikely to agree by chance, as small integers do."""
         if not rounds(self.dtype):
             return bool(self.truth.abs().max() > 1000)
-        return self.wrong.sum() > 1 or self.eps < 1e-5
+        return bool(self.wrong.sum() > 1) or self.eps < 1e-5
 
     def typical(self, values: torch.Tensor, among: torch.Tensor) -> complex | None:
-        """The median of the finite values in a mask, or None where they are too few."""
+        """Return the median of the finite values under a mask, None if there are too few."""
         values = values[among & values.isfinite()]
-        if len(values) < min(MIN_WRONG, max(2, self.wrong.numel())):
+        if len(values) < self.enough:
             return None
         if values.is_complex():
             return complex(values.real.median(), values.imag.median())
         return float(values.median())
 
     def alike(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The inputs of the result's shape, or of its last dimension, expanded to the shape."""
+        """Yield the inputs that have the result's shape, or its last dimension, expanded to it."""
         shape = self.truth.shape
         for name, value in self.inputs.items():
             vector = len(shape) > 1 and value.shape == shape[-1:]
             if value.shape == shape or vector:
                 yield name, value.to(self.truth.dtype).expand(shape)
 
-    def wrong_along(self, dim: int) -> torch.Tensor:
-        """Whether anything is wrong at each index of a dimension, bool (length,)."""
-        return self.wrong.movedim(dim, 0).flatten(1).any(1) if self.wrong.dim() > 1 else self.wrong
-
     def index_of_row(self) -> str | None:
-        """The input whose rows the result may index: one whole number for each of them."""
+        """Return the input whose rows the result may index: the result has one integer per row."""
         if rounds(self.dtype) or self.truth.dim() != 1:
             return None
         for name, value in self.inputs.items():
@@ -218,7 +206,10 @@ class WrongResult:
         return None
 
     def rows_of(self, value: torch.Tensor) -> torch.Tensor | None:
-        """The largest size in each row of an input, of a shape that broadcasts to the result."""
+        """Return the largest size in each row of an input, to be broadcast to the result.
+
+        None if the rows of the input do not correspond to those of the result.
+        """
         shape = self.truth.shape
         if value.shape == shape:
             return value.abs().amax(-1, keepdim=True) if len(shape) > 1 else value.abs()
@@ -226,14 +217,6 @@ class WrongResult:
 
 
 def largest_size(values: torch.Tensor) -> float:
-    """The largest size among the finite values."""
+    """Return the largest size among the finite values, 0 if there is none."""
     values = values[values.isfinite()].abs()
     return float(values.max()) if len(values) else 0.0
-
-
-def axis_names(dim: int, dims: int) -> tuple[str, str]:
-    """What the indices of a dimension are called, one and many."""
-    if dims == 1:
-        return "element", "elements"
-    names = {dims - 1: ("column", "columns"), dims - 2: ("row", "rows")}
-    return names.get(dim, (f"dimension-{dim} index", f"dimension-{dim} indices"))

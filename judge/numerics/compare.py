@@ -1,24 +1,25 @@
-"""Is the subject's result right? The tolerance rule, and the comparison by it.
+"""Comparison of a result with the truth, and the tolerance rule behind it.
 
-`truth` is the reference computed from the inputs in float64. `yardstick` is the reference computed
-in the inputs' own dtype: what PyTorch itself loses there. An element of the result may be off by
+`truth` is the reference evaluated in float64. `yardstick` is the reference evaluated in the inputs'
+own dtype: it shows what PyTorch itself loses there. An element of the result may be off by
 
     allowed = ULPS * ulp + FACTOR * spread + NOISE * unit * size
 
-ulp     distance between neighbouring numbers of the result's dtype at the truth. A right kernel
-        rounds once, which costs half of it.
-spread  what the yardstick loses beyond half an ulp: the most in the row, and not less than the
+ulp     distance between neighbouring numbers of the result's dtype at the truth. A correct kernel
+        rounds once, which costs up to half of it.
+spread  what the yardstick loses beyond half an ulp: the maximum in the row, but at least what the
         median row loses in proportion to its largest element, since one row can be exact by luck.
-        Where the yardstick loses no more than a small part of any element's size, that part bounds
-        the spread, so that the small elements of a row do not hide under its large ones.
+        If the yardstick loses no more than a small fraction of any element's size, that fraction
+        bounds the spread, so that the small elements of a row do not hide behind its large ones.
 size    what float32 noise grows with: `magnitude` if it is given, else the row's largest element.
-        unit is 2**-24; for a float64 result 2**-50, as its truth is no better.
+        unit is 2**-24, or 2**-50 for a float64 result, whose truth is no better.
 
-A row is the last dimension. A 1-d result, or one with a last dimension under SHORT_ROW, is one row:
-its rows are too short to learn a spread from. A row that is zero in truth is judged by the median
-row, since terms that cancel leave noise. A row that is small but not zero is judged by itself.
+A row is the last dimension. A 1-d result, or one whose last dimension is shorter than SHORT_ROW, is
+one row, because its rows are too short to show a spread. A row that is zero in truth is judged by
+the median row, since terms that cancel leave noise. A row that is small but not zero is judged by
+itself.
 
-The elements may also not lie too far out, or too far in, all together: see `_drift`. That sees a
+In addition, the elements must not all lie too far out, or too far in: see `_drift`. This catches a
 factor of 1.01 in bfloat16, where each element by itself stays within one or two ulps.
 """
 
@@ -37,16 +38,16 @@ FACTOR = 3.0
 NOISE = 64.0
 DRIFT = 0.55
 SHORT_ROW = 16
-# A yardstick that loses at most this many eps of any element's size computes every element afresh.
+# A yardstick that loses at most this many eps of any element's size computes each one by itself.
 RELATIVE = 64.0
-# Below this part of the largest row, a float64 truth is itself noise.
+# Below this fraction of the largest row, a float64 truth is itself noise.
 ZERO_ROW = 2.0**-45
 ZERO_ROW_NOISE = 8.0
-# Float32 noise in a row of float16 or bfloat16, whatever its steps: 1 + erf(x) at x = -5.
+# Float32 noise in a row of float16 or bfloat16, whatever the steps: 1 + erf(x) at x = -5.
 ROW_NOISE = 4.0 * 2.0**-24
-# GPU exponentials and divisions flush subnormal numbers to zero, and a factor up to 88 may follow.
+# GPU exponentials and divisions flush subnormal numbers to zero; a factor of up to 88 may follow.
 FLUSH = 128.0
-# tf32 keeps 11 bits of each factor, and some tensor cores cut the rest off.
+# tf32 keeps 11 bits of each factor, and some tensor cores truncate the rest.
 TF32_NOISE = 8.0 * 2.0**-11
 
 
@@ -55,9 +56,9 @@ class Mismatch:
     """Where a result is wrong.
 
     mask: True where an element is wrong
-    error, allowed: float64, of the result's shape; error is inf where NaN or inf stands wrongly
+    error, allowed: float64, of the result's shape; error is inf where NaN or inf is misplaced
     worst: index of the element that is furthest beyond what is allowed
-    got, expected: the values there; `expected` is not rounded unless the comparison is exact
+    got, expected: the values there; `expected` is rounded only if the comparison is exact
     drift: by how many ulps the elements are too large on average, if nothing else is wrong
     """
 
@@ -74,10 +75,11 @@ class Mismatch:
 
     @property
     def count(self) -> int:
+        """The number of wrong elements."""
         return int(self.mask.sum())
 
     def message(self, context: str = "") -> str:
-        """Two lines for the learner; `context` names the call whose result this is."""
+        """Return two lines for the learner; `context` names the call that gave the result."""
         whose = f"{self.name} of {context}" if context else self.name
         dtype = dtype_name(self.dtype)
         total = self.mask.numel()
@@ -85,7 +87,7 @@ class Mismatch:
             side = "large" if self.drift > 0 else "small"
             head = (
                 f"{whose} is wrong as a whole: its elements are {abs(self.drift):.2g} ulps of "
-                f"{dtype} too {side} on average, and rounding averages out"
+                f"{dtype} too {side} on average, where rounding errors average out"
             )
         else:
             head = f"{whose} is wrong in {self.count} of {total} element{'s' * (total != 1)}"
@@ -115,26 +117,28 @@ def compare(
     input_precision: str | None = None,
     roundings: int = 1,
 ) -> Mismatch | None:
-    """What is wrong with `got`, or None. All tensors have one shape and one device.
+    """Return what is wrong with `got`, or None. All tensors have one shape and one device.
 
     truth: float64 or complex128; integers or bool for an exact result
     yardstick: one or several, of any floating dtype (`perturbation.rounded_runs` makes more); not
-        used where the comparison is exact
+        used if the comparison is exact
     exact: None means exact for integers and bool only. True demands the truth rounded once to the
-        dtype of `got`, bit for bit: copies and gathers. There -0.0 is not 0.0; NaN is NaN, whatever
-        its payload. False on integers allows a difference of one, as rounding may fall either way.
+        dtype of `got`, bit for bit, as for copies and gathers: -0.0 is then not 0.0, and NaN is NaN
+        whatever its payload. False on integers allows a difference of 1, since rounding may go
+        either way.
     magnitude: size of the terms that were summed into each element: `perturbation.term_size`, the
         root of the sum of their squares, or the sum of their absolute values. Without it the noise
-        of an element is guessed from its row: elements under 4e-6 of the row's largest one are then
-        not judged, and a 1-d result is one row.
-    input_precision: "tf32" where the spec lets a kernel round the terms to tf32 before they are
+        of an element is estimated from its row: elements below 4e-6 of the row's largest one are
+        then not judged, and a 1-d result is one row.
+    input_precision: "tf32" if the spec lets a kernel round the terms to tf32 before they are
         summed, as `tl.dot` of float32 does. Allows 2**-8 of the size.
     roundings: how often a right kernel may round a value to the dtype of `got` on its way to the
         result. Each but the last costs up to one ulp, as a factor follows it.
 
-    NaN must stand where the truth is NaN, and nowhere else. Inf must stand where the truth is inf
-    of that sign or beyond the dtype's range; at the edge of the range both answers are right if
-    they are within what is allowed. -0.0 is 0.0 unless the comparison is exact.
+    NaN must be where the truth is NaN, and nowhere else. Inf must be where the truth is inf of that
+    sign or beyond the dtype's range; at the edge of the range both answers are right if they are
+    within what is allowed. -0.0 equals 0.0 unless the comparison is exact. Raises ValueError for
+    another input_precision.
     """
     if input_precision not in (None, "tf32"):
         raise ValueError(f"input_precision is None or 'tf32', not {input_precision!r}")
@@ -159,12 +163,16 @@ def compare(
         wrong = error > tolerance.ulp / 2
     if got.is_complex():
         wrong, error, allowed = wrong.any(-1), error.amax(-1), allowed.amax(-1)
-    beyond = error / allowed
-    return _mismatch(name, got, truth, wrong, error, allowed, beyond, exact=False, drift=drift)
+    worst = _largest(error / allowed, wrong)
+    values = got[worst].item(), truth[worst].item()
+    return Mismatch(name, wrong, error, allowed, worst, *values, got.dtype, False, drift)
 
 
 def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Distance between neighbouring numbers of `dtype` at `size` >= 0, float64; 1 for integers."""
+    """Return the distance between neighbouring numbers of `dtype` at `size` >= 0, in float64.
+
+    It is 1 for integers.
+    """
     if not rounds(dtype):
         return torch.ones_like(size, dtype=torch.float64)
     info = torch.finfo(dtype)
@@ -175,7 +183,10 @@ def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Tolerance:
-    """Float64, of the shape of the result's parts. noise: what float32 adds to `allowed`."""
+    """What an element may be off by; float64, in the shape of the result's parts.
+
+    noise: what float32 contributes to `allowed`
+    """
 
     ulp: torch.Tensor
     noise: torch.Tensor
@@ -217,8 +228,8 @@ def _tolerance(
         spread = torch.minimum(spread, relative * size).where(live, spread)
     if magnitude is None:
         size = row_value
-    # The terms of a row that is exactly zero in truth can be no larger than noise themselves, as
-    # those of the variance of a constant row: squares of what the mean was rounded by.
+    # The terms of a row that is exactly zero in truth may themselves be noise, as those of the
+    # variance of a constant row: squares of the mean's rounding error.
     size = size.where(live, torch.maximum(ZERO_ROW_NOISE * size, row_value))
     noise = NOISE * (2.0**-50 if dtype in (torch.float64, torch.complex128) else 2.0**-24) * size
     if has_rows and dtype in (torch.float16, torch.bfloat16):
@@ -232,7 +243,7 @@ def _tolerance(
 def _judge(
     dtype: torch.dtype, got: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which elements are wrong, and by how much."""
+    """Return which elements are wrong, and the error of each."""
     overflow = got.isinf() & (truth.abs() + allowed >= _top(dtype)) & (got.sign() == truth.sign())
     right = overflow | (got.isnan() & truth.isnan())
     error = (got - truth).abs().nan_to_num(nan=math.inf, posinf=math.inf).where(~right, 0.0)
@@ -242,11 +253,11 @@ def _judge(
 def _drift(
     got: torch.Tensor, truth: torch.Tensor, losses: list[torch.Tensor], tolerance: _Tolerance
 ) -> float | None:
-    """By how many ulps the elements lie too far from zero on average; None where that may be right.
+    """Return by how many ulps the elements are too far from zero on average, None if that is fine.
 
-    A right kernel rounds once and is off by half an ulp at most, also on average, whatever the
-    values. To that come what chance leaves of single errors (three standard deviations, for as many
-    elements as carry the sum), float32 noise, and what the yardstick does.
+    A correct kernel rounds once, so it is off by at most half an ulp on average too, whatever the
+    values. The bound adds to this what chance leaves of single errors (three standard deviations,
+    for as many elements as dominate the sum), float32 noise, and the drift of the yardstick.
     """
     usable = got.isfinite() & truth.isfinite()
     ulp = tolerance.ulp.where(usable, 0.0)
@@ -276,39 +287,29 @@ def _compare_exact(got: torch.Tensor, truth: torch.Tensor, name: str) -> Mismatc
     error = (ours.double() - theirs.double()).abs().nan_to_num(nan=math.inf, posinf=math.inf)
     if got.is_complex():
         same, error = same.all(-1), error.amax(-1)
-    allowed = torch.zeros_like(error)
-    return _mismatch(name, got, expected, ~same, error, allowed, error, exact=True, drift=None)
-
-
-def _mismatch(
-    name: str,
-    got: torch.Tensor,
-    expected: torch.Tensor,
-    mask: torch.Tensor,
-    error: torch.Tensor,
-    allowed: torch.Tensor,
-    beyond: torch.Tensor,
-    *,
-    exact: bool,
-    drift: float | None,
-) -> Mismatch:
-    flat = beyond.where(mask, -1.0).argmax().cpu()
-    worst = tuple(int(i) for i in torch.unravel_index(flat, mask.shape))
+    worst = _largest(error, ~same)
     values = got[worst].item(), expected[worst].item()
-    return Mismatch(name, mask, error, allowed, worst, *values, got.dtype, exact, drift)
+    allowed = torch.zeros_like(error)
+    return Mismatch(name, ~same, error, allowed, worst, *values, got.dtype, True)
+
+
+def _largest(values: torch.Tensor, mask: torch.Tensor) -> tuple[int, ...]:
+    """Return the index of the largest of the values under the mask."""
+    flat = values.where(mask, -1.0).argmax().cpu()
+    return tuple(int(i) for i in torch.unravel_index(flat, mask.shape))
 
 
 def _losses(
     yardsticks: torch.Tensor | Sequence[torch.Tensor], truth: torch.Tensor
 ) -> list[torch.Tensor]:
-    """What each yardstick is off by, with a sign; 0 where it says nothing: it overflowed."""
+    """Return the signed error of each yardstick, 0 where it overflowed and shows nothing."""
     if isinstance(yardsticks, torch.Tensor):
         yardsticks = [yardsticks]
     return [(_parts(yardstick) - truth).nan_to_num(0, 0, 0) for yardstick in yardsticks]
 
 
 def _parts(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float64; a complex one with a last dimension of 2, real and imaginary part."""
+    """Return the tensor in float64; a complex one gets a last dimension of 2 for its two parts."""
     return _real_view(tensor).double()
 
 
@@ -317,7 +318,7 @@ def _real_view(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _rows(parts: torch.Tensor, dtype: torch.dtype) -> tuple[tuple[int, int], bool]:
-    """(rows, parts in a row), and whether the result has rows that are long enough."""
+    """Return (rows, parts in a row), and whether the result has rows that are long enough."""
     shape = parts.shape[:-1] if dtype.is_complex else parts.shape
     if len(shape) < 2 or shape[-1] < SHORT_ROW:
         return (1, parts.numel()), False
@@ -333,7 +334,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _top(dtype: torch.dtype) -> float:
-    """The least size that rounds to inf."""
+    """Return the smallest size that rounds to inf."""
     if not rounds(dtype):
         return math.inf
     largest = torch.finfo(dtype).max
@@ -346,7 +347,7 @@ def _flushed(dtype: torch.dtype) -> float:
 
 
 def _distinct(got: complex, expected: complex) -> tuple[str, str]:
-    """Both numbers in as few digits as tell them apart, four at least."""
+    """Format both numbers with enough digits to differ, at least four."""
     if isinstance(got, float) and isinstance(expected, float):
         for digits in range(4, 18):
             texts = f"{got:.{digits}g}", f"{expected:.{digits}g}"

@@ -1,8 +1,8 @@
-"""How far rounding can move the results of a reference: what one run of it shows only by luck.
+"""How far rounding can move the results of a reference, which a single run shows only by luck.
 
-The reference is run in float64 while every step of it is disturbed, as rounding would. Two things
-come out of that, both for `numerics.compare`: how large the terms are that were summed
-(`term_size`), and what the reference could lose in a narrow dtype (`rounded_runs`).
+The reference is run in float64 while each of its steps is disturbed as rounding would disturb it.
+`compare` uses two results of this: how large the summed terms are (`term_size`), and what the
+reference could lose in a narrow dtype (`rounded_runs`).
 """
 
 from __future__ import annotations
@@ -16,39 +16,30 @@ from torch.utils._pytree import tree_map_only
 from judge.core.dtypes import rounds, wide
 from judge.numerics.compare import spacing
 
-# Small enough that a reference is a straight line over it, large enough above 2**-53.
+# Small enough for a reference to be linear over it, and well above 2**-53.
 STEP = 2.0**-26
 
-# Operations that only choose or move values: they round nothing.
+# Operations that only select or move values, and so round nothing.
 MOVES = {"amax", "amin", "max", "min", "where", "cat", "stack", "clone", "gather", "index", "sort"}
 MOVES |= {"masked_fill", "copy", "copy_", "fill", "fill_", "relu", "neg", "abs", "triu", "tril"}
 MOVES |= {"zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "arange"}
-MOVES |= {
-    "_to_copy",
-    "_unsafe_view",
-    "index_select",
-    "embedding",
-    "maximum",
-    "minimum",
-    "clamp",
-    "flip",
-    "roll",
-}
+MOVES |= {"_to_copy", "_unsafe_view", "index_select", "embedding", "maximum", "minimum", "clamp"}
+MOVES |= {"flip", "roll"}
 
 
 def term_size(
     reference: Callable, inputs: Sequence, *, runs: int = 16, seed: int = 0
 ) -> list[torch.Tensor]:
-    """Size of the terms behind each element of the reference's results: `compare`'s magnitude.
+    """Estimate the size of the terms behind each element of the results: `compare`'s magnitude.
 
-    Inputs and steps are moved by about STEP relative, with random signs. A result moves by the root
-    of the sum of the squares of its terms, times STEP. So what is allowed in proportion to it is
-    what a kernel loses whose inputs and steps are each rounded once more.
+    Inputs and steps are moved by a relative STEP or so, with random signs. A result then moves by
+    STEP times the root of the sum of the squares of its terms. A tolerance in proportion to that
+    allows for a kernel that rounds its inputs and each of its steps once more.
 
-    reference: called as reference(*inputs); gives a tensor or a sequence of tensors
-    inputs: tensors, and anything else as it is; floating and complex tensors are made wide first
+    reference: called as reference(*inputs); returns a tensor or a sequence of tensors
+    inputs: floating and complex tensors are widened first, anything else is passed as it is
     Returns a float64 tensor for each result, zeros for integer results. Not for references that
-    jump, as rounding to int8 does: the size comes out as that of the jump over STEP.
+    jump, as rounding to int8 does: the size would be that of the jump over STEP.
     """
     inputs = [wide(x) if isinstance(x, torch.Tensor) else x for x in inputs]
     truth = _as_list(reference(*inputs))
@@ -67,12 +58,12 @@ def term_size(
 def rounded_runs(
     reference: Callable, inputs: Sequence, dtype: torch.dtype, *, runs: int = 8, seed: int = 0
 ) -> list[list[torch.Tensor]]:
-    """The reference's results with every step rounded to `dtype` up or down at random.
+    """Run the reference with every step rounded to `dtype`, up or down at random.
 
-    More yardsticks for `compare`. The reference's own run in `dtype` is one sample of what it can
-    lose, and it can lose nothing by luck: two numbers that are nearly equal round alike, and their
-    difference comes out exact. For references in which large terms cancel between steps, as in the
-    backward pass of attention.
+    These are further yardsticks for `compare`. The reference's own run in `dtype` is one sample of
+    what it can lose, and by luck it may lose nothing: two nearly equal numbers round alike, and
+    their difference is exact. Needed for references in which large terms cancel between steps, as
+    in the backward pass of attention.
 
     Returns, for each result, a list of float64 tensors, one for each run.
     """
@@ -88,7 +79,7 @@ def rounded_runs(
 
 
 class _Disturb(TorchDispatchMode):
-    """Passes what each operation computes through `change(value, noise in [-1, 1])`."""
+    """Passes the results of each operation through `change(value, noise in [-1, 1])`."""
 
     def __init__(self, change: Callable, seed: int) -> None:
         super().__init__()
@@ -97,10 +88,11 @@ class _Disturb(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Else torch imports its compiler, which takes seconds, only to leave this class alone.
+        # Otherwise torch imports its compiler, which takes seconds, only to skip this class.
         return False
 
     def apply(self, value: object) -> object:
+        """Disturb a tensor of real or complex numbers; return anything else as it is."""
         if not (isinstance(value, torch.Tensor) and rounds(value.dtype)):
             return value
         if value.is_complex():
@@ -117,7 +109,7 @@ class _Disturb(TorchDispatchMode):
 
 
 def _nudged(value: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    # Not all by the same amount: equal nudges to two terms would cancel when the terms do.
+    # By different amounts: equal nudges would cancel wherever the terms do.
     return value * (1 + STEP * (noise + noise.sign() / 2))
 
 

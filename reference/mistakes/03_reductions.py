@@ -1,24 +1,25 @@
-"""What the puzzles of chapter 03 give with one step done wrong."""
+"""Results of the puzzles of chapter 03 with one step done wrong."""
 
 import torch
 
-from judge.core.dtypes import dtype_name
+from judge.diagnosis.mistakes import half_precisions
+
+COUNTED = "masked lanes are counted: the 0 in them is far from the mean"
 
 
 def parts(x, block):
-    """x (M, N) as (M, N / block, block), 0 past its end."""
+    """Return x (M, N) as (M, N / block, block), with 0 past its end."""
     rest = -x.shape[1] % block
     return torch.nn.functional.pad(x, (0, rest)).unflatten(1, (-1, block))
 
 
 def row_sum(x, blocks):
     for block in blocks:
-        for dtype in (torch.float16, torch.bfloat16):
+        for name, cast in half_precisions():
             lanes = 0.0
             for part in parts(x, block).unbind(1):
-                lanes = (lanes + part).to(dtype).double()
-            name = dtype_name(dtype)
-            yield f"a sum accumulated in {name} and not in float32", (lanes.sum(1),)
+                lanes = cast(lanes + part)
+            yield f"a sum is accumulated in {name} instead of float32", (lanes.sum(1),)
 
 
 def variance(x, blocks):
@@ -26,52 +27,47 @@ def variance(x, blocks):
     squares = (x - mean).square().sum(1)
     for block in blocks:
         lost = -N % block
-        cause = "masked-off lanes that are counted: the 0 in them is far from the mean"
-        yield cause, ((squares + lost * mean[:, 0].square()) / (N - 1),)
+        yield COUNTED, ((squares + lost * mean[:, 0].square()) / (N - 1),)
         near = mean * N / (N + lost)
-        yield (
-            f"a mean over {N + lost} elements, the size of the block, in place of {N}",
-            ((x - near).square().sum(1) / (N - 1),),
-        )
+        cause = f"a mean over {N + lost} elements, the block size, instead of {N}"
+        yield cause, ((x - near).square().sum(1) / (N - 1),)
 
 
 def welford(x, blocks):
     N = x.shape[1]
     for block in blocks:
-        counts = parts(torch.ones_like(x), block).sum(2)
-        means = parts(x, block).sum(2) / counts
         inside = parts(torch.ones_like(x), block)
+        counts = inside.sum(2)
+        means = parts(x, block).sum(2) / counts
         away = parts(x, block) - means[:, :, None]
         m2 = (away * inside).square().sum(2)
-        cause = "the distance between the means of two blocks left out of the squares"
+        cause = "the distance between the means of two blocks is left out of the squares"
         yield cause, (None, m2.sum(1) / (N - 1))
         lanes = away.square().sum(2).sum(1) - m2.sum(1)
         right = (x - x.mean(1, keepdim=True)).square().sum(1)
-        cause = "masked-off lanes that are counted: the 0 in them is far from the mean"
-        yield cause, (None, (right + lanes) / (N - 1))
-        mean, total_m2 = means[:, 0], m2[:, 0]
-        for i in range(1, counts.shape[1]):
-            total = counts[:, i - 1] + counts[:, i]
-            delta = means[:, i] - mean
-            mean = mean + delta * counts[:, i] / total
-            total_m2 = total_m2 + m2[:, i] + delta**2 * counts[:, i - 1] * counts[:, i] / total
-        for dtype in (torch.float16, torch.bfloat16):
-            name = dtype_name(dtype)
-            yield f"a mean carried in {name}, not in float32", carried(counts, means, m2, dtype)
-        cause = "a count that is that of the last block only"
-        yield cause, (mean, total_m2 / (N - 1))
+        yield COUNTED, (None, (right + lanes) / (N - 1))
+        for name, cast in half_precisions():
+            mean, total = merged(counts, means, m2, cast)
+            yield f"the mean is carried in {name} instead of float32", (mean, total / (N - 1))
+        mean, total = merged(counts, means, m2, last_only=True)
+        cause = "the count is that of the last block only"
+        yield cause, (mean, total / (N - 1))
         yield cause, (mean, None)
 
 
-def carried(counts, means, m2, dtype):
-    """Mean and variance from those of the blocks, with the mean rounded after each."""
-    count, mean, total = torch.zeros_like(counts[:, 0]), torch.zeros_like(means[:, 0]), 0.0
+def merged(counts, means, m2, cast=torch.clone, last_only=False):
+    """Return the mean and m2 of all blocks, merged one by one.
+
+    cast: rounds the mean after each step; last_only: count only the last of the blocks so far
+    """
+    count = mean = total = torch.zeros_like(means[:, 0])
     for i in range(counts.shape[1]):
-        delta, before = means[:, i] - mean, count
-        count = count + counts[:, i]
-        mean = (mean + delta * counts[:, i] / count).to(dtype).double()
+        before = counts[:, i - 1] if last_only and i else count
+        count = before + counts[:, i]
+        delta = means[:, i] - mean
+        mean = cast(mean + delta * counts[:, i] / count)
         total = total + m2[:, i] + delta**2 * before * counts[:, i] / count
-    return mean, total / (count - 1)
+    return mean, total
 
 
 def cumsum(x, blocks):
@@ -81,7 +77,7 @@ def cumsum(x, blocks):
         last = sums.roll(1, 1)
         last[:, 0] = 0.0
         for cause, carry in (
-            ("a carry of the block before only, not of all before it", last),
-            ("a carry that has the block's own sum already", sums.cumsum(1)),
+            ("the carry is that of the previous block instead of all before it", last),
+            ("the carry already includes the block's own sum", sums.cumsum(1)),
         ):
             yield cause, ((within + carry).flatten(1)[:, : x.shape[1]],)

@@ -1,10 +1,10 @@
-"""What the puzzles of chapter 05 give with one step done wrong."""
+"""Results of the puzzles of chapter 05 with one step done wrong."""
 
 import torch
 
-from judge.core.dtypes import dtype_name
+from judge.diagnosis.mistakes import half_precisions
 
-OUTSIDE = "eps added to the root, not under it"
+OUTSIDE = "eps is added to the square root instead of under it"
 
 
 def layer_norm(x, weight, bias, eps, blocks):
@@ -12,43 +12,45 @@ def layer_norm(x, weight, bias, eps, blocks):
     centred = x - mean
     squares = centred.square().sum(1, keepdim=True)
 
-    def given(rstd, centred=centred, mean=mean):
+    def results(rstd, centred=centred, mean=mean):
         return centred * rstd * weight + bias, mean[:, 0], rstd[:, 0]
 
     def only_y(y):
         return y, None, None
 
-    root = (squares / N).sqrt()
-    yield OUTSIDE, given(1 / (root + eps))
-    yield OUTSIDE, only_y(given(1 / (root + eps))[0])
+    outside = results(1 / ((squares / N).sqrt() + eps))
+    yield OUTSIDE, outside
+    yield OUTSIDE, only_y(outside[0])
     rstd = torch.rsqrt(squares / N + eps)
-    yield "the bias added before the weight", only_y((centred * rstd + bias) * weight)
-    yield "the mean not subtracted", only_y(x * rstd * weight + bias)
-    yield "rstd not multiplied by", only_y(centred * weight + bias)
-    yield "the variance divided by N - 1", given(torch.rsqrt(squares / (N - 1) + eps))
+    yield "the bias is added before the weight is applied", only_y((centred * rstd + bias) * weight)
+    yield "the mean is not subtracted", only_y(x * rstd * weight + bias)
+    yield "the result is not multiplied by rstd", only_y(centred * weight + bias)
+    yield "the variance is divided by N - 1", results(torch.rsqrt(squares / (N - 1) + eps))
     for block in blocks:
         lost = -N % block
-        cause = "masked-off lanes that are counted: the 0 in them is far from the mean"
-        yield cause, given(torch.rsqrt((squares + lost * mean.square()) / N + eps))
+        cause = "masked lanes are counted: the 0 in them is far from the mean"
+        yield cause, results(torch.rsqrt((squares + lost * mean.square()) / N + eps))
         near = mean * N / (N + lost)
         away = x - near
         rstd = torch.rsqrt(away.square().sum(1, keepdim=True) / N + eps)
-        cause = f"a mean over {N + lost} elements, the size of the block, in place of {N}"
-        yield cause, given(rstd, away, near)
+        cause = f"a mean over {N + lost} elements, the block size, instead of {N}"
+        yield cause, results(rstd, away, near)
 
 
 def rms_norm(x, weight, eps, blocks):
     square = x.square().mean(1, keepdim=True)
     yield OUTSIDE, (x / (square.sqrt() + eps) * weight,)
     centred = x - x.mean(1, keepdim=True)
-    rstd = torch.rsqrt(centred.square().mean(1, keepdim=True) + eps)
-    yield "the mean subtracted, as in layer norm", (centred * rstd * weight,)
-    yield "the mean subtracted under the root", (x * rstd * weight,)
-    yield "the root not taken", (x / (square + eps) * weight,)
-    yield (
-        "the sum of the squares not divided by N",
-        (x * torch.rsqrt(x.square().sum(1, keepdim=True) + eps) * weight,),
-    )
+    rstd = _rstd(centred, eps)
+    yield "the mean is subtracted, as in layer norm", (centred * rstd * weight,)
+    yield "the mean is subtracted under the square root", (x * rstd * weight,)
+    yield "the square root is not taken", (x / (square + eps) * weight,)
+    rstd = torch.rsqrt(x.square().sum(1, keepdim=True) + eps)
+    yield "the sum of the squares is not divided by N", (x * rstd * weight,)
+
+
+def _rstd(x, eps):
+    return torch.rsqrt(x.square().mean(1, keepdim=True) + eps)
 
 
 def residual_rms_norm(x, residual, weight, eps, blocks):
@@ -56,15 +58,12 @@ def residual_rms_norm(x, residual, weight, eps, blocks):
     for cause, (y,) in rms_norm(total, weight, eps, blocks):
         yield cause, (y, None)
     for name, part in (("x", x), ("residual", residual)):
-        rstd = torch.rsqrt(part.square().mean(1, keepdim=True) + eps)
-        yield f"the root of {name} alone, not of the sum", (total * rstd * weight, None)
-        rstd = torch.rsqrt(total.square().mean(1, keepdim=True) + eps)
-        yield f"{name} alone scaled, not the sum", (part * rstd * weight, None)
-    for dtype in (torch.bfloat16, torch.float16):
-        name = dtype_name(dtype)
-        rounded = total.to(dtype).double()
-        rstd = torch.rsqrt(rounded.square().mean(1, keepdim=True) + eps)
-        yield f"a sum rounded to {name}", (rounded * rstd * weight, rounded)
+        cause = f"the root mean square of {name} alone is used, not of the sum"
+        yield cause, (total * _rstd(part, eps) * weight, None)
+        yield f"{name} alone is scaled, not the sum", (part * _rstd(total, eps) * weight, None)
+    for name, cast in half_precisions():
+        y = cast(total) * _rstd(cast(total), eps) * weight
+        yield f"the sum is rounded to {name}", (y, cast(total))
 
 
 def layer_norm_backward(dy, x, weight, mean, rstd, blocks):
@@ -72,16 +71,17 @@ def layer_norm_backward(dy, x, weight, mean, rstd, blocks):
     along_ones = dx_hat.mean(1, keepdim=True)
     along_x_hat = x_hat * (dx_hat * x_hat).mean(1, keepdim=True)
     for cause, dx in (
-        ("the mean of the gradient not subtracted", dx_hat - along_x_hat),
-        ("the part along x_hat not subtracted", dx_hat - along_ones),
-        ("both means not subtracted", dx_hat),
-        ("the part along x_hat added, not subtracted", dx_hat - along_ones + along_x_hat),
+        ("the mean of the gradient is not subtracted", dx_hat - along_x_hat),
+        ("the part along x_hat is not subtracted", dx_hat - along_ones),
+        ("neither mean is subtracted", dx_hat),
+        ("the part along x_hat is added instead of subtracted", dx_hat - along_ones + along_x_hat),
     ):
         yield cause, (dx * rstd[:, None], None, None)
-    yield "rstd left out of dx", (dx_hat - along_ones - along_x_hat, None, None)
-    yield "x in place of x_hat in the gradient of the weight", (None, (dy * x).sum(0), None)
+    yield "rstd is left out of dx", (dx_hat - along_ones - along_x_hat, None, None)
+    cause = "x is used instead of x_hat in the gradient of the weight"
+    yield cause, (None, (dy * x).sum(0), None)
     centred = (dy * (x - mean[:, None])).sum(0)
-    yield "rstd left out of the gradient of the weight", (None, centred, None)
+    yield "rstd is left out of the gradient of the weight", (None, centred, None)
     for group in blocks:
         lost = -len(dy) % group
-        yield "rows past the last one that count as 1", (None, None, dy.sum(0) + lost)
+        yield "rows past the last one count as 1", (None, None, dy.sum(0) + lost)

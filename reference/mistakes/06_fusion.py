@@ -1,66 +1,62 @@
-"""What the puzzles of chapter 06 give with one step done wrong."""
+"""Results of the puzzles of chapter 06 with one step done wrong."""
 
 import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from judge.core.dtypes import dtype_name
+from judge.diagnosis.mistakes import half_precisions
 from judge.subject.loader import load_reference
-
-TANH = "tanh in place of erf in GELU"
 
 
 def swiglu(gate, up, blocks):
     sigmoid = torch.sigmoid(gate)
-    yield "the sigmoid alone, not multiplied by gate", (sigmoid * up,)
-    for dtype in (torch.float16, torch.bfloat16):
-        name = dtype_name(dtype)
-        yield f"a sigmoid rounded to {name}", (gate * sigmoid.to(dtype).double() * up,)
-        silu = (gate * sigmoid).to(dtype).double()
-        yield f"silu(gate) rounded to {name} before it is multiplied by up", (silu * up,)
+    yield "the sigmoid is not multiplied by gate", (sigmoid * up,)
+    for name, cast in half_precisions():
+        yield f"the sigmoid is rounded to {name}", (gate * cast(sigmoid) * up,)
+        cause = f"silu(gate) is rounded to {name} before it is multiplied by up"
+        yield cause, (cast(gate * sigmoid) * up,)
 
 
 def bias_gelu(x, bias, blocks):
     total = x + bias
-    yield TANH, (gelu(total, approximate="tanh"),)
-    yield "a bias added after GELU, not before", (gelu(x) + bias,)
-    yield "erf(x) in place of erf(x / sqrt(2))", (total * (1 + torch.erf(total)) / 2,)
-    yield "the factor 1/2 left out", (2 * gelu(total),)
-    yield "the sigmoid form of GELU", (total * torch.sigmoid(1.702 * total),)
+    yield "GELU is computed with tanh instead of erf", (gelu(total, approximate="tanh"),)
+    yield "the bias is added after GELU instead of before", (gelu(x) + bias,)
+    yield "erf(x) instead of erf(x / sqrt(2))", (total * (1 + torch.erf(total)) / 2,)
+    yield "the factor 1/2 is left out", (2 * gelu(total),)
+    yield "GELU is computed with a sigmoid", (total * torch.sigmoid(1.702 * total),)
 
 
 def dropout(x, p, seed, blocks):
-    def random(seed=seed):
+    def above(seed=seed):
         uniform = load_reference("06_fusion", "uniform")
         return torch.from_numpy(uniform(seed, x.numel()) - np.float32(p))
 
     def kept(keep, factor=1 / (1 - p)):
         return (torch.where(keep.view(x.shape), x * factor, 0.0),)
 
-    above = random()
-    yield "numbers equal to p kept", kept(above >= 0)
-    yield "what should be dropped kept, and what should be kept dropped", kept(above <= 0)
-    other = random() + np.float32(p) < np.float32(1 - p)
-    yield "what should be dropped kept, and what should be kept dropped", kept(other)
-    yield "a factor 1 / (1 - p) that is applied twice", kept(above > 0, 1 / (1 - p) ** 2)
-    yield "a factor 1 / (1 - p) that is left out", kept(above > 0, 1.0)
-    yield "a mask guessed from the zeros of the input", kept(x != 0)
-    yield "a seed that goes through a float", kept(random(int(float(seed))) > 0)
-    for dtype in (torch.bfloat16, torch.float16):
-        name = dtype_name(dtype)
-        factor = float(torch.tensor(1 / (1 - p)).to(dtype))
-        yield f"1 / (1 - p) rounded to {name}", kept(above > 0, factor)
-    yield "a seed cut to 32 bits", kept(random(seed & 0xFFFFFFFF) > 0)
-    yield "a seed cut to 31 bits", kept(random(seed & 0x7FFFFFFF) > 0)
+    random = above()
+    yield "numbers equal to p are kept", kept(random >= 0)
+    cause = "what should be dropped is kept, and what should be kept is dropped"
+    yield cause, kept(random <= 0)
+    yield cause, kept(random + np.float32(p) < np.float32(1 - p))
+    yield "the factor 1 / (1 - p) is applied twice", kept(random > 0, 1 / (1 - p) ** 2)
+    yield "the factor 1 / (1 - p) is left out", kept(random > 0, 1.0)
+    yield "the mask is guessed from the zeros of the input", kept(x != 0)
+    yield "the seed passes through a float", kept(above(int(float(seed))) > 0)
+    for name, cast in half_precisions():
+        factor = float(cast(torch.tensor(1 / (1 - p))))
+        yield f"1 / (1 - p) is rounded to {name}", kept(random > 0, factor)
+    yield "the seed is truncated to 32 bits", kept(above(seed & 0xFFFFFFFF) > 0)
+    yield "the seed is truncated to 31 bits", kept(above(seed & 0x7FFFFFFF) > 0)
     for block in blocks:
         within = torch.arange(x.numel()) % block
-        yield "the same random numbers in each program", kept(above.flatten()[within] > 0)
+        yield "every program draws the same random numbers", kept(random.flatten()[within] > 0)
     memory = (torch.arange(x.numel()).view(x.shape) * 0).flatten()
     for dim, index in enumerate(torch.meshgrid(*map(torch.arange, x.shape), indexing="ij")):
         memory = memory + index.flatten() * x.stride(dim)
     if memory.max() < x.numel():
-        cause = "a mask by the place in memory, and not by the number of the element"
-        yield cause, kept(above[memory] > 0)
+        cause = "the mask follows an element's place in memory instead of its number"
+        yield cause, kept(random[memory] > 0)
 
 
 def dropout_backward(dy, p, seed, blocks):
@@ -68,55 +64,57 @@ def dropout_backward(dy, p, seed, blocks):
 
 
 def asin(x, blocks):
-    yield "acos in place of asin", (torch.acos(x),)
-    yield "atan in place of asin", (torch.atan(x),)
+    yield "acos instead of asin", (torch.acos(x),)
+    yield "atan instead of asin", (torch.atan(x),)
     for terms in range(1, 8):
         total, factor, power = 0.0, 1.0, x
         for i in range(terms):
             total = total + factor * power / (2 * i + 1)
             factor, power = factor * (2 * i + 1) / (2 * i + 2), power * x * x
-        yield "the first terms of the series of asin: near 1 they are not enough", (total,)
+        yield "the first terms of the series of asin are not enough near 1", (total,)
 
 
 def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, blocks):
-    m = beta1 * exp_avg + (1 - beta1) * grad
-    v = beta2 * exp_avg_sq + (1 - beta2) * grad**2
-    right1, right2 = 1 - beta1**step, 1 - beta2**step
+    def moments(grad, beta1=beta1, beta2=beta2):
+        return (
+            beta1 * exp_avg + (1 - beta1) * grad,
+            beta2 * exp_avg_sq + (1 - beta2) * grad**2,
+        )
 
     def moved(first=None, second=None, root=None, decay=weight_decay):
         first = m / right1 if first is None else first
         second = v / right2 if second is None else second
         root = torch.sqrt(second) + eps if root is None else root
-        return param * (1 - lr * decay) - lr * first / root, None, None
+        return param * (1 - lr * decay) - lr * first / root
 
-    yield "no correction of the moments' bias", moved(m, v)
-    yield "the first moment not corrected for its bias", moved(first=m)
-    yield "the second moment not corrected for its bias", moved(second=v)
+    def only_param(*moments, root=None):
+        return moved(*moments, root=root), None, None
+
+    m, v = moments(grad)
+    right1, right2 = 1 - beta1**step, 1 - beta2**step
+    yield "the moments are not corrected for their bias", only_param(m, v)
+    yield "the first moment is not corrected for its bias", only_param(m)
+    yield "the second moment is not corrected for its bias", only_param(None, v)
     late = 1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)
-    yield "a bias correction that is one step late", moved(m / late[0], v / late[1])
-    yield "eps under the root, not added to it", moved(root=torch.sqrt(v / right2 + eps))
-    yield "the root of the second moment not taken", moved(root=v / right2 + eps)
-    for dtype in (torch.float16, torch.bfloat16):
-        cause = "a step from moments that were rounded before"
-        yield cause, moved(first=m.to(dtype).double() / right1)
-        yield cause, moved(second=v.to(dtype).double() / right2)
-        yield cause, moved(m.to(dtype).double() / right1, v.to(dtype).double() / right2)
-    swapped = beta2 * exp_avg + (1 - beta2) * grad, beta1 * exp_avg_sq + (1 - beta1) * grad**2
-    yield "beta1 and beta2 exchanged", (None, *swapped)
-    yield (
-        "beta1 and beta2 exchanged in the moments",
-        (
-            moved(swapped[0] / right1, swapped[1] / right2)[0],
-            *swapped,
-        ),
-    )
-    wrong = grad + weight_decay * param
-    m = beta1 * exp_avg + (1 - beta1) * wrong
-    v = beta2 * exp_avg_sq + (1 - beta2) * wrong**2
-    yield "weight decay in the gradient, as in Adam, not in AdamW", (moved(decay=0.0)[0], m, v)
-    yield "weight decay in the gradient, too", (moved()[0], m, v)
-    v = beta2 * exp_avg_sq + (1 - beta2) * grad
-    m = beta1 * exp_avg + (1 - beta1) * grad
-    yield "the gradient not squared in the second moment", (moved()[0], None, v)
-    yield "the second moment not stored", (None, None, exp_avg_sq)
-    yield "the first moment not stored", (None, exp_avg, None)
+    yield "the bias correction uses step + 1", only_param(m / late[0], v / late[1])
+    cause = "eps is added under the square root instead of to it"
+    yield cause, only_param(root=torch.sqrt(v / right2 + eps))
+    yield "the square root of the second moment is not taken", only_param(root=v / right2 + eps)
+    for _, cast in half_precisions():
+        cause = "the step is computed from moments that are already rounded"
+        first, second = cast(m) / right1, cast(v) / right2
+        yield cause, only_param(first)
+        yield cause, only_param(None, second)
+        yield cause, only_param(first, second)
+    swapped = moments(grad, beta2, beta1)
+    yield "beta1 and beta2 are swapped", (None, *swapped)
+    param_of_swapped = moved(swapped[0] / right1, swapped[1] / right2)
+    yield "beta1 and beta2 are swapped in the moments", (param_of_swapped, *swapped)
+    m, v = moments(grad + weight_decay * param)
+    cause = "weight decay is added to the gradient, as in Adam, instead of to param, as in AdamW"
+    yield cause, (moved(decay=0.0), m, v)
+    yield "weight decay is added to the gradient, too", (moved(), m, v)
+    m, v = moments(grad)[0], beta2 * exp_avg_sq + (1 - beta2) * grad
+    yield "the gradient is not squared in the second moment", (moved(), None, v)
+    yield "the second moment is not stored", (None, None, exp_avg_sq)
+    yield "the first moment is not stored", (None, exp_avg, None)

@@ -1,31 +1,29 @@
-"""What the puzzles of chapter 07 give with one step done wrong."""
+"""Results of the puzzles of chapter 07 with one step done wrong."""
 
 import itertools
 
 import torch
 from torch.nn.functional import gelu
 
-from judge.core.dtypes import dtype_name
+from judge.diagnosis.mistakes import half_precisions
 
 
 def linear(x, weight, bias, activation, blocks):
-    for dtype, block in itertools.product((torch.float16, torch.bfloat16), blocks):
+    for (name, cast), block in itertools.product(half_precisions(), blocks):
         total = 0.0
         for part, other in zip(x.split(block, 1), weight.split(block, 1), strict=True):
-            total = (total + part @ other.T).to(dtype).double()
+            total = cast(total + part @ other.T)
         if activation is None and x.shape[1] <= 64 * block:
-            name = dtype_name(dtype)
-            yield f"a sum accumulated in {name} and not in float32", (total + bias,)
+            yield f"a sum is accumulated in {name} instead of float32", (total + bias,)
     product = x @ weight.T
     activate = {"relu": torch.relu, "gelu": gelu}.get(activation, torch.clone)
-    for dtype in (torch.float16, torch.bfloat16):
-        cause = f"a product rounded to {dtype_name(dtype)} before the bias is added"
-        yield cause, (activate(product.to(dtype).double() + bias),)
-    out = product + bias
+    for name, cast in half_precisions():
+        cause = f"the product is rounded to {name} before the bias is added"
+        yield cause, (activate(cast(product) + bias),)
     if activation == "gelu":
-        yield "tanh in place of erf in GELU", (gelu(out, approximate="tanh"),)
-        yield "a bias added after GELU, not before", (gelu(out - bias) + bias,)
-        yield "no activation", (out,)
-    if activation == "relu":
-        yield "a bias added after ReLU, not before", ((out - bias).relu() + bias,)
-        yield "no activation", (out,)
+        out = gelu(product + bias, approximate="tanh")
+        yield "GELU is computed with tanh instead of erf", (out,)
+    if name := {"gelu": "GELU", "relu": "ReLU"}.get(activation):
+        cause = f"the bias is added after {name} instead of before"
+        yield cause, (activate(product) + bias,)
+        yield "the activation is left out", (product + bias,)

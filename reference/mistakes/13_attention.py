@@ -1,4 +1,4 @@
-"""What the puzzles of chapter 13 give with one step done wrong."""
+"""Results of the puzzles of chapter 13 with one step done wrong."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ def attention_scores(q, k, scale, blocks):
     for tile in blocks:
         if tile < k.shape[2]:
             total = torch.exp(x - attention.running(x, tile)).sum(-1, True)
-            yield "a sum not rescaled where a later tile brings a larger maximum", (right / total,)
+            yield attention.NOT_RESCALED.format("the sum is"), (right / total,)
             whole = right[..., : k.shape[2] // tile * tile].sum(-1, True)
-            yield "a sum that leaves out the last tile of keys", (right / whole,)
+            yield "the sum leaves out the last tile of keys", (right / whole,)
 
 
 def flash_attention(q, k, v, scale, blocks):

@@ -1,22 +1,16 @@
-"""What the puzzles of chapter 16 give with one step done wrong."""
+"""Results of the puzzles of chapter 16 with one step done wrong."""
 
 from pathlib import Path
 
-import torch
-
-from judge.core.dtypes import dtype_name
 from judge.core.paths import load
+from judge.diagnosis.mistakes import half_precisions
 
 attention = load(Path(__file__).with_name("attention.py"))
 
 
 def attention_delta(out, dout, blocks):
-    for dtype in (torch.float16, torch.bfloat16):
-        name = dtype_name(dtype)
-        yield (
-            f"products rounded to {name} before they are summed",
-            ((out * dout).to(dtype).double().sum(-1),),
-        )
+    for name, cast in half_precisions():
+        yield f"products are rounded to {name} before the sum", (cast(out * dout).sum(-1),)
 
 
 def attention_dq(q, k, v, dout, lse, delta, scale, causal, blocks):
@@ -43,6 +37,6 @@ def differentiable_attention(q, k, v, scale, causal, blocks, dout=None):
     given = q, k, v, dout, x.logsumexp(-1), delta, scale, causal
     for cause, *gradients in attention.backward(*given, blocks=blocks):
         yield cause, (None, *gradients)
-        # The kernel of dq is one, that of dk and dv another.
+        # One kernel computes dq, another dk and dv.
         yield cause, (None, gradients[0], None, None)
         yield cause, (None, None, *gradients[1:])

@@ -1,4 +1,4 @@
-"""What the puzzles of chapter 17 give with one step done wrong."""
+"""Results of the puzzles of chapter 17 with one step done wrong."""
 
 from pathlib import Path
 
@@ -16,4 +16,4 @@ def persistent_attention(q, k, v, scale, causal, blocks):
 
 def persistent_softmax(x, blocks):
     shifted = torch.exp(x - x.amax(1, keepdim=True))
-    yield "a sum along the wrong axis", (shifted / shifted.sum(0),)
+    yield "the sum is along the wrong axis", (shifted / shifted.sum(0),)

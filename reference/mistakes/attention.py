@@ -1,32 +1,44 @@
-"""What attention gives with one step done wrong, for the diagnoses of chapters 13, 16 and 17."""
+"""Results of attention with one step done wrong, for chapters 13, 16 and 17."""
 
 import itertools
 import math
 
 import torch
 
+FIRST_TILE = (
+    "every tile reads the rows of the first one: an offset leaves out where the tile begins"
+)
+NOT_RESCALED = "{} not rescaled when a later tile has a larger maximum"
+NOT_IN_BASE_2 = "exp2 of scores that were not multiplied by log2(e)"
+
 
 def effective(scale, q):
+    """Return the scale, or its default if it is None."""
     return q.shape[-1] ** -0.5 if scale is None else scale
 
 
 def served(x, q):
-    """x (B, Hkv, T, D) with each head repeated for the heads of q that it serves."""
+    """Return x (B, Hkv, T, D) with each head repeated for the heads of q that it serves."""
     return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
 
 
 def dealt(x, q):
-    """x (B, Hkv, T, D) with its heads dealt out one by one, which is wrong."""
+    """Return x (B, Hkv, T, D) with its heads dealt out in turn, which is wrong."""
     return x.repeat(1, q.shape[1] // x.shape[1], 1, 1)
 
 
+def by_key_head(x, k):
+    """Return x (B, H, T, D) as (B, Hkv, H / Hkv, T, D)."""
+    return x.unflatten(1, (k.shape[1], -1))
+
+
 def positions(q, k):
-    rows, columns = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])[None, :]
-    return rows, columns
+    """Return the positions of the queries (S, 1) and of the keys (1, T)."""
+    return torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])[None, :]
 
 
 def seen(q, k, causal, window):
-    """Gives the mask of the keys that a query sees, moved by so many keys."""
+    """Return a function that returns the mask of what each query sees, widened by some keys."""
     rows, columns = positions(q, k)
 
     def mask(ahead=0, behind=0):
@@ -40,41 +52,37 @@ def seen(q, k, causal, window):
 
 
 def running(x, tile):
-    """The largest score so far, as it stands when a tile of keys is taken in."""
+    """Return for each score the largest one up to and including its tile of keys."""
     largest = torch.cat([part.amax(-1, True) for part in x.split(tile, -1)], -1)
     return largest.cummax(-1).values.repeat_interleave(tile, -1)[..., : x.shape[-1]]
 
 
 def wrong_masks(q, k, causal, window, blocks):
-    """(what is wrong with it, the mask)."""
+    """Yield (cause, mask)."""
     mask, (rows, columns) = seen(q, k, causal, window), positions(q, k)
     if causal or window:
-        yield "a mask that lets one key after the query through", mask(ahead=1)
-        yield "a mask that hides the query's own key", mask(ahead=-1)
-        yield "a mask that is left out: later keys are seen", mask(ahead=k.shape[2])
+        yield "the mask lets one key after the query through", mask(ahead=1)
+        yield "the mask hides the query's own key", mask(ahead=-1)
+        yield "the mask is left out: later keys are seen", mask(ahead=k.shape[2])
     if window:
-        yield "a window that is one key too wide", mask(behind=1)
-        yield "a window that is one key too narrow", mask(behind=-1)
+        yield "the window is one key too wide", mask(behind=1)
+        yield "the window is one key too narrow", mask(behind=-1)
     T = k.shape[2]
     for tile in blocks:
         first, last = columns < tile, columns >= T // tile * tile
-        yield "a loop that ends after one tile of keys", mask() & first
-        yield "a loop that ends after one tile of keys", mask() & (first | last)
-        yield "a loop that leaves out the last tile of keys", mask() & ~last
+        yield "the loop ends after one tile of keys", mask() & first
+        yield "the loop ends after one tile of keys", mask() & (first | last)
+        yield "the loop leaves out the last tile of keys", mask() & ~last
     if causal or window:
         for tall, tile in itertools.product(blocks, blocks):
             begin, end = rows // tall * tall, rows // tall * tall + tall
-            cause = "tiles on the diagonal that are not masked"
             for whole in (end // tile * tile, begin // tile * tile + tile, T // tile * tile):
                 whole = torch.as_tensor(whole).clamp(max=T // tile * tile)
-                yield cause, mask() | (columns < whole)
-
-
-FIRST_TILE = "the rows of the first tile for every tile: an offset that leaves out where it begins"
+                yield "tiles on the diagonal are not masked", mask() | (columns < whole)
 
 
 def first_tiles(q, k, blocks):
-    """The rows of q and of k that are read where each tile is taken for the first of its tensor."""
+    """Yield the rows of q and of k that are read if every tile is taken for the first one."""
     S, T = q.shape[2], k.shape[2]
     for tall, tile in itertools.product((*blocks, S), (*blocks, T)):
         if tall < S or tile < T:
@@ -82,7 +90,7 @@ def first_tiles(q, k, blocks):
 
 
 def forward(q, k, v, scale, causal=False, window=None, *, blocks):
-    """(cause, out, lse), each of the two None where it stays right."""
+    """Yield (cause, out, lse), with None for what stays right."""
     scale, mask = effective(scale, q), seen(q, k, causal, window)()
 
     def attend(keys, values, factor, mask):
@@ -92,14 +100,14 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     keys, values = served(k, q), served(v, q)
     x, _ = attend(keys, values, scale, mask)
     for cause, factor in (
-        ("exp2 of scores that were not multiplied by log2(e)", scale * math.log(2)),
+        (NOT_IN_BASE_2, scale * math.log(2)),
         ("exp of scores that were multiplied by log2(e)", scale / math.log(2)),
-        ("a scale that is applied twice", scale * scale),
-        ("a scale that is left out", 1.0),
+        ("the scale is applied twice", scale * scale),
+        ("the scale is left out", 1.0),
     ):
         yield cause, attend(keys, values, factor, mask)[1], None
     if k.shape[1] not in (1, q.shape[1]):
-        cause = "the wrong head of {}: h modulo their number, and not h divided by the group"
+        cause = "the wrong head of {}: h modulo their number instead of h divided by the group size"
         yield cause.format("keys"), attend(dealt(k, q), values, scale, mask)[1], None
         yield cause.format("values"), attend(keys, dealt(v, q), scale, mask)[1], None
         both = attend(dealt(k, q), dealt(v, q), scale, mask)[1]
@@ -111,30 +119,27 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
             p, right = torch.exp(x - running(x, tile)), torch.exp(x - x.amax(-1, True))
             total = right.sum(-1, True)
             kept, kept_total = p @ values, p.sum(-1, True)
-            cause = "{} not rescaled where a later tile brings a larger maximum"
-            yield cause.format("an accumulator"), kept / total, None
-            yield cause.format("a sum"), right @ values / kept_total, None
-            yield cause.format("an accumulator and a sum"), kept / kept_total, None
+            yield NOT_RESCALED.format("the accumulator is"), kept / total, None
+            yield NOT_RESCALED.format("the sum is"), right @ values / kept_total, None
+            cause = NOT_RESCALED.format("the accumulator and the sum are")
+            yield cause, kept / kept_total, None
     for rows, columns in first_tiles(q, k, blocks):
         x_again = (q[:, :, rows] @ keys[:, :, columns].mT * scale).masked_fill(~mask, -math.inf)
         yield FIRST_TILE, torch.softmax(x_again, -1) @ values[:, :, columns], x_again.logsumexp(-1)
     largest, lse = x.amax(-1), x.logsumexp(-1)
-    yield "the largest score not added to the logarithm of the sum", None, lse - largest
-    yield "an lse that is left in base 2", None, lse / math.log(2)
+    yield "the largest score is not added to the logarithm of the sum", None, lse - largest
+    yield "lse is left in base 2", None, lse / math.log(2)
 
 
 def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
-    """(cause, dq, dk, dv), each None where it stays right or is not asked for."""
+    """Yield (cause, dq, dk, dv), with None for what stays right or is not needed."""
     scale, mask = effective(scale, q), seen(q, k, causal, None)()
     keys, values, group = served(k, q), served(v, q), q.shape[1] // k.shape[1]
     x, dp = q @ keys.mT * scale, dout @ values.mT - delta[..., None]
 
     def gradients(p, ds):
-        dk, dv = ds.mT @ q * scale, p.mT @ dout
-        return ds @ keys * scale, per_key_head(dk), per_key_head(dv)
-
-    def per_key_head(x):
-        return x.unflatten(1, (k.shape[1], group)).sum(2)
+        dk, dv = by_key_head(ds.mT @ q * scale, k), by_key_head(p.mT @ dout, k)
+        return ds @ keys * scale, dk.sum(2), dv.sum(2)
 
     for rows, columns in first_tiles(q, k, blocks):
         given = q[:, :, rows], k[:, :, columns], v[:, :, columns], dout[:, :, rows]
@@ -142,11 +147,8 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         yield FIRST_TILE, *of_heads(*given, lse, delta, scale, mask, heads)
     p = torch.exp(x - lse[..., None])
     for cause, wrong in (
-        (
-            "exp2 of scores that were not multiplied by log2(e)",
-            torch.exp2(x - lse[..., None] / math.log(2)),
-        ),
-        ("an lse that was not multiplied by log2(e)", torch.exp2(x / math.log(2) - lse[..., None])),
+        (NOT_IN_BASE_2, torch.exp2(x - lse[..., None] / math.log(2))),
+        ("lse is not multiplied by log2(e)", torch.exp2(x / math.log(2) - lse[..., None])),
     ):
         wrong = wrong.where(mask, 0.0)
         yield cause, *gradients(wrong, wrong * dp)
@@ -154,38 +156,33 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         wrong = p.where(wrong, 0.0)
         yield cause, *gradients(wrong, wrong * dp)
     p = p.where(mask, 0.0)
-    yield "ds without its factor p", *gradients(p, dp.where(mask, 0.0))[:2], None
+    yield "ds lacks its factor p", *gradients(p, dp.where(mask, 0.0))[:2], None
     ds = p * dp
-    yield "delta left out", *gradients(p, p * (dp + delta[..., None]))[:2], None
+    yield "delta is left out", *gradients(p, p * (dp + delta[..., None]))[:2], None
     dq, dk, dv = gradients(p, ds)
-    yield "dk and dv exchanged, before the one is scaled", None, dv * scale, dk / scale
-    yield "a scale that is applied twice", dq * scale, dk * scale, None
-    yield "a scale that is left out", dq / scale, dk / scale, None
+    yield "dk and dv are swapped before dk is scaled", None, dv * scale, dk / scale
+    yield "the scale is applied twice", dq * scale, dk * scale, None
+    yield "the scale is left out", dq / scale, dk / scale, None
     if group > 1:
-        heads = ds.mT @ q * scale, p.mT @ dout
-        grouped = [x.unflatten(1, (k.shape[1], group)) for x in heads]
+        grouped = by_key_head(ds.mT @ q * scale, k), by_key_head(p.mT @ dout, k)
         for which, number in (("first", 0), ("last", -1)):
             only = [x[:, :, number] for x in grouped]
-            cause = f"a head of keys that takes in the {which} of its group of query heads only"
+            cause = f"a head of keys covers only the {which} query head of its group"
             yield cause, None, only[0], only[1]
             yield cause, None, only[0], None
             yield cause, None, None, only[1]
         order = torch.arange(q.shape[1]).view(group, k.shape[1]).T.reshape(-1)
-        yield (
-            "query heads of another group",
-            None,
-            *of_heads(q, k, v, dout, lse, delta, scale, mask, order)[1:],
-        )
+        dealt_out = of_heads(q, k, v, dout, lse, delta, scale, mask, order)[1:]
+        yield "the query heads of another group are used", None, *dealt_out
         order = torch.arange(k.shape[1]).repeat_interleave(group) * group
         first = of_heads(q, k, v, dout, lse, delta, scale, mask, order)[1:]
-        yield "the first query head of each group in place of all", None, *first
+        yield "the first query head of each group is used for all", None, *first
 
 
 def of_heads(q, k, v, dout, lse, delta, scale, mask, order):
-    """dq, dk and dv where these query heads are taken for heads 0, 1, 2, ..."""
+    """Return dq, dk and dv if these query heads are taken for heads 0, 1, 2, ..."""
     q, dout, lse, delta = q[:, order], dout[:, order], lse[:, order], delta[:, order]
     p = torch.exp(q @ served(k, q).mT * scale - lse[..., None]).where(mask, 0.0)
     ds = p * (dout @ served(v, q).mT - delta[..., None])
-    dk, dv = ds.mT @ q * scale, p.mT @ dout
-    per_key_head = [x.unflatten(1, (k.shape[1], -1)).sum(2) for x in (dk, dv)]
-    return ds @ served(k, q) * scale, *per_key_head
+    dk, dv = by_key_head(ds.mT @ q * scale, k), by_key_head(p.mT @ dout, k)
+    return ds @ served(k, q) * scale, dk.sum(2), dv.sum(2)
