@@ -35,6 +35,10 @@ def launch(x, y):
 """
 
 
+def clone(x):
+    return x.clone()
+
+
 @pytest.fixture
 def copying(tmp_path, monkeypatch):
     """Make a puzzle that copies a vector, with this source as its subject."""
@@ -45,6 +49,7 @@ def copying(tmp_path, monkeypatch):
         path.write_text(HEADER + textwrap.dedent(source))
         monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(paths, "_modules", {})
+        monkeypatch.setattr(loader, "load_reference", lambda *_: clone)
         test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
         return Challenge(Spec("copy", test, **({"exact": True} | spec)))
 

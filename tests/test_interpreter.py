@@ -754,3 +754,23 @@ def test_overflow_message_names_the_numbers():
     assert message.startswith(
         "65530 * 65536 = 4294574080 does not fit int32: 16 of 16 values overflow\nhint: "
     )
+
+
+own_cast = tl.cast
+
+
+@triton.jit
+def _cast_by_a_name_of_its_own(x, dtype):
+    return own_cast(x, dtype)
+
+
+@triton.jit
+def _alias_kernel(x_ptr, y_ptr):
+    x = _cast_by_a_name_of_its_own(own_cast(tl.load(x_ptr), tl.int32), tl.float32)
+    tl.store(y_ptr, x)
+
+
+def test_functions_of_triton_have_names_of_the_learner():
+    y = torch.zeros(1)
+    _alias_kernel[(1,)](torch.tensor([2.5]), y)
+    assert y.item() == 2.0

@@ -45,9 +45,30 @@ def _builtins(package) -> list[tuple[str, Callable, Callable]]:
 
 def call_device_function(function, *args, **kwargs):
     """Call a device function; the launch has usually patched triton.language already."""
+    make_aliases_callable(function.fn)
     if not all(_is_patched(module) for module in _language_modules(function.fn)):
         interpreter._patch_lang(function.fn)
     return function.rewrite()(*args, **kwargs)
+
+
+def with_aliases(stock: Callable) -> Callable:
+    """Wrap _patch_lang, which reaches the functions of triton.language by their modules only."""
+
+    def patch_lang(fn: Callable):
+        make_aliases_callable(fn)
+        return stock(fn)
+
+    return patch_lang
+
+
+@functools.cache
+def make_aliases_callable(fn: Callable) -> None:
+    """Let a kernel call functions of triton.language by names of its own: `cast = tl.cast`."""
+    names = fn.__globals__
+    if names.get("__name__", "").partition(".")[0] != "triton":
+        for name, value in list(names.items()):
+            if tl.core.is_builtin(value):
+                names[name] = interpreted(value)
 
 
 @functools.cache

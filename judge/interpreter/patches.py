@@ -65,6 +65,7 @@ PATCHES: list[tuple[object, str, object]] = [
     (_function, "run", _without_warnings(_function.run)),
     (_function, "__call__", memoization.call_device_function),
     (interpreter, "_patch_builtin", memoization.patch_builtin),
+    (interpreter, "_patch_lang", memoization.with_aliases(interpreter._patch_lang)),
     (tl.block_type, "__init__", memoization.share_shapes(tl.block_type.__init__)),
     (tl.tensor, "__init__", memoization.reuse_shapes(tl.tensor.__init__)),
 ]

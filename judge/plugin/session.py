@@ -9,12 +9,15 @@ from judge import challenge, inputs
 from judge.compilation import targets
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
-from judge.interpreter import patches, selftest
+from judge.interpreter import patches
+from judge.interpreter import selftest as interpreter_selftest
 from judge.memory import executor
 from judge.memory import selftest as memory_selftest
 from judge.plugin.environment import Environment
 from judge.speed import gpu
+from judge.speed import selftest as speed_selftest
 from judge.subject import autotuning
+from judge.subject import selftest as subject_selftest
 
 # Repairs and hooks that did not take on this version of Triton, in plain lines.
 complaints: list[str] = []
@@ -41,10 +44,13 @@ def start(config, environment: Environment) -> None:
     _share_cores(workerinput.get("workercount", 1), environment.interpreted)
     if not environment.interpreted and not controls:
         gpu.take(worker, getattr(config, "cache", None))
+    complaints[:] = subject_selftest.failures()
     if environment.interpreted:
         patches.install()
         executor.install()
-        complaints[:] = selftest.failures() + memory_selftest.failures()
+        complaints.extend(interpreter_selftest.failures() + memory_selftest.failures())
+    else:
+        complaints.extend(speed_selftest.failures())
 
 
 def _share_cores(workers: int, interpreted: bool) -> None:
