@@ -17,19 +17,15 @@ from triton.runtime.interpreter import TensorHandle
 
 from judge.interpreter import float_formats, libdevice
 
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _NUMPY = {
-    name: np.dtype(held)
-    for name, held in {
-        "int1": bool,
-        **{
-            f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
-        },
-        "fp16": "float16",
-        "fp32": "float32",
-        "fp64": "float64",
-        "bf16": "uint16",
-        **dict.fromkeys(float_formats.PACKED - {"bf16"}, "uint8"),
-    }.items()
+    **{name: np.dtype(name) for name in _INTEGERS},
+    "int1": np.dtype(bool),
+    "fp16": np.dtype(np.float16),
+    "fp32": np.dtype(np.float32),
+    "fp64": np.dtype(np.float64),
+    **dict.fromkeys(float_formats.PACKED, np.dtype(np.uint8)),
+    "bf16": np.dtype(np.uint16),
 }
 
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
@@ -102,12 +98,7 @@ def convert(
     return data.astype(dtype)
 
 
-def _cast(builder, source, target):
-    scalar = target.scalar
-    return TensorHandle(convert(source.data, source.dtype.scalar, scalar), scalar)
-
-
-def _fp_to_fp(builder, source, target, rounding):
+def _cast(builder, source, target, rounding=None):
     toward_zero = rounding == ir.ROUNDING_MODE.RTZ
     data = convert(source.data, source.dtype.scalar, target.scalar, toward_zero)
     return TensorHandle(data, target.scalar)
@@ -238,9 +229,9 @@ def _inline_asm(builder, *_):
 
 
 # By the name of the method of InterpreterBuilder that each replaces.
-BUILDER_METHODS = {
+BUILDER_METHODS: dict[str, Callable] = {
     "cast_impl": _cast,
-    "create_fp_to_fp": _fp_to_fp,
+    "create_fp_to_fp": _cast,
     "unary_op": _unary,
     "binary_op": _binary,
     "create_minnumf": lambda builder, left, right: _binary(builder, left, right, np.fmin),

@@ -65,10 +65,12 @@ def device_assert(test: object, message: object = "") -> None:
     semantic.device_assert(semantic.to_tensor(test), message, None)
 
 
-def tensor_range(first, end=None, step=1, **hints) -> Iterator[tl.tensor]:
+def tensor_range(
+    first: object, end: object = None, step: object = 1, **hints: object
+) -> Iterator[tl.tensor]:
     """Yield what `range` and `tl.range` count: scalars of the type that the bounds promote to."""
-    bounds = (0, first) if end is None else (first, end)
-    bounds = [semantic.to_tensor(bound) for bound in (*bounds, 1 if step is None else step)]
+    ends = (0, first) if end is None else (first, end)
+    bounds = [semantic.to_tensor(bound) for bound in (*ends, 1 if step is None else step)]
     dtype = bounds[0].dtype
     for bound in bounds[1:]:
         dtype = semantic.integer_promote_impl(dtype, bound.dtype)

@@ -123,6 +123,10 @@ def _in_float64(function: Callable) -> Callable:
     return lambda *operands: function(*(operand.astype(np.float64) for operand in operands))
 
 
+def _to_integer(rounding: Callable, dtype: np.dtype) -> Callable:
+    return lambda x: float_formats.to_integer(rounding(x), dtype)
+
+
 def _exponent(x: np.ndarray) -> np.ndarray:
     return np.frexp(np.abs(x))[1] - 1
 
@@ -156,9 +160,7 @@ _CONVERSIONS = {
 for _integer, _dtype in {"int": "i4", "uint": "u4", "ll": "i8", "ull": "u8"}.items():
     for _mode, _round in {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}.items():
         for _real in ("float", "double"):
-            _CONVERSIONS[f"{_real}2{_integer}_{_mode}"] = lambda x, r=_round, d=_dtype: (
-                float_formats.to_integer(r(x), np.dtype(d))
-            )
+            _CONVERSIONS[f"{_real}2{_integer}_{_mode}"] = _to_integer(_round, np.dtype(_dtype))
     _CONVERSIONS[f"{_integer}2float_rn"] = lambda x: x.astype(np.float32)
     _CONVERSIONS[f"{_integer}2double_rn"] = lambda x: x.astype(np.float64)
 

@@ -8,6 +8,7 @@ a private name of it. `selftest` tells which patches have no effect on the insta
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import triton.language as tl
@@ -53,7 +54,7 @@ _function = interpreter.InterpretedFunction
 
 # Owner, name and replacement of everything in Triton that a patch replaces. This module is imported
 # before it changes anything, so what a wrapper is given here is Triton's own.
-PATCHES: list[tuple[object, str, object]] = [
+PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
     *((interpreter.InterpreterBuilder, *item) for item in arithmetic.BUILDER_METHODS.items()),
     (interpreter, "_get_np_dtype", arithmetic.numpy_dtype),
     (interpreter, "_validate_np_data_size", arithmetic.fits),

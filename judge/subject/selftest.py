@@ -6,6 +6,8 @@ so a GPU is not needed: what stands at the end of a launch only notes how it was
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 import triton
 import triton.language as tl
@@ -99,7 +101,7 @@ def _jit_function() -> str | None:
     return _difference(seen)
 
 
-def _difference(seen: dict[str, tuple[object, object]]) -> str | None:
+def _difference(seen: Mapping[str, tuple[object, object]]) -> str | None:
     """Describe the first pair that differs, of what was found and what was expected."""
     for what, (found, expected) in seen.items():
         if found != expected:
