@@ -27,6 +27,8 @@ from judge.proof import runner
 from judge.speed import gpu, measure
 from judge.subject import tamper
 
+pytestmark = pytest.mark.proof
+
 FOLDER = paths.ROOT / "tests" / "cheats"
 CHEATS = sorted(path.stem for path in FOLDER.glob("*.py"))
 HEADER = re.compile(r"# puzzle: (.+)\n# mode: (.+)\n# rejected with: (.+)\n")
@@ -109,8 +111,6 @@ HARMLESS = """
 import collections, dataclasses, enum, functools, inspect, typing, warnings
 import torch
 from honest import swish as honest
-
-pytestmark = pytest.mark.proof
 
 Shape = collections.namedtuple("Shape", "rows cols")
 Mode = enum.Enum("Mode", "PLAIN FAST")

@@ -17,6 +17,7 @@ from judge.core import paths
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
 from judge.grading import Spec
+from judge.subject import loader
 
 HEADER = """
 import torch, triton

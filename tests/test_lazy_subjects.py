@@ -16,12 +16,12 @@ from judge.core.verdict import Wrong
 from judge.plugin import ladder
 from judge.proof import runner
 
+pytestmark = pytest.mark.proof
+
 # Appended to the solution. honest is its launcher, unlaunched the same without its launches.
 PREPARATION = """
 from judge.subject import loader
 from triton.runtime.jit import KernelInterface
-
-pytestmark = pytest.mark.proof
 
 honest = {function}
 IN_PLACE = {in_place}  # indices of the arguments that it changes
