@@ -21,7 +21,7 @@ WRONG = (
     "puzzles/04_softmax/softmax.py: softmax(x: float32 (5, {size}))\n"
     "the result is wrong in 5 of 5 elements\n"
     "worst at [0, 1]: got 1, expected 2\n"
-    "this looks like {cause}"
+    "likely cause: {cause}"
 )
 BAD_INPUT = (
     "puzzles/04_softmax/softmax.py: softmax(x: float32 (5,)) must raise ValueError that names x"

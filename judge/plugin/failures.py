@@ -86,10 +86,10 @@ class Failure:
     @property
     def reason(self) -> str:
         """What a wrong result looks like, or the hint, as far as the message says."""
-        starts = ("this looks like ", "cause: ", "hint: ")
+        starts = ("likely cause: ", "cause: ", "hint: ")
         lines = self.message.splitlines()
         found = [line for start in starts for line in lines if line.startswith(start)]
-        return found[0].partition(" ")[2].removeprefix("looks like ") if found else ""
+        return found[0].partition(": ")[2] if found else ""
 
     @property
     def command(self) -> str:
