@@ -23,7 +23,7 @@ class Arguments:
     keyword: dict
     tensors: dict[str, torch.Tensor] = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.tensors = {n: v for n, v in self.values.items() if isinstance(v, torch.Tensor)}
 
     @property
