@@ -141,6 +141,8 @@ ADVICE = (
     (r"add a `\.to\(tl\.int32\)`", "a descriptor loads and stores at offsets that are int32: "
      "convert that offset with .to(tl.int32)"),
     (r"num_ctas > 1", "leave num_ctas out"),
+    (r"OptimizeThreadLocality", "keep the axis that is summed, as in carry += tl.sum(x, axis=1, "
+     "keep_dims=True), with a carry of that shape"),
     (r"PassManager::run failed", "the compiler could not handle this: try other tiles, num_stages "
      "or num_warps, and no options of tl.range"),
     (r"Keyword argument (\w+) was specified but unrecognised", "this target has no option {0}"),

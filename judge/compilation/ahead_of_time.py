@@ -16,6 +16,7 @@ from pathlib import Path
 import triton
 
 from judge.compilation import errors, process, specialization
+from judge.compilation.advice import advice
 from judge.compilation.targets import Target, find_target
 from judge.core.launch import Launch
 from judge.core.paths import display_path
@@ -225,10 +226,10 @@ def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: 
 
 def _crash(place: str, how: str, printed: str, launched: str) -> Fault:
     what = f"crashed the compiler itself ({how})" if how else "crashed the compiler itself"
-    hint = (
-        f"hint: this is a bug in Triton {triton.__version__}: write the kernel in another way, "
-        "in smaller steps, until it compiles"
+    remedy = advice(printed) or (
+        "write the kernel in another way, in smaller steps, until it compiles"
     )
+    hint = f"hint: this is a bug in Triton {triton.__version__}: {remedy}"
     return Fault(place, what, _lines(errors.crash(printed), launched, hint))
 
 

@@ -8,36 +8,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 MAX_BLOCKS = 2
 MAX_LINES = 12
 MAX_NAMED = 4
 
 # What a message says, and the title for it, in the order in which the causes are to be fixed.
-# {tensor} stands for the first group.
-KINDS = (
+# {name} stands for the first group.
+RUNS = (
+    (r"the debugger was left", "the debugger was left"),
     (r"could not be interrupted|did not return within", "it does not come to an end"),
     (r"crashed the process|accessed memory that is not its own", "it ends the whole process"),
     (r"  (?:SyntaxError|IndentationError|TabError): ", "the file is not valid Python"),
-    (r"defines no function|is no function but", "the function is not there"),
+    (r"defines no function|is no function but|is not a function", "the function is not there"),
     (r"does not compile|cannot be compiled|crashed the compiler", "it does not compile for a GPU"),
     (r"does not fit\b.*for (?:sm|gfx)", "it does not fit on a GPU"),
-    (r" reads (\w+)\[?.*\n?.*out of bounds", "a load outside {tensor}"),
-    (r" (?:writes|updates) (\w+)\[?.*\n?.*out of bounds", "a store outside {tensor}"),
+)
+MEMORY = (
+    (r" reads memory between the elements of (\w+)", "a load between the elements of {name}"),
+    (r" \w+ memory between the elements of (\w+)", "a store between the elements of {name}"),
+    (r" reads (\w+)\[?.*\n?.*out of bounds", "a load outside {name}"),
+    (r" (?:writes|updates) (\w+)\[?.*\n?.*out of bounds", "a store outside {name}"),
     (r"^race:", "programs race for the same element"),
     (r"was stored by no program", "elements that no program stores"),
+    (r"IntegerOverflow|2\*\*32 too small", "an offset that does not fit 32 bits"),
+)
+RESULTS = (
     (r"launched no Triton kernel", "no kernel was launched"),
     (r"outside a kernel", "work outside the kernel"),
-    (r"IntegerOverflow|2\*\*32 too small", "an offset that does not fit 32 bits"),
     (r"is wrong in|is wrong as a whole", "a wrong result"),
     (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),
     (r"differs between two runs", "results that differ from run to run"),
     (r"the budget is", "more traffic than the spec allows"),
     (r"must raise", "bad input is neither rejected nor answered"),
     (r"too slow|too close to call|impossible time|timed stream", "too slow"),
-    (r"(?:  |: )(\w+Error): ", "it raises {tensor}"),
 )
+RAISED = ((r"(?:  |: )(\w+Error): ", "it raises {name}"),)
+KINDS = (*RUNS, *MEMORY, *RAISED, *RESULTS)
 
 
 @dataclass(frozen=True)
@@ -63,19 +71,9 @@ class Failure:
     @property
     def kind(self) -> tuple[int, str]:
         """The rank of the kind of failure, and its title."""
-        # Of bad input, what happened instead of the error is the cause if it is one of its own.
-        _, _, instead = self.message.partition("; instead:\n")
-        if instead:
-            inner = replace(self, message=instead).kind
-            return inner if inner[0] < len(KINDS) - 1 else self._kind_of(self.message)
-        return self._kind_of(self.message)
-
-    def _kind_of(self, message: str) -> tuple[int, str]:
-        for rank, (pattern, title) in enumerate(KINDS):
-            if found := re.search(pattern, message, re.MULTILINE):
-                groups = [group for group in found.groups() if group]
-                return rank, title.format(tensor=groups[0] if groups else "")
-        return len(KINDS), "a check fails"
+        # Of bad input, what happened instead of the error is the cause if it is one of memory.
+        expected, _, instead = self.message.partition("; instead:\n")
+        return _first(MEMORY, instead) or _first(KINDS, expected) or (len(KINDS), "a check fails")
 
     @property
     def cause(self) -> tuple:
@@ -100,6 +98,15 @@ class Failure:
         if case and not case.isidentifier():
             return f"pytest '{self.path}::{self.test}'"
         return f"pytest {self.path} -k {word}"
+
+
+def _first(kinds: tuple, message: str) -> tuple[int, str] | None:
+    """The rank and the title of the first of these kinds that a message is of."""
+    for kind in kinds:
+        if found := re.search(kind[0], message, re.MULTILINE):
+            names = [group for group in found.groups() if group]
+            return KINDS.index(kind), kind[1].format(name=names[0] if names else "")
+    return None
 
 
 def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:

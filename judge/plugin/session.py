@@ -16,7 +16,7 @@ from judge.memory import selftest as memory_selftest
 from judge.plugin.environment import Environment
 from judge.speed import gpu
 from judge.speed import selftest as speed_selftest
-from judge.subject import autotuning
+from judge.subject import audit, autotuning
 from judge.subject import selftest as subject_selftest
 
 # Repairs and hooks that did not take on this version of Triton, in plain lines.
@@ -72,6 +72,7 @@ def require_measurable(check: str | None) -> None:
 
 def begin(test: str) -> None:
     """Forget what the test before left, and seed the inputs of this one."""
+    audit.debugged.clear()
     challenge.measured.clear()
     challenge.raced.clear()
     inputs.seed(test)

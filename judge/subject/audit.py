@@ -44,6 +44,10 @@ _watching: list[list[str]] = []
 _auditing: list[bool] = []
 
 
+# Holds something while the running test is in a debugger, which traces.
+debugged: list[bool] = []
+
+
 @contextlib.contextmanager
 def listening() -> Iterator[list[str]]:
     """Yield a list that receives each such call of the learner's code in the body.
@@ -68,7 +72,7 @@ def _install() -> None:
 
 
 def _audit(event: str, arguments: tuple) -> None:
-    if not _watching or _auditing:
+    if not _watching or _auditing or (event == "sys.settrace" and debugged):
         return
     act = next((act for act, events in REACHING.items() if event.startswith(events)), None)
     if act is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import contextlib
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.compiler.errors import CompilationError
 
 from judge.compilation import errors
+from judge.compilation.advice import advice
 from judge.core import blame, crash_notes
 from judge.core.arguments import Arguments, describe_value
 from judge.core.dtypes import rounds
@@ -21,6 +23,7 @@ from judge.core.launch import Launch, LaunchLog
 from judge.core.paths import display_path
 from judge.core.tensors import put, storage_of
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
+from judge.memory.executor import KernelError
 from judge.memory.watch import Watch
 from judge.subject import tamper
 from judge.subject.autotuning import ConfigSweep
@@ -178,8 +181,19 @@ class GuardedCall:
                     "the launcher read a value that kernels store, and not all programs ran"
                 ) from None
             _end_worker_if_context_is_dead(error)
+            cause = error.__cause__ if isinstance(error, KernelError) else error
+            if isinstance(cause, bdb.BdbQuit):
+                place = blame.graded_frame(cause.__traceback__, self.path)
+                raise Wrong(
+                    f"{place}  the debugger was left before the call returned\n"
+                    "hint: c goes on to the end; breakpoint() needs a terminal, so run without -n"
+                ) from error
             words = errors if isinstance(error, CompilationError) else blame
-            raise Wrong(words.explain(error, self.path)) from error
+            message = words.explain(error, self.path)
+            # What the compiler would say too, and has a known remedy.
+            if isinstance(error, KernelError) and (remedy := advice(str(error.__cause__))):
+                message += f"\nhint: {remedy}"
+            raise Wrong(message) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
         return returned
