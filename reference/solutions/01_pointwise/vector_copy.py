@@ -1,17 +1,28 @@
 """01.1  Copy: the worked example
 
-Copy a vector, one block of elements for each program.
+Copy a vector, one block of elements in each program.
 
     y[i] = x[i]          PyTorch: x.clone()
 
-Given     x (N,): contiguous, any dtype but complex, any N >= 0
-Return    y (N,): dtype of x, contiguous, in memory of its own
-Raise     ValueError that names x if it is not 1-D or not contiguous
+Given     x (N,): float16, bfloat16 or float32, contiguous, N >= 1
+Return    y (N,): a new tensor with the dtype of x
 New here  @triton.jit, tl.program_id, tl.arange, tl.load, tl.store, a mask, a grid
-Traffic   each element loaded once and stored once
-Speed     at least 0.9x of x.clone() at 64 Mi float32 elements
+Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring
+          elements, one launch
+Speed     at least 0.3x of x.clone() at 64 Mi float32 elements
 
 Run       pytest puzzles/01_pointwise/test_vector_copy.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    views that are not aligned to 16 bytes
+Sizes     N = 0; results beyond 2**31 elements
+Dtypes    any dtype but complex
+Values    copied bit for bit, NaN and inf too
+Raise     ValueError that names x if it is not 1-D or not contiguous.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/01_pointwise/production/test_vector_copy.py
 """
 
 import torch
@@ -25,11 +36,11 @@ def vector_copy_kernel(
     N,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # Program 0 copies the first BLOCK elements, program 1 the next, and so on. In 64 bits, since
-    # in 32 bits the product wraps around beyond 2**31 elements.
+    # Program 0 copies the first BLOCK elements, program 1 the next, and so on. The program id has
+    # 32 bits: beyond 2**31 elements its product with BLOCK would overflow.
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    # N need not be a multiple of BLOCK: the last program must leave what lies past the end alone.
+    # N need not be a multiple of BLOCK: the last program must not touch what lies past the end.
     mask = offs < N
     x = tl.load(x_ptr + offs, mask=mask)
     tl.store(y_ptr + offs, x, mask=mask)
