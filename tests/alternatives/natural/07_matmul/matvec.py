@@ -1,4 +1,4 @@
-# One row a program, summed up in every step into a scalar; our solution keeps a tile of partial sums.
+# One row a program, and every step adds to a scalar; our solution keeps a tile of partial sums.
 
 import torch
 import triton
