@@ -4,16 +4,26 @@ Multiply a matrix by a vector: every element of the matrix is used once, so memo
 
     y[m] = sum_k a[m, k] * x[k]          PyTorch: a @ x
 
-Given     a (M, K) and x (K,): float16, bfloat16 or float32, any strides, any sizes >= 1
+Given     a (M, K) and x (K,): float16, bfloat16 or float32, both of one dtype, any strides
 Return    y (M,): dtype of a, contiguous, products and sums in float32
-Raise     ValueError that names a if it is not 2-D or has another dtype,
-          and x if it is not 1-D, has no K elements, or has another dtype than a
-New here  a tile of partial sums that is carried through the loop and reduced once, at its end; a
-          tile whose long side lies along the memory, whichever way that runs
-Traffic   each element of a loaded once, each of y stored once, one launch
-Speed     at least 0.9x of a @ x at 16384 x 16384, bfloat16
+New here  a tile of partial sums that is carried through the loop and reduced once, at its end
+Traffic   each element of a loaded once, by lanes that lie side by side in memory; each of y stored
+          once, one launch
+Speed     at least 0.3x of a @ x at 16384 x 16384, bfloat16
 
 Run       pytest puzzles/07_matmul/test_matvec.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    strides of 0, unaligned views, offsets beyond 2**31 elements
+Sizes     any M that the first axis of a grid takes
+Values    NaN and inf as in PyTorch
+Traffic   neighbouring lanes read neighbours of a transposed a too
+Raise     ValueError that names a if it is not 2-D or has another dtype,
+          and x if it is not 1-D, has no K elements, or has another dtype than a.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/07_matmul/production/test_matvec.py
 """
 
 import torch
@@ -34,4 +44,4 @@ def matvec_kernel(
 
 
 def matvec(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    raise NotImplementedError  # TODO: check the inputs, allocate y, choose a tile, launch
+    raise NotImplementedError  # TODO: allocate y, choose a tile, launch

@@ -5,20 +5,28 @@ The same tiles in another order, so that programs that run together share what t
     c[m, n] = sum_k a[m, k] * b[k, n]          PyTorch: a @ b
     source: "L2 cache optimizations" in Triton's own matrix multiplication tutorial
 
-Given     a (M, K) and b (K, N): float16, bfloat16 or float32, any strides, any sizes >= 1
-Return    c (M, N): dtype of a, contiguous, sums in float32
-Raise     ValueError that names a if it is not 2-D or has another dtype,
-          and b if it is not 2-D, has no K rows, or has another dtype than a
+Given     a (M, K) and b (K, N): float16, bfloat16 or float32, both of one dtype, any strides
+Return    c (M, N): dtype of a, contiguous, summed in float32 (float32 factors may round to tf32)
 New here  a 1-D grid whose number is turned into a tile by a rule of your own
 Tiles     32 x 32 where neither M nor N exceeds 1024, so that the order can be counted: program
           number i of a 1-D grid computes one tile. Of any size where M or N is larger
-Precision float32: products in tf32 are allowed
-Traffic   at 32 x 32 tiles, the distinct bytes that 64 consecutive programs load, mean over all
-          windows of 64, one from each program on: at most 0.6x of what they are in row-major order;
-          each element of c stored once, one launch
-Speed     at least 0.7x of a @ b at 8192 x 8192 x 8192, float16
+Traffic   at 32 x 32 tiles, the distinct bytes of a and b that 64 consecutive programs load,
+          averaged over all such windows: at most 0.6x of row-major order. Each element of c stored
+          once, one launch
+Speed     at least 0.3x of a @ b at 8192 x 8192 x 8192, float16
 
 Run       pytest puzzles/07_matmul/test_swizzled.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elements
+Sizes     as many tiles as the first axis of a grid takes
+Values    the whole range of float32 and bfloat16
+Raise     ValueError that names a if it is not 2-D or has another dtype,
+          and b if it is not 2-D, has no K rows, or has another dtype than a.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/07_matmul/production/test_swizzled.py
 """
 
 import torch
@@ -40,4 +48,4 @@ def swizzled_matmul_kernel(
 
 
 def swizzled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    raise NotImplementedError  # TODO: check the inputs, allocate c, choose tiles and a grid, launch
+    raise NotImplementedError  # TODO: allocate c, choose the tiles and a grid, launch
