@@ -45,7 +45,7 @@ def dropout_backward(dy, p, seed):
 
 
 def eager_dropout(x, p, seed):
-    """Compute dropout with PyTorch's random numbers: the timing baseline, as NumPy's Philox is slow."""
+    """Compute dropout with PyTorch's own random numbers, for timing: NumPy's Philox is slow."""
     keep = torch.rand(x.shape, device=x.device) > p
     return torch.where(keep, x / (1 - p), 0.0)
 
