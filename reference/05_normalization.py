@@ -1,10 +1,10 @@
-"""References of chapter 05: what each puzzle computes, in plain PyTorch."""
+"""References for chapter 05: what each puzzle computes, in plain PyTorch."""
 
 import torch
 
 
 def _wide(x):
-    """At least float32, the precision that sums are made in."""
+    """Return x in float32 or wider: sums are never made in less."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

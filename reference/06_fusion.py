@@ -1,4 +1,4 @@
-"""References of chapter 06: what each puzzle computes, in plain PyTorch, and Philox in NumPy."""
+"""References for chapter 06: what each puzzle computes, in plain PyTorch, and Philox in NumPy."""
 
 import functools
 
@@ -16,9 +16,9 @@ def bias_gelu(x, bias):
 
 @functools.lru_cache(maxsize=1)
 def uniform(seed, count):
-    """tl.rand(seed, offset) for the offsets 0 to count - 1: float32 in [0, 1), shape (count,).
+    """Return tl.rand(seed, offset) for offsets 0 to count - 1: float32 in [0, 1), shape (count,).
 
-    Ten rounds of Philox on the offset's low and high 32 bits, with the seed as the key. Source:
+    Runs ten rounds of Philox on the low and high 32 bits of the offset, keyed by the seed. Source:
     Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
     """
     word = 0xFFFFFFFF
@@ -45,7 +45,7 @@ def dropout_backward(dy, p, seed):
 
 
 def eager_dropout(x, p, seed):
-    """What dropout is raced against: Philox in NumPy is slow, so PyTorch's own random numbers."""
+    """Compute dropout with PyTorch's own random numbers, for timing: NumPy's Philox is slow."""
     keep = torch.rand(x.shape, device=x.device) > p
     return torch.where(keep, x / (1 - p), 0.0)
 
