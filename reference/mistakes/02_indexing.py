@@ -1,5 +1,11 @@
 """What the puzzles of chapter 02 give with one step done wrong."""
 
+import math
+
+import torch
+
+from judge.core.dtypes import dtype_name
+
 
 def triu(x, diagonal, blocks):
     yield "row and column the wrong way round in the comparison", (x.tril(-diagonal),)
@@ -8,3 +14,12 @@ def triu(x, diagonal, blocks):
 
 def outer_add(x, y, blocks):
     yield "a product in place of a sum", (x[:, None] * y,)
+
+
+def scale(x, factor, blocks):
+    yield "a sum in place of a product", (x + factor,)
+    if math.isfinite(factor):
+        yield "factor cut to a whole number", (x * int(factor),)
+        for dtype in (torch.float16, torch.bfloat16):
+            rounded = torch.tensor(factor, dtype=dtype).item()
+            yield f"factor rounded to {dtype_name(dtype)}, not kept in float32", (x * rounded,)

@@ -79,6 +79,14 @@ BENCHMARKS = {
         ),
         bytes_moved=gathered,
     ),
+    "scale": Benchmark(
+        "scale",
+        make=lambda M, N, dtype: (*matrix(M, N, dtype), 0.5),
+        sizes=SIZES,
+        dtypes=("float32", "bfloat16"),
+        peers=(Peer("torch.mul", torch.mul), COMPILED),
+        bytes_moved=copied,
+    ),
     "triu": Benchmark(
         "triu",
         make=matrix,
