@@ -6,7 +6,7 @@ SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: to
 
 
 def as_signed(x):
-    """The same bits: torch does not index unsigned integers of more than 8 bits, nor triu them."""
+    """View x as signed integers: torch cannot index unsigned ones of 16 bits or more."""
     return x.view(SIGNED.get(x.dtype, x.dtype))
 
 
@@ -24,6 +24,10 @@ def transpose(x):
 
 def embedding(table, indices):
     return as_signed(table)[indices.long()].view(table.dtype).contiguous()
+
+
+def scale(x, factor):
+    return (x * factor).contiguous()
 
 
 def triu(x, diagonal=0):

@@ -1,35 +1,28 @@
-"""What 02.3, transpose, is held to."""
+"""What 02.3, transpose, must do to be solved."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, integers, randn, strided
 
 puzzle = challenge("transpose", exact=True)
 
 
 @cases(
-    single_element=(1, 1),
+    wide=(7, 900),
+    whole_tiles=(64, 128),
     one_row=(1, 3000),
     one_column=(3000, 1),
-    wide=(7, 900),
-    tall=(900, 7),
+    single_element=(1, 1),
 )
 def test_shapes(M, N):
-    puzzle.check(randn(M, N))
-
-
-def test_shapes_of_bad_input():
-    puzzle.rejects(ValueError, randn(10), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3, 4), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3, dtype="complex64"), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3).cdouble(), naming="x")
+    puzzle.check(integers(M, N))
 
 
 @cases(
-    one_short_of_a_tile=(63, 127),
-    one_past_a_tile=(65, 129),
-    whole_tiles=(64, 128),
     ragged_everywhere=(67, 131),
-    square=(70, 70),
+    one_past_a_tile=(65, 129),
+    one_short_of_a_tile=(63, 127),
+    many_rows=(2100, 20),
+    many_columns=(20, 2100),
 )
 def test_masks(M, N):
     puzzle.check(randn(M, N))
@@ -39,53 +32,13 @@ def test_masks_transposed():
     puzzle.check(randn(131, 67).T)
 
 
-@cases(rows=(2, 1), columns=(1, 3), both=(3, 2))
-def test_masks_gaps(down, across):
-    puzzle.check(strided(randn(41, 130), down, across))
+def test_masks_gaps():
+    puzzle.check(strided(randn(41, 130), 3, 2))
 
 
-def test_masks_unaligned():
-    puzzle.check(offset(randn(20, 256), 3))
-
-
-@cases(rows=((1, 300), (20, 300)), columns=((20, 1), (20, 300)))
-def test_masks_expanded(shape, to):
-    puzzle.check(randn(*shape).expand(*to))
-
-
-def test_masks_offsets_beyond_32_bits():
-    x = far_apart(integers(3, dtype="float16"))
-    puzzle.check_offsets(x[:, None])
-    puzzle.check_offsets(x[None, :])
-
-
-def test_masks_result_beyond_32_bits():
-    puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**21 + 1, 1025))
-
-
-@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
-def test_masks_more_tiles_than_axis_1_takes(M, N):
-    puzzle.check_grid(integers(M, N, dtype="int8"))
-
-
-@dtypes(
-    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
-    *("float8_e4m3fn", "float16", "bfloat16", "float32", "float64"),
-)
+@dtypes("float32", "float16", "bfloat16")
 def test_numerics(dtype):
-    puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype))
-
-
-@cases(
-    int64=([[2**53 + 1, 2, 3], [4, -(2**62) - 1, 5]], "int64"),
-    float64=([[1 + 2**-40, 1e300, 3], [4, 5e-324, 5]], "float64"),
-)
-def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
-    puzzle.check(tensor(values, dtype))
-
-
-def test_numerics_special_values():
-    puzzle.check(tensor([[0.0, -0.0, float("inf")], [float("-inf"), float("nan"), 1e-45]]))
+    puzzle.check(randn(30, 90, dtype=dtype))
 
 
 @cases(square=(256, 256), wide=(32, 1024), tall=(1024, 32))
@@ -93,29 +46,10 @@ def test_traffic(M, N):
     puzzle.traffic(randn(M, N)).check(reads=1, writes=1, launches=1, sectors=1.1)
 
 
-def test_traffic_transposed():
-    puzzle.traffic(randn(256, 100).T).check(reads=1, writes=1, launches=1)
-
-
-@dtypes("int8", "float16")
-def test_traffic_of_narrow_dtypes(dtype):
-    puzzle.traffic(integers(256, 128, dtype=dtype)).check(
-        reads=1, writes=1, launches=1, sectors=1.1
-    )
-
-
-@dtypes("int8", "bfloat16", "float32")
+@dtypes("float32", "float16", "bfloat16")
 def test_compiles(dtype):
-    puzzle.compiles(integers(128, 256, dtype=dtype))
-
-
-def test_compiles_ragged():
-    puzzle.compiles(randn(67, 131))
-
-
-def test_compiles_single_element():
-    puzzle.compiles(randn(1, 1))
+    puzzle.compiles(randn(128, 256, dtype=dtype))
 
 
 def test_speedup():
-    puzzle.race(randn(16384, 8192), at_least=0.9)
+    puzzle.race(randn(16384, 8192), at_least=1)

@@ -1,37 +1,31 @@
-"""What 02.5, upper triangle, is held to."""
+"""What 02.6, upper triangle, must do to be solved."""
 
 import torch
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, integers, randn
 
 puzzle = challenge("triu", exact=True)
 
 
 @cases(
-    single_element=(1, 1),
-    one_row=(1, 300),
-    one_column=(300, 1),
+    whole_tiles=(64, 128),
     wide=(7, 900),
     tall=(900, 7),
+    one_row=(1, 300),
+    one_column=(300, 1),
+    single_element=(1, 1),
 )
 def test_shapes(M, N):
-    puzzle.check(randn(M, N))
-
-
-def test_shapes_of_bad_input():
-    puzzle.rejects(ValueError, randn(10), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3, 4), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3, dtype="complex64"), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3).cdouble(), naming="x")
+    puzzle.check(integers(M, N, low=1))
 
 
 @cases(
-    one_short_of_a_tile=(63, 127),
-    one_past_a_tile=(65, 129),
-    whole_tiles=(64, 128),
-    longer_rows_than_a_block=(5, 2051),
     ragged_everywhere=(67, 131),
+    one_past_a_tile=(65, 129),
+    one_short_of_a_tile=(63, 127),
+    many_rows=(2100, 20),
+    many_columns=(20, 2100),
 )
 def test_masks(M, N):
     puzzle.check(randn(M, N))
@@ -42,70 +36,11 @@ def test_masks(M, N):
     one_below=-1,
     far_above=50,
     far_below=-50,
-    last_column=130,
     nothing_kept=131,
-    last_row=-66,
     everything_kept=-67,
-    beyond_32_bits=2**40,
-    below_32_bits=-(2**40),
-    highest=2**63 - 1,
-    lowest=-(2**63),
 )
 def test_masks_diagonal(diagonal):
     puzzle.check(randn(67, 131), diagonal)
-
-
-def test_masks_diagonal_of_a_tall_matrix():
-    puzzle.check(randn(131, 67), diagonal=-60)
-
-
-def test_masks_transposed():
-    puzzle.check(randn(131, 67).T, 5)
-
-
-@cases(rows=(2, 1), columns=(1, 3), both=(3, 2))
-def test_masks_gaps(down, across):
-    puzzle.check(strided(randn(41, 130), down, across), -3)
-
-
-def test_masks_unaligned():
-    puzzle.check(offset(randn(20, 256), 3))
-
-
-@cases(rows=((1, 60), (20, 60)), columns=((20, 1), (20, 60)))
-def test_masks_expanded(shape, to):
-    puzzle.check(randn(*shape).expand(*to))
-
-
-def test_masks_offsets_beyond_32_bits():
-    x = far_apart(integers(3, dtype="float16"))
-    puzzle.check_offsets(x[:, None], -2)
-    puzzle.check_offsets(x[None, :])
-
-
-def test_masks_result_beyond_32_bits():
-    puzzle.check_large_offsets(randn(1, 1, dtype="float16").expand(2**16, 2**15 + 1))
-
-
-@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
-def test_masks_more_tiles_than_axis_1_takes(M, N):
-    puzzle.check_grid(integers(M, N, dtype="int8"))
-
-
-@dtypes(
-    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
-    *("float16", "bfloat16", "float32", "float64"),
-)
-def test_numerics(dtype):
-    puzzle.check(integers(40, 90, low=1, high=100, dtype=dtype))
-
-
-@cases(
-    int64=([[2**53 + 1, 2, 3], [4, -(2**62) - 1, 5]], "int64"),
-    float64=([[1 + 2**-40, 1e300, 3], [4, 5e-324, 5]], "float64"),
-)
-def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
-    puzzle.check(tensor(values, dtype))
 
 
 def test_numerics_nan_below_the_diagonal():
@@ -114,45 +49,24 @@ def test_numerics_nan_below_the_diagonal():
     puzzle.check(x, 20)
 
 
-def test_numerics_zero_below_the_diagonal_has_no_sign():
-    puzzle.check(-integers(40, 30, low=1))
+@dtypes("float32", "float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(randn(40, 90, dtype=dtype))
 
 
-@cases(square=(256, 256), wide=(100, 500), tall=(500, 100))
-def test_traffic(M, N):
-    x = randn(M, N)
-    kept = int(torch.ones(M, N).triu().sum())
-    puzzle.traffic(x).check(
-        reads={"x": kept / (M * N)}, writes=1, launches=1, sectors={"result": 1.1}
-    )
-
-
-@cases(nothing_kept=500, last_column=255, all_but_a_corner=-200)
-def test_traffic_diagonal(diagonal):
+@cases(main=0, all_but_a_corner=-200, last_column=255)
+def test_traffic(diagonal):
     kept = int(torch.ones(256, 256).triu(diagonal).sum())
     puzzle.traffic(randn(256, 256), diagonal).check(
-        reads={"x": kept / 256**2}, writes=1, launches=1
+        reads={"x": kept / 256**2}, writes=1, launches=1, sectors={"result": 1.1}
     )
 
 
-def test_traffic_transposed():
-    kept = int(torch.ones(100, 500).triu().sum())
-    puzzle.traffic(randn(500, 100).T).check(reads={"x": kept / 50_000}, writes=1, launches=1)
-
-
-@dtypes("int8", "bfloat16", "float32")
+@dtypes("float32", "float16", "bfloat16")
 def test_compiles(dtype):
-    puzzle.compiles(integers(67, 131, dtype=dtype))
-
-
-def test_compiles_transposed():
-    puzzle.compiles(randn(256, 128).T, 1)
-
-
-def test_compiles_single_element():
-    puzzle.compiles(randn(1, 1), 1)
+    puzzle.compiles(randn(67, 131, dtype=dtype), 1)
 
 
 def test_speedup():
     # Half of x is never loaded.
-    puzzle.race(randn(16384, 16384), at_least=0.9, bytes_moved=6 * 16384**2)
+    puzzle.race(randn(16384, 16384), at_least=0.5, bytes_moved=6 * 16384**2)

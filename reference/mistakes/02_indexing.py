@@ -1,5 +1,11 @@
 """Results of the puzzles of chapter 02 with one step done wrong."""
 
+import math
+
+import torch
+
+from judge.core.dtypes import dtype_name
+
 
 def triu(x, diagonal, blocks):
     yield "row and column are swapped in the comparison", (x.tril(-diagonal),)
@@ -8,3 +14,12 @@ def triu(x, diagonal, blocks):
 
 def outer_add(x, y, blocks):
     yield "x and y are multiplied instead of added", (x[:, None] * y,)
+
+
+def scale(x, factor, blocks):
+    yield "factor is added instead of multiplied", (x + factor,)
+    if math.isfinite(factor):
+        yield "factor is cut to a whole number", (x * int(factor),)
+        for dtype in (torch.float16, torch.bfloat16):
+            rounded = torch.tensor(factor, dtype=dtype).item()
+            yield f"factor is rounded to {dtype_name(dtype)}, not kept in float32", (x * rounded,)

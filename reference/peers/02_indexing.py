@@ -68,5 +68,10 @@ BENCHMARKS = {
         ),
         bytes_moved=gathered,
     ),
+    "scale": by_matrix(
+        "scale",
+        Peer("torch.mul", torch.mul),
+        make=lambda M, N, dtype: (torch.randn(M, N, dtype=dtype), 0.5),
+    ),
     "triu": by_matrix("triu", bytes_moved=upper_triangle),
 }

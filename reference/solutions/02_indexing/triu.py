@@ -1,4 +1,4 @@
-"""02.5  Upper triangle: one good answer."""
+"""02.6  Upper triangle: one good answer."""
 
 import torch
 import triton

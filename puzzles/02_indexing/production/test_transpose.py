@@ -1,0 +1,109 @@
+"""What 02.3, transpose, must do to be shipped."""
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+
+puzzle = challenge("transpose", exact=True)
+
+
+# Bad input: the error that the spec names, or the right answer.
+
+
+def test_shapes_x_is_not_a_matrix():
+    puzzle.check_or_raises(randn(10), names="x", answer=False)
+    puzzle.check_or_raises(randn(2, 3, 4), names="x", answer=False)
+
+
+def test_shapes_x_is_complex():
+    puzzle.check_or_raises(randn(2, 3, dtype="complex64"), names="x")
+    puzzle.check_or_raises(randn(2, 3).cdouble(), names="x")
+
+
+# Any size and layout.
+
+
+@cases(tall=(900, 7), square=(70, 70))
+def test_masks(M, N):
+    puzzle.check(randn(M, N))
+
+
+@cases(between_rows=(2, 1), between_columns=(1, 3))
+def test_masks_gaps(down, across):
+    puzzle.check(strided(randn(41, 130), down, across))
+
+
+def test_masks_unaligned():
+    puzzle.check(offset(randn(20, 256), 3))
+
+
+@cases(row=(1, 300), column=(20, 1))
+def test_masks_repeated(M, N):
+    puzzle.check(randn(M, N).expand(20, 300))
+
+
+def test_masks_offsets_beyond_32_bits():
+    x = far_apart(integers(3, dtype="float16"))
+    puzzle.check_offsets(x[:, None])
+    puzzle.check_offsets(x[None, :])
+
+
+def test_masks_result_beyond_32_bits():
+    puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**21 + 1, 1025))
+
+
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
+def test_masks_more_tiles_than_axis_1_takes(M, N):
+    puzzle.check_grid(integers(M, N, dtype="int8"))
+
+
+# Any dtype and value.
+
+
+@dtypes(
+    *("bool", "uint8", "uint16", "int8", "int16", "int32", "int64"),
+    *("float8_e4m3fn", "float64"),
+)
+def test_numerics(dtype):
+    puzzle.check(integers(30, 90, low=0, high=100, dtype=dtype))
+
+
+@cases(
+    int64=([[2**53 + 1, 2, 3], [4, -(2**62) - 1, 5]], "int64"),
+    float64=([[1 + 2**-40, 1e300, 3], [4, 5e-324, 5]], "float64"),
+)
+def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
+    puzzle.check(tensor(values, dtype))
+
+
+def test_numerics_special_values():
+    puzzle.check(tensor([[0.0, -0.0, float("inf")], [float("-inf"), float("nan"), 1e-45]]))
+
+
+# Traffic, compilation and speed of what the first level leaves out.
+
+
+def test_traffic_transposed():
+    puzzle.traffic(randn(256, 100).T).check(reads=1, writes=1, launches=1)
+
+
+@dtypes("int8", "float16")
+def test_traffic_of_narrow_dtypes(dtype):
+    puzzle.traffic(integers(256, 128, dtype=dtype)).check(
+        reads=1, writes=1, launches=1, sectors=1.1
+    )
+
+
+def test_compiles_narrow():
+    puzzle.compiles(integers(128, 256, dtype="int8"))
+
+
+def test_compiles_ragged():
+    puzzle.compiles(randn(67, 131))
+
+
+def test_compiles_single_element():
+    puzzle.compiles(randn(1, 1))
+
+
+def test_speedup():
+    puzzle.race(randn(16384, 8192), at_least=0.9, baseline="solution")
