@@ -236,3 +236,42 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch
     swish.write_text(solution("swish") + "\n")
     result = grade(f"{HERE}/test_vector_copy.py")
     result.stdout.fnmatch_lines(["On the whole ladder: 1 of * solved."])
+
+
+def test_a_patch_of_triton_without_effect_fails_the_run(grade, tmp_path, monkeypatch):
+    """Also where -q hides the header, and all tests pass."""
+    (tmp_path / "unseen.py").write_text(
+        "import judge.memory.selftest as selftest\nselftest.failures = lambda: ['nothing is seen']\n"
+    )
+    path = [str(ROOT), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    command = (f"{HERE}/test_vector_copy.py", "-q", "-k", "test_traffic", "-p", "unseen")
+    result = grade(*command)
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, deselected=result.parseoutcomes()["deselected"])
+    result.stdout.fnmatch_lines(["nothing is seen"])
+    assert grade(*command, "--allow-unrepaired").ret == 0
+
+
+def test_both_levels_of_what_is_asked_for(grade):
+    level = f"{HERE}/production/test_vector_copy.py"
+    assert level not in grade(f"{HERE}/vector_copy.py", "--collect-only", "-q").stdout.str()
+    assert (
+        level
+        in grade(f"{HERE}/vector_copy.py", "--production", "--collect-only", "-q").stdout.str()
+    )
+    assert level in grade(level, "--collect-only", "-q").stdout.str()
+
+
+def test_a_solved_puzzle_says_so_and_how_far_production_is(grade):
+    result = grade(f"{HERE}/vector_copy.py", "-k", "test_traffic or test_masks")
+    assert "is solved" not in result.stdout.str()
+    result = grade(f"{HERE}/vector_copy.py")
+    result.stdout.fnmatch_lines(
+        [
+            "01_pointwise/vector_copy*solved*production not tried",
+            "vector_copy is solved.*Speed was not measured: that takes a GPU.",
+            f"Production, what it takes to ship it: pytest {HERE}/test_vector_copy.py --production",
+            f"Next: {HERE}/vector_add.py",
+        ]
+    )
