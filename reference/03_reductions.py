@@ -4,7 +4,7 @@ import torch
 
 
 def _wide(x):
-    """At least float32, the precision that sums are made in."""
+    """x in float32 at least, the precision of all sums."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

@@ -1,131 +1,54 @@
-"""What 03.4, variance, is held to."""
+"""What 03.4, variance, must do to be solved."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from judge.inputs import cases, dtypes, integers, randn, tensor
 
 puzzle = challenge("variance")
 
 
-@cases(
-    two_elements=(1, 2),
-    one_row=(1, 1000),
-    two_columns=(200, 2),
-    more_rows_than_columns=(130, 7),
-)
+@cases(square=(32, 32), one_row=(1, 1000), two_columns=(200, 2), two_elements=(1, 2))
 def test_shapes(M, N):
     puzzle.check(randn(M, N))
 
 
-def test_shapes_of_bad_input():
-    puzzle.rejects(ValueError, randn(10), naming="x")
-    puzzle.rejects(ValueError, randn(2, 3, 4), naming="x")
-    puzzle.rejects(ValueError, integers(4, 5, dtype="int32"), naming="x")
-    puzzle.rejects(ValueError, randn(1, 2**15 + 1), naming="x")
-
-
 @cases(
+    rows_shorter_than_a_block=(67, 43),
     one_short_of_a_block=(5, 1023),
     one_past_a_block=(5, 1025),
-    last_block_of_rows_ragged=(67, 48),
-    ragged_everywhere=(37, 2500),
-    longest=(2, 2**15),
+    longest=(2, 8191),
 )
 def test_masks(M, N):
     puzzle.check(integers(M, N, low=1, high=9))
-
-
-def test_masks_transposed():
-    puzzle.check(integers(300, 41).T)
-
-
-def test_masks_both_strides():
-    puzzle.check(strided(integers(21, 130), 2, 3))
-
-
-def test_masks_unaligned():
-    puzzle.check(offset(integers(20, 256)))
-
-
-@cases(rows=((1, 300), (20, 300)), columns=((20, 1), (20, 300)))
-def test_masks_expanded(shape, to):
-    puzzle.check(integers(*shape).expand(*to))
-
-
-def test_masks_offsets_beyond_32_bits():
-    x = far_apart(integers(3, dtype="float16"))
-    puzzle.check(x.expand(2, 3).T)
-    puzzle.check(x[None, :])
-
-
-def test_masks_more_rows_than_axis_1_takes():
-    puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
-
-
-@dtypes("float16", "bfloat16", "float32")
-def test_numerics(dtype):
-    puzzle.check(randn(17, 3000, dtype=dtype))
-
-
-@cases(mean_10000=(1e4, 1.0), mean_minus_300=(-300.0, 0.5), tiny_numbers=(0.0, 1e-15))
-def test_numerics_mean_far_from_zero(mean, deviation):
-    puzzle.check(mean + randn(8, 3000) * deviation)
-
-
-@cases(float16=("float16", 1000.25), bfloat16=("bfloat16", 100.25))
-def test_numerics_mean_between_two_numbers_of_the_dtype(dtype, mean):
-    puzzle.check((mean + randn(8, 3000) / 2).to(tensor([], dtype).dtype))
 
 
 def test_numerics_unbiased():
     puzzle.check(tensor([[0.0, 2.0, 4.0], [1.0, -1.0, 0.0], [5.0, 5.0, 5.0]]))
 
 
-def test_numerics_constant_rows():
-    puzzle.check(tensor([[3.0], [1e4], [0.0]]).expand(3, 1500))
+@dtypes("float32", "float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(randn(17, 3000, dtype=dtype))
 
 
-@dtypes("float16", "float32")
-def test_numerics_one_column_is_nan(dtype):
-    puzzle.check(randn(5, 1, dtype=dtype))
+@cases(mean_10000=(1e4, 1.0), mean_minus_300=(-300.0, 0.5))
+def test_numerics_mean_far_from_zero(mean, deviation):
+    puzzle.check(mean + randn(8, 3000) * deviation)
 
 
-def test_numerics_one_huge_value():
-    x = randn(3, 1500)
-    x[0, 1499], x[1, 0] = 1e15, -1e10
-    puzzle.check(x)
+@cases(float16=("float16", 1000.25), bfloat16=("bfloat16", 100.25))
+def test_numerics_mean_in_float32(dtype, mean):
+    # The mean lies between two numbers of the dtype.
+    puzzle.check((mean + randn(8, 3000) / 2).to(tensor([], dtype).dtype))
 
 
-def test_numerics_special_values_stay_in_their_row():
-    x = randn(5, 1500)
-    x[0, 3], x[1, 1499], x[2, 700] = float("inf"), float("-inf"), float("nan")
-    puzzle.check(x)
+def test_traffic():
+    puzzle.traffic(randn(48, 1000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
 
 
-@cases(short_rows=(48, 1000), longest_rows=(2, 2**15))
-def test_traffic(M, N):
-    puzzle.traffic(randn(M, N)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1)
-
-
-def test_traffic_transposed():
-    puzzle.traffic(randn(1000, 48).T).check(reads={"x": 1}, writes=1, launches=1)
-
-
-@dtypes("bfloat16", "float32")
+@dtypes("float32", "float16", "bfloat16")
 def test_compiles(dtype):
     puzzle.compiles(randn(37, 2500, dtype=dtype))
 
 
-def test_compiles_one_column():
-    puzzle.compiles(randn(300, 1))
-
-
-def test_compiles_longest_rows():
-    puzzle.compiles(randn(2, 2**15))
-
-
-def test_compiles_transposed():
-    puzzle.compiles(randn(300, 41).T)
-
-
 def test_speedup():
-    puzzle.race(randn(16384, 4096), at_least=1.5)
+    puzzle.race(randn(16384, 4096), at_least=2)

@@ -1,4 +1,4 @@
-# One row for each program, with 32-bit offsets and a contiguous x; ours packs short rows into tiles.
+# One row for each program, 32-bit offsets, contiguous x; ours packs short rows into tiles.
 
 import torch
 import triton
