@@ -1,19 +1,29 @@
 """06.1  SwiGLU
 
-The gated activation of today's transformers: two tensors in, one out, nothing in between.
+The gated activation of today's transformers: two matrices in, one out, nothing stored in between.
 
     y = gate * sigmoid(gate) * up          PyTorch: torch.nn.functional.silu(gate) * up
     source: Shazeer, "GLU Variants Improve Transformer" (2020)
 
-Given     gate, up of one shape, up to 4-D: float16, bfloat16 or float32, any strides
-Return    y: shape and dtype of gate, contiguous, computed in float32
-Raise     ValueError that names gate if it has more than 4 dimensions or another dtype,
-          and up if its shape or dtype is not that of gate
-New here  fusion: what a kernel stores and the next one loads again costs more than what it computes
-Traffic   2 loads and 1 store an element, one launch
-Speed     at least 1.5x of silu(gate) * up at 64 Mi bfloat16 elements
+Given     gate, up: matrices of one shape and dtype: float16, bfloat16 or float32, contiguous
+Return    y: a new tensor with the shape and dtype of gate, computed in float32;
+          silu(gate) may be rounded to that dtype before the product
+New here  fusion: storing a value and loading it again costs more than computing it
+Traffic   each element of gate and up loaded once, each of y stored once, one launch
+Speed     at least 0.5x of silu(gate) * up at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/06_fusion/test_swiglu.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    up to 4 dimensions, also 0, and any strides, also 0; gate and up may differ in theirs
+Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
+Values    one rounding, at the end; NaN and inf as in PyTorch
+Raise     ValueError that names gate if it has more than 4 dimensions or another dtype,
+          and up if its shape or dtype is not that of gate.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/06_fusion/production/test_swiglu.py
 """
 
 import torch
@@ -24,14 +34,12 @@ import triton.language as tl
 @triton.jit
 def swiglu_kernel(
     gate_ptr, up_ptr, y_ptr,
-    N, size_1, size_2, size_3,
-    stride_g0, stride_g1, stride_g2, stride_g3,
-    stride_u0, stride_u1, stride_u2, stride_u3,
+    N,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # TODO: one program computes BLOCK elements, counted in row-major order
+    # TODO: one program computes BLOCK of the N elements
     pass
 
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    raise NotImplementedError  # TODO: check the inputs, allocate y, choose a grid, launch
+    raise NotImplementedError  # TODO: allocate y, choose a grid, launch

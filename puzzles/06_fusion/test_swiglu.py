@@ -1,139 +1,58 @@
-"""What 06.1, SwiGLU, is held to."""
+"""What 06.1, SwiGLU, must do to be solved."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import cases, dtypes, integers, randn, tensor, uniform
 
-puzzle = challenge("swiglu")
+# Shipped kernels, and PyTorch itself, round silu(gate) to the dtype before the product.
+puzzle = challenge("swiglu", rounded_on_the_way=True)
 
 
 def two(*shape, dtype="float32", make=randn):
     return make(*shape, dtype=dtype), make(*shape, dtype=dtype)
 
 
+@cases(several_rows=(33, 41), one_block=(1, 1024), one_column=(300, 1), single_element=(1, 1))
+def test_shapes(M, N):
+    puzzle.check(*two(M, N, make=integers))
+
+
 @cases(
-    scalar=((),),
-    vector=((1000,),),
-    matrix=((33, 41),),
-    three_dimensions=((5, 6, 37),),
-    four_dimensions=((3, 1, 5, 77),),
-    empty_dimension=((4, 0, 3),),
+    one_short_of_a_block=(1, 1023),
+    one_past_a_block=(5, 205),
+    more_rows_than_columns=(37, 17),
+    more_than_one_program=(2, 10001),
 )
-def test_shapes(shape):
-    puzzle.check(*two(*shape))
+def test_masks(M, N):
+    puzzle.check(*two(M, N, make=integers))
 
 
-def test_shapes_of_bad_input():
-    gate, up = two(4, 5)
-    puzzle.rejects(ValueError, *two(1, 2, 1, 2, 1), naming="gate")
-    puzzle.rejects(ValueError, *two(4, 5, dtype="int32", make=integers), naming="gate")
-    puzzle.rejects(ValueError, *two(4, 5, dtype="float64"), naming="gate")
-    puzzle.rejects(ValueError, gate, up.T, naming="up")
-    puzzle.rejects(ValueError, gate, up[:1], naming="up")
-    puzzle.rejects(ValueError, gate, up.half(), naming="up")
+@dtypes("float32", "float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(*two(30, 100, dtype=dtype))
 
 
-@cases(single_element=1, one_short_of_a_block=1023, one_past_a_block=1025, ragged=1279)
-def test_masks(N):
-    puzzle.check(*two(N, make=integers))
+@dtypes("float32", "float16", "bfloat16")
+def test_numerics_large_gates_do_not_overflow(dtype):
+    gate = uniform(20, 100, low=-1000, high=1000, dtype=dtype)
+    puzzle.check(gate, randn(20, 100, dtype=dtype))
 
 
-def test_masks_halves_of_one_tensor():
-    gate, up = randn(20, 3, 74).chunk(2, dim=-1)
+def test_numerics_product_in_float32():
+    # gate * up is -inf in float16; times the sigmoid it is not.
+    gate, up = tensor([[-9.0, -9.5]], "float16"), tensor([[30000.0, 60000.0]], "float16")
     puzzle.check(gate, up)
 
 
-def test_masks_one_transposed():
-    gate, up = two(40, 31)
-    puzzle.check(gate.T, up.T.contiguous())
-    puzzle.check(gate.T.contiguous(), up.T)
-
-
-def test_masks_all_strides_differ():
-    gate, up = two(3, 4, 5, 21)
-    puzzle.check(strided(gate, 2, 1, 3, 2), up.permute(0, 2, 1, 3).contiguous().transpose(1, 2))
-
-
-def test_masks_permuted():
-    gate, up = two(3, 4, 5, 21)
-    puzzle.check(gate.permute(3, 1, 0, 2), offset(up.permute(3, 1, 0, 2)))
-
-
-def test_masks_both_transposed():
-    # Alike in memory, and the result is not.
-    gate, up = two(40, 31)
-    puzzle.check(gate.T, up.T)
-
-
-def test_masks_expanded():
-    puzzle.check(randn(1, 30).expand(20, 30), randn(20, 1).expand(20, 30))
-
-
-def test_masks_offsets_beyond_32_bits():
-    far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
-    puzzle.check(far, near)
-    puzzle.check(near, far)
-
-
-def test_masks_result_beyond_32_bits():
-    x = randn(1, dtype="float16").expand(2**31 + 77)
-    puzzle.check_large_offsets(x, x)
-
-
-@cases(matrix=((70_000, 2),), four_dimensions=((300, 300, 1, 2),))
-def test_masks_more_rows_than_axis_1_takes(shape):
-    puzzle.check_grid(*two(*shape))
-
-
-@dtypes("float16", "bfloat16", "float32")
-def test_numerics(dtype):
-    puzzle.check(*two(3000, dtype=dtype))
-
-
-@dtypes("float16", "bfloat16", "float32")
-def test_numerics_large_gates_do_not_overflow(dtype):
-    puzzle.check(uniform(2000, low=-1000, high=1000, dtype=dtype), randn(2000, dtype=dtype))
-
-
-@dtypes("float16")
-def test_numerics_product_in_float32(dtype):
-    # gate * up is inf in float16; times the sigmoid it is not.
-    puzzle.check(tensor([-9.0, -9.5], dtype), tensor([30000.0, 60000.0], dtype))
-    # The sigmoid alone is less than half of float16's smallest step.
-    puzzle.check(tensor([-17.5, -18.0], dtype), tensor([30000.0, 60000.0], dtype))
-
-
-@cases(
-    float16=("float16", [-24, -22, -20, -18], [60000, 50000, 20000, 30000]),
-    bfloat16=("bfloat16", [-4.125, -1.25, 0.75, 1.375], [15, 53, 52, 27]),
-)
-def test_numerics_silu_before_rounding(dtype, gate, up):
-    # The products lie near numbers of the dtype, and far from those if silu is rounded first.
-    puzzle.check_exactly(tensor(gate, dtype), tensor(up, dtype))
-
-
-def test_numerics_special_values():
-    inf, nan = float("inf"), float("nan")
-    gate = tensor([inf, nan, 1.0, -104.0, 0.0, 3e38, -inf, -inf])
-    puzzle.check(gate, tensor([1.0, 1.0, nan, 1.0, inf, 1.0, 1.0, 0.0]))
-
-
 def test_traffic():
-    puzzle.traffic(*two(5000)).check(reads={"gate": 1, "up": 1}, writes=1, launches=1, sectors=1.1)
+    puzzle.traffic(*two(5, 1000)).check(
+        reads={"gate": 1, "up": 1}, writes=1, launches=1, sectors=1.1
+    )
 
 
-def test_traffic_transposed():
-    gate, up = two(40, 48)
-    puzzle.traffic(gate.T, up.T).check(reads={"gate": 1, "up": 1}, writes=1, launches=1)
-
-
-def test_compiles():
-    puzzle.compiles(*two(5000, dtype="bfloat16"))
-
-
-def test_compiles_permuted():
-    gate, up = two(3, 4, 5, 21)
-    puzzle.compiles(gate.permute(3, 2, 1, 0), up.permute(3, 2, 1, 0))
+@dtypes("float32", "float16", "bfloat16")
+def test_compiles(dtype):
+    puzzle.compiles(*two(5, 1000, dtype=dtype))
 
 
 def test_speedup():
-    puzzle.race(*two(2**26, dtype="bfloat16"), at_least=1.5)
+    puzzle.race(*two(16384, 4096, dtype="bfloat16"), at_least=0.5)
