@@ -241,7 +241,7 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch
 def test_a_patch_of_triton_without_effect_fails_the_run(grade, tmp_path, monkeypatch):
     """Also where -q hides the header, and all tests pass."""
     (tmp_path / "unseen.py").write_text(
-        "import judge.memory.selftest as selftest\nselftest.failures = lambda: ['nothing is seen']\n"
+        "from judge.memory import selftest\nselftest.failures = lambda: ['nothing is seen']\n"
     )
     path = [str(ROOT), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
