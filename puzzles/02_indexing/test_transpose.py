@@ -7,8 +7,8 @@ puzzle = challenge("transpose", exact=True)
 
 
 @cases(
-    wide=(7, 900),
     whole_tiles=(64, 128),
+    wide=(7, 900),
     one_row=(1, 3000),
     one_column=(3000, 1),
     single_element=(1, 1),
