@@ -23,3 +23,12 @@ def scale(x, factor, blocks):
         for dtype in (torch.float16, torch.bfloat16):
             rounded = torch.tensor(factor, dtype=dtype).item()
             yield f"factor is rounded to {dtype_name(dtype)}, not kept in float32", (x * rounded,)
+
+
+def transpose(x, blocks):
+    M, N = x.shape
+    for block in blocks:
+        padded = torch.nn.functional.pad(x, (0, -N % block, 0, -M % block))
+        tiles = padded.unflatten(1, (-1, block)).unflatten(0, (-1, block))
+        stored = tiles.permute(2, 1, 0, 3).flatten(2).flatten(0, 1)
+        yield "each tile is stored as it was loaded, not transposed", (stored[:N, :M],)
