@@ -4,28 +4,28 @@ import torch
 
 
 def scores(q, k, scale):
-    """q k^T * scale, (B, H, S, T); a head of k serves H // Hkv heads of q."""
+    """Return q k^T * scale, (B, H, S, T); a head of k serves H // Hkv heads of q."""
     return q @ per_query_head(k, q).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
 
 
 def per_query_head(x, q):
-    """x (B, Hkv, T, D) with each head repeated for the heads of q that it serves."""
+    """Repeat each head of x (B, Hkv, T, D) for the heads of q that it serves."""
     return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
 
 
 def per_key_head(x, k):
-    """x (B, H, T, D) summed over the heads of q that one head of k serves."""
+    """Sum x (B, H, T, D) over the heads of q that one head of k serves."""
     return x.unflatten(1, (k.shape[1], -1)).sum(dim=2)
 
 
 def too_late(x):
-    """True where key j > query i, for scores x (B, H, S, T)."""
+    """Return the mask (S, T) of scores x (B, H, S, T): True where key j > query i."""
     rows, columns = (torch.arange(size, device=x.device) for size in x.shape[-2:])
     return rows[:, None] < columns[None, :]
 
 
 def p_and_ds(q, k, v, dout, lse, delta, scale, causal):
-    """The probabilities and the gradient of the scores, (B, H, S, T) in the dtype of q."""
+    """Return the probabilities and the gradient of the scores, (B, H, S, T) in the dtype of q."""
     p = torch.exp(scores(q, k, scale) - lse[..., None])
     if causal:
         p = p.masked_fill(too_late(p), 0.0)
@@ -56,13 +56,13 @@ def masked_scores(q, k, scale, causal):
 
 
 def differentiable_attention(q, k, v, scale=None, causal=False):
-    # Divided after the product, so that the gradient goes through out, as it does by delta: that
-    # out is rounded is then part of what a right kernel may lose.
+    # The division comes after the product, so that the gradient goes through out, as it does
+    # through delta: the rounding of out is then part of the error that a right kernel may have.
     x = masked_scores(q, k, scale, causal)
     terms = torch.exp(x - x.detach().amax(dim=-1, keepdim=True))
     return terms @ per_query_head(v, q) / terms.sum(dim=-1, keepdim=True)
 
 
 def eager_attention(q, k, v, scale=None, causal=False):
-    """The same, as one writes it: what the race is against."""
+    """Compute the same as PyTorch users write it: the opponent in the race."""
     return torch.softmax(masked_scores(q, k, scale, causal), dim=-1) @ per_query_head(v, q)
