@@ -1,18 +1,28 @@
 """06.5  Arc sine
 
-A function that Triton's language does not have, from the library of device functions.
+A function that Triton's language lacks, from the library of device functions.
 
-    y = asin(x)          PyTorch: torch.asin(x)
+    y[i] = asin(x[i])          PyTorch: torch.asin(x)
 
-Given     x, up to 4-D: float16, bfloat16 or float32, any strides
-Return    y: shape and dtype of x, contiguous, computed in float32; NaN where x is outside [-1, 1]
-Raise     ValueError that names x if it has more than 4 dimensions or another dtype
+Given     x (N,): float16, bfloat16 or float32, contiguous, N >= 1
+Return    y (N,): a new tensor with the dtype of x, computed in float32; NaN where x is outside
+          [-1, 1]
 New here  libdevice, called like a function of tl. Its asin takes float32 or float64, nothing
           narrower
-Traffic   1 load and 1 store an element, one launch
-Speed     at least 0.9x of torch.asin(x) at 64 Mi float32 elements
+Traffic   each element of x loaded once, each of y stored once, one launch
+Speed     at least 0.3x of torch.asin(x) at 64 Mi float32 elements
 
 Run       pytest puzzles/06_fusion/test_asin.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    up to 4 dimensions, also 0, and any strides, also 0
+Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
+Values    NaN, inf, signed zeros and subnormal numbers as in PyTorch
+Raise     ValueError that names x if it has more than 4 dimensions or another dtype.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/06_fusion/production/test_asin.py
 """
 
 import torch
@@ -24,13 +34,12 @@ from triton.language.extra import libdevice  # noqa: F401
 @triton.jit
 def asin_kernel(
     x_ptr, y_ptr,
-    N, size_1, size_2, size_3,
-    stride_x0, stride_x1, stride_x2, stride_x3,
+    N,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # TODO: one program computes BLOCK elements, counted in row-major order
+    # TODO: one program computes BLOCK elements
     pass
 
 
 def asin(x: torch.Tensor) -> torch.Tensor:
-    raise NotImplementedError  # TODO: check x, allocate y, choose a grid, launch
+    raise NotImplementedError  # TODO: allocate y, choose a grid, launch

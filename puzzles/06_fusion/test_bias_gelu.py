@@ -8,9 +8,9 @@ puzzle = challenge("bias_gelu")
 
 @cases(
     wide=(3, 2100),
-    tall=(300, 17),
+    tall=(70, 17),
     one_row=(1, 1000),
-    one_column=(1000, 1),
+    one_column=(100, 1),
     single_element=(1, 1),
 )
 def test_shapes(M, N):
