@@ -67,7 +67,7 @@ def test_first_chapter_of_a_fresh_clone(grade):
 
 
 def test_unsolved_stub_fails_in_one_line(grade):
-    result = grade(f"{HERE}/test_swish.py", "-q", "-k", "bad_input")
+    result = grade(f"{HERE}/test_swish.py", "-q", "-k", "test_traffic")
     assert result.ret == 1
     assert "swish_kernel" not in result.stdout.str()
     outcomes = result.parseoutcomes()
