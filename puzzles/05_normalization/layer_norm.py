@@ -11,8 +11,8 @@ Shift and scale each row to mean 0 and variance 1, then apply the weight and bia
 
 Given     x (M, N), weight and bias (N,): float16, bfloat16 or float32, all of one dtype,
           contiguous, M >= 1, N from 1 to 8192; eps: a float, 0 or more
-Return    (y, mean, rstd): y (M, N), dtype of x; mean and rstd (M,), float32. Computed in float32;
-          the normalized row may be rounded to the dtype of x before the weight
+Return    (y, mean, rstd): y (M, N), dtype of x; mean and rstd (M,), float32. Computed in float32
+          and rounded once
 New here  tl.rsqrt; one row of weights for all rows of a tile; three results, two of which only the
           backward pass reads
 Traffic   each element of x loaded once, each of y, mean and rstd stored once, one launch
@@ -24,7 +24,7 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides, also 0, of x, weight and bias
 Sizes     N up to 32768; offsets and results beyond 2**31 elements; more rows than 65535
-Values    y rounded once; constant rows; a mean of 1e4; NaN and inf stay in their row
+Values    constant rows; a mean of 1e4; NaN and inf stay in their row
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and weight or bias if its shape or dtype is another one.
           A kernel that normalizes longer rows or takes such a weight rightly is right too.

@@ -1,7 +1,7 @@
 """What 05.1, layer norm, must do to be shipped."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from judge.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("layer_norm", results=("y", "mean", "rstd"))
 
@@ -83,12 +83,7 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**21 + 1, 1025), weight, bias)
 
 
-# Any value, y rounded once.
-
-
-@dtypes("float16", "bfloat16", "float32")
-def test_numerics(dtype):
-    puzzle.check(*layer(17, 3000, dtype))
+# Any value.
 
 
 def test_numerics_mean_of_10000():
