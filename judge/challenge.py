@@ -320,7 +320,7 @@ class Challenge:
         for number, outcome in enumerate(outcomes):
             results.compare(call, outcome, expected)
             if number == 0 and self.spec.deterministic:
-                results.check_repeatable(call, outcome)
+                results.check_repeatable(call, outcome, poison=poison)
             call.restore()
 
     def _outcomes(self, call: GuardedCall, **how: Any) -> Iterator[Outcome]:

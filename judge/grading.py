@@ -189,10 +189,10 @@ class ResultCheck:
             if mismatch := self._mismatch(number, got, expected):
                 raise Wrong(mismatch.message(f"{self.spec.function}({arguments})"))
 
-    def check_repeatable(self, call: GuardedCall, outcome: Outcome) -> None:
+    def check_repeatable(self, call: GuardedCall, outcome: Outcome, *, poison: bool) -> None:
         """Raises Wrong unless another run on the same input gives the same bits."""
         call.restore()
-        again = call.run(order="shuffled", seed=1)
+        again = call.run(order="shuffled", seed=1, poison=poison)
         for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
             if not torch.equal(_bytes_of(first), _bytes_of(second)):
                 raise Wrong(
@@ -275,7 +275,7 @@ class ResultCheck:
                 f"cause: masked lanes of the load at {lines} reach the result, and without other= "
                 "they hold anything: say other="
             )
-        elif right_if(order="ascending"):
+        elif right_if(order="ascending", poison=self.spec.is_strict):
             yield (
                 "cause: right when the programs run one after the other in order, wrong in another "
                 "order: a GPU runs them in any order and at once"
