@@ -20,7 +20,7 @@ def batched_matmul(a, b):
 
 
 def linear(x, weight, bias, activation):
-    out = x @ weight.T + bias
+    out = x @ weight.mT + bias
     if activation == "relu":
         out = torch.relu(out)
     if activation == "gelu":
