@@ -17,7 +17,7 @@ Return    (dk, dv), both (B, Hkv, T, D): dtype of k, sums in float32, also over 
           may be rounded to q's dtype for their products
 New here  two accumulators; products with a transposed tile; a sum over heads without atomics
 Traffic   at most ceil(T / 64) programs a head of keys; each loads its part of k and v once, and q,
-          dout, lse and delta of its group once; if causal at most 0.6 of them (at S and T 1024),
+          dout, lse and delta of its group once; if causal at most 0.6 of them (at S and T 768),
           and tl.dot does as little: four products a tile; dk and dv stored once, nothing else, one
           launch
 Speed     at least 3.5x of PyTorch at B 1, H 16, S and T 4096, D 128, float16

@@ -20,17 +20,15 @@ def check(q, k, v, dout, scale=None, causal=False):
 
 
 @cases(
-    batches_and_heads=(3, 2, 2, 20, 24, 16),
-    groups_of_three=(2, 6, 2, 20, 24, 16),
-    widest=(1, 2, 1, 40, 100, 128),
-    one_query=(1, 2, 2, 1, 70, 32),
-    one_key=(1, 2, 2, 70, 1, 32),
-    single_query_and_key=(1, 1, 1, 1, 1, 16),
+    batches_and_heads=(3, 2, 2, 20, 24, 16, True),
+    groups_of_three=(2, 6, 2, 20, 24, 16, False),
+    widest=(1, 2, 1, 40, 100, 128, True),
+    one_query=(1, 2, 2, 1, 70, 32, False),
+    one_key=(1, 2, 2, 70, 1, 32, False),
+    single_query_and_key=(1, 1, 1, 1, 1, 16, True),
 )
-def test_shapes(B, H, Hkv, S, T, D):
-    inputs = four(B, H, Hkv, S, T, D)
-    check(*inputs)
-    check(*inputs, causal=True)
+def test_shapes(B, H, Hkv, S, T, D, causal):
+    check(*four(B, H, Hkv, S, T, D), causal=causal)
 
 
 def test_shapes_without_a_backward_pass():
@@ -70,7 +68,7 @@ def test_numerics(dtype):
     check(*four(1, 2, 1, 70, 150, 64, dtype=dtype))
 
 
-@cases(of_long_rows=(16, 2048), of_many_rows=(2048, 16))
+@cases(of_long_rows=(16, 2048), of_many_rows=(1024, 16))
 def test_numerics_sums_in_float32(S, T):
     # The same 16 rows again and again, so that a narrow sum is rounded to the same side each time.
     q, k, v, dout = four(1, 1, 1, 16, 16, 16, dtype="bfloat16")
@@ -78,7 +76,7 @@ def test_numerics_sums_in_float32(S, T):
     check(q, *(x.repeat(1, 1, T // 16, 1) for x in (k, v.abs() + 1)), dout)
 
 
-@cases(of_long_rows=(16, 2048), of_many_rows=(2048, 16))
+@cases(of_long_rows=(16, 2048), of_many_rows=(1024, 16))
 def test_numerics_gradients_summed_in_float32(S, T):
     # A value has the sign of its key, so that the terms of dq and dk do not cancel.
     q, k, v, dout = (x.abs() + 1 for x in four(1, 1, 1, 16, 16, 16, dtype="bfloat16"))
@@ -111,7 +109,7 @@ def test_numerics_two_calls_before_the_first_goes_back():
             raise Wrong("a call in between changes the gradients\nhint: keep what it needs on ctx")
 
 
-@cases(all_keys=(2, 4, 2, 128, 1), causal=(1, 1, 1, 1024, 0.6))
+@cases(all_keys=(2, 4, 2, 128, 1), causal=(1, 1, 1, 768, 0.6))
 def test_traffic(B, H, Hkv, S, seen):
     D = 16
     q, k, v, dout = four(B, H, Hkv, S, S, D)

@@ -81,9 +81,15 @@ def test_numerics_input_changed_in_place(which):
 
 
 @cases(
+    batches_and_heads=(3, 2, 2, 20, 24, 16),
     one_head_of_keys=(2, 3, 1, 24, 20, 16),
+    groups_of_three=(2, 6, 2, 20, 24, 16),
     groups_of_twelve=(1, 12, 1, 20, 24, 16),
     whole_tiles_of_two_groups=(1, 4, 2, 128, 128, 32),
+    widest=(1, 2, 1, 40, 100, 128),
+    one_query=(1, 2, 2, 1, 70, 32),
+    one_key=(1, 2, 2, 70, 1, 32),
+    single_query_and_key=(1, 1, 1, 1, 1, 16),
 )
 def test_shapes(B, H, Hkv, S, T, D):
     inputs = four(B, H, Hkv, S, T, D)

@@ -182,6 +182,11 @@ def test_masks_result_beyond_32_bits():
 
 
 @dtypes("float16", "bfloat16")
+def test_numerics_without_a_mask(dtype):
+    check(*four(1, 2, 1, 70, 150, 64, dtype=dtype))
+
+
+@dtypes("float16", "bfloat16")
 def test_numerics_sums_in_float32(dtype):
     # As at the first level, of the widest heads.
     q, k, v, dout = four(1, 1, 1, 16, 16, 128, dtype=dtype)

@@ -56,6 +56,7 @@ def test_shapes_v_does_not_fit_k():
 @cases(
     one_head_of_keys=(2, 3, 1, 20, 24, 16),
     two_groups_of_two=(2, 4, 2, 24, 20, 16),
+    more_tiles_of_keys=(1, 3, 1, 300, 290, 16),
     whole_tiles_of_64=(1, 2, 1, 128, 128, 64),
 )
 def test_shapes(B, H, Hkv, S, T, D):
