@@ -6,23 +6,19 @@ from judge.inputs import cases, dtypes, integers, randn, tensor
 puzzle = challenge("fused_multiply_add")
 
 
-def three(N, dtype="float32", make=randn):
-    return make(N, dtype=dtype), make(N, dtype=dtype), make(N, dtype=dtype)
-
-
 @cases(one_block=1024, several_blocks=8192, single_element=1)
 def test_shapes(N):
-    puzzle.check(*three(N, make=integers))
+    puzzle.check(integers(N), integers(N), integers(N))
 
 
 @cases(last_block_of_one=1025, one_short_of_a_block=1023, ragged=20001)
 def test_masks(N):
-    puzzle.check(*three(N, make=integers))
+    puzzle.check(integers(N), integers(N), integers(N))
 
 
 @dtypes("float32", "float16", "bfloat16")
 def test_numerics(dtype):
-    puzzle.check(*three(3000, dtype))
+    puzzle.check(randn(3000, dtype=dtype), randn(3000, dtype=dtype), randn(3000, dtype=dtype))
 
 
 def test_numerics_one_rounding():
@@ -44,15 +40,16 @@ def test_numerics_product_in_float32(dtype):
 
 
 def test_traffic():
-    puzzle.traffic(*three(5000)).check(
+    puzzle.traffic(randn(5000), randn(5000), randn(5000)).check(
         reads={"x": 1, "y": 1, "z": 1}, writes=1, launches=1, sectors=1.1
     )
 
 
 @dtypes("float32", "float16", "bfloat16")
 def test_compiles(dtype):
-    puzzle.compiles(*three(5000, dtype))
+    x = randn(5000, dtype=dtype)
+    puzzle.compiles(x, x, x)
 
 
 def test_speedup():
-    puzzle.race(*three(2**26), at_least=0.5)
+    puzzle.race(randn(2**26), randn(2**26), randn(2**26), at_least=0.5)

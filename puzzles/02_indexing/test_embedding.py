@@ -6,13 +6,9 @@ from judge.inputs import cases, dtypes, integers, randn, tensor
 puzzle = challenge("embedding", exact=True)
 
 
-def picks(*shape, rows, dtype="int64"):
-    return integers(*shape, low=0, high=rows, dtype=dtype)
-
-
 @cases(vector=((100,),), matrix=((7, 13),), three_dimensions=((3, 1, 17),), one_index=((1,),))
 def test_shapes(shape):
-    puzzle.check(integers(50, 40), picks(*shape, rows=50))
+    puzzle.check(integers(50, 40), integers(*shape, low=0, high=50, dtype="int64"))
 
 
 @cases(
@@ -24,7 +20,7 @@ def test_shapes(shape):
     one_column=(30, 1),
 )
 def test_masks(N, D):
-    puzzle.check(randn(50, D), picks(N, rows=50))
+    puzzle.check(randn(50, D), integers(N, low=0, high=50, dtype="int64"))
 
 
 def test_masks_first_and_last_row():
@@ -32,24 +28,26 @@ def test_masks_first_and_last_row():
 
 
 def test_numerics_indices_in_32_bits():
-    puzzle.check(randn(50, 40), picks(30, rows=50, dtype="int32"))
+    puzzle.check(randn(50, 40), integers(30, low=0, high=50, dtype="int32"))
 
 
 @dtypes("float32", "float16", "bfloat16")
 def test_numerics(dtype):
-    puzzle.check(randn(50, 40, dtype=dtype), picks(30, rows=50))
+    puzzle.check(randn(50, 40, dtype=dtype), integers(30, low=0, high=50, dtype="int64"))
 
 
 def test_traffic():
-    puzzle.traffic(randn(32, 64), picks(128, rows=32)).check(
+    indices = integers(128, low=0, high=32, dtype="int64")
+    puzzle.traffic(randn(32, 64), indices).check(
         reads={"table": 4}, writes={"result": 1}, launches=2, sectors={"table": 1.1}
     )
 
 
 @dtypes("float32", "float16", "bfloat16")
 def test_compiles(dtype):
-    puzzle.compiles(randn(50, 40, dtype=dtype), picks(30, rows=50))
+    puzzle.compiles(randn(50, 40, dtype=dtype), integers(30, low=0, high=50, dtype="int64"))
 
 
 def test_speedup():
-    puzzle.race(randn(65536, 2048, dtype="float16"), picks(524288, rows=65536), at_least=0.3)
+    indices = integers(524288, low=0, high=65536, dtype="int64")
+    puzzle.race(randn(65536, 2048, dtype="float16"), indices, at_least=0.3)

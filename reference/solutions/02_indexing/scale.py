@@ -36,7 +36,7 @@ def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     if y.numel() == 0:
         return y
-    # A square tile reads whole sectors where the columns are contiguous. Else wide is better.
+    # Where the columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
     tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
     BLOCK_N = min(triton.next_power_of_2(N), widest)
     BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)

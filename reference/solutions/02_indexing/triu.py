@@ -30,7 +30,7 @@ def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
     # Beyond the edges of x nothing changes; within them any integer fits the kernel.
     diagonal = max(-M, min(diagonal, N))
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    # A square tile reads whole sectors where the columns are contiguous. Else wide is better.
+    # Where the columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
     tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
     BLOCK_N = min(triton.next_power_of_2(N), widest)
     BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
