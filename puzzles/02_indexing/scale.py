@@ -1,6 +1,6 @@
 """02.5  Scale, made to ship
 
-Multiply a matrix by a number, in a kernel that no valid input breaks and no invalid one gets into.
+Multiply a matrix by a number, right for every valid input and with a clear error for any other.
 
     y[m, n] = x[m, n] * factor          PyTorch: x * factor
 
