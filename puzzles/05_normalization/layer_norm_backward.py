@@ -6,27 +6,32 @@ element loaded only once.
     x_hat[m, n] = (x[m, n] - mean[m]) * rstd[m]
     g[m, n] = dy[m, n] * weight[n]
     dx[m, n] = rstd[m] * (g[m, n] - sum_n g[m, n] / N - x_hat[m, n] * sum_n (g * x_hat)[m, n] / N)
-    dweight[n] = sum_m dy[m, n] * x_hat[m, n]
-    dbias[n] = sum_m dy[m, n]
-
+    dweight[n] = sum_m dy[m, n] * x_hat[m, n],  dbias[n] = sum_m dy[m, n]
     PyTorch: torch.ops.aten.native_layer_norm_backward
 
-Given     dy and x (M, N): float16, bfloat16 or float32, any strides, M >= 1, N from 1 to 16384;
-          weight (N,): dtype of x; mean and rstd (M,): float32, as layer_norm gave them for x;
-          any strides
-Return    (dx, dweight, dbias): dx (M, N), dweight and dbias (N,), dtype of x, contiguous,
-          computed in float32 and rounded once
-Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
-          and dy, weight, mean or rstd if its shape or dtype is another one
-New here  two directions of sums in one pass: a program takes a group of rows, keeps its part of the
-          column sums, and a second launch adds the parts; tl.range(..., num_stages=3), which loads
-          for the next turns of a loop while this one computes
+Given     dy and x (M, N), weight (N,): float16, bfloat16 or float32, all of one dtype, contiguous,
+          M >= 1, N from 1 to 8192; mean and rstd (M,): float32, from layer_norm of x
+Return    (dx, dweight, dbias): dx (M, N), dweight and dbias (N,), dtype of x, computed in float32
+New here  two directions of sums in one pass: a program takes a group of rows and keeps its part of
+          the column sums, and a second launch adds the parts; tl.range(..., num_stages=3), which
+          loads for the next iterations of a loop while this one computes
 Same bits dweight and dbias do not depend on the order in which programs run: no atomic additions
-Traffic   dy and x loaded once; stores of M * N elements and, at 1024 rows, 10 % for the parts;
-          at most two launches
-Speed     at least 2x of the formulas in PyTorch at 16384 x 4096 bfloat16 elements
+Traffic   each element of dy and x loaded once, each of dx stored once; at 1024 rows at most 10 %
+          more stores, for the parts; at most two launches
+Speed     at least 7x of the formulas in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/05_normalization/test_layer_norm_backward.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    any strides, also 0, of every input
+Sizes     N up to 16384; offsets beyond 2**31 elements
+Values    a mean far from 0; constant rows; NaN and inf stay in their row and column
+Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
+          and dy, weight, mean or rstd if its shape or dtype is another one.
+          A kernel that takes longer rows or another dtype rightly is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/05_normalization/production/test_layer_norm_backward.py
 """
 
 import torch
@@ -38,7 +43,6 @@ import triton.language as tl
 def layer_norm_backward_kernel(
     dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr,
     M, N,
-    stride_dm, stride_dn, stride_xm, stride_xn, stride_w, stride_mean, stride_rstd,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program goes over a group of rows, BLOCK_M at a time, and stores its column sums
@@ -58,4 +62,4 @@ def add_groups_kernel(
 def layer_norm_backward(
     dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    raise NotImplementedError  # TODO: check the inputs, allocate, choose grids, launch both kernels
+    raise NotImplementedError  # TODO: allocate, choose grids, launch both kernels
