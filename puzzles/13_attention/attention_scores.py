@@ -6,8 +6,8 @@ How much of its attention does each query give to each key? A matmul and a softm
     PyTorch: softmax(q @ k.mT * scale, dim=-1)
     source: Vaswani et al., "Attention Is All You Need" (2017)
 
-Given     q (B, H, S, D) and k (B, Hkv, T, D): float16 or bfloat16, both of one dtype, Hkv divides H,
-          D is 16, 32, 64 or 128, S and T are any sizes >= 1; contiguous, or with heads inside rows:
+Given     q (B, H, S, D) and k (B, Hkv, T, D): float16 or bfloat16, both of one dtype; Hkv
+          divides H, D is 16, 32, 64 or 128, any S and T; contiguous, or with heads inside rows:
           x.transpose(1, 2) of x (B, S, H, D)
           scale: a float > 0; None is D ** -0.5
 Return    p (B, H, S, T): dtype of q, contiguous; scores and sums in float32

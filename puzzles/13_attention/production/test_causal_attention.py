@@ -1,0 +1,170 @@
+"""What 13.3, causal attention, must do to be shipped."""
+
+import math
+
+from judge.challenge import challenge
+from judge.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+
+puzzle = challenge("causal_attention", rounded=True)
+
+
+# Bad input: the error that the spec names, or the right answer.
+
+
+def test_shapes_q_has_no_heads():
+    q, k, v = heads(2, 4, 2, 8, 8, 16)
+    puzzle.check_or_raises(q[0], k, v, names="q")
+
+
+@cases(smaller=8, no_power_of_2=24, larger=256)
+def test_shapes_q_of_another_width(D):
+    puzzle.check_or_raises(*heads(2, 4, 2, 8, 8, D), names="q")
+
+
+@dtypes("float32", "float64")
+def test_shapes_q_of_another_dtype(dtype):
+    puzzle.check_or_raises(*heads(2, 4, 2, 8, 8, 16, dtype), names="q")
+
+
+def test_shapes_k_does_not_fit_q():
+    q, k, v = heads(2, 4, 2, 8, 8, 16)
+    puzzle.check_or_raises(q, k[0], v, names="k")
+    puzzle.check_or_raises(q, k[:1], v[:1], names="k")
+    puzzle.check_or_raises(q[:, :3], k, v, names="k")
+    puzzle.check_or_raises(q, k[:, :, :7], v[:, :, :7], names="k")
+    puzzle.check_or_raises(q, *heads(2, 4, 2, 8, 8, 32)[1:], names="k")
+    puzzle.check_or_raises(q, k.bfloat16(), v, names="k")
+
+
+def test_shapes_v_is_not_like_k():
+    q, k, v = heads(2, 4, 2, 8, 8, 16)
+    for bad in (v[:, :1], v[:, :, :5], v[..., :8], v.transpose(1, 2), v.bfloat16()):
+        puzzle.check_or_raises(q, k, bad, names="v")
+
+
+# Any size and layout.
+
+
+def test_masks_transposed():
+    puzzle.check(*(x.mT.contiguous().mT for x in heads(2, 2, 2, 50, 50, 32)))
+
+
+def test_masks_every_stride():
+    # More than one tile of queries and of keys.
+    q, k, v = heads(2, 2, 2, 150, 150, 16)
+    puzzle.check(strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3), strided(v, 3, 2, 1, 2))
+
+
+def test_masks_unaligned():
+    q, k, v = heads(1, 2, 2, 40, 40, 16)
+    puzzle.check(offset(q), offset(k, 3), offset(v, 5))
+
+
+def test_masks_one_head_expanded():
+    puzzle.check(*(x.expand(2, 4, 20, 16) for x in heads(1, 1, 1, 20, 20, 16)))
+
+
+def test_masks_more_heads_than_axis_1_takes():
+    puzzle.check_grid(*heads(256, 256, 256, 1, 1, 16))
+
+
+@cases(queries=0, keys=1, values=2)
+def test_masks_offsets_beyond_32_bits(which):
+    for dim, size in enumerate((3, 3, 3, 16)):
+        inputs = list(heads(3, 3, 3, 3, 3, 16))
+        inputs[which] = along(far_apart(randn(size, dtype="float16")), dim, 3, 3, 3, 16)
+        puzzle.check(*inputs)
+
+
+@cases(queries=0, keys=1, values=2)
+def test_masks_second_tile_beyond_32_bits(which):
+    # Only a stride times the length of a tile overflows: of 32, 64 or 128 rows.
+    for size in (33, 65, 129):
+        inputs = list(heads(1, 1, 1, size, size, 16))
+        inputs[which] = along(far_apart(randn(size, dtype="float16")), 2, 1, 1, size, 16)
+        puzzle.check(*inputs)
+
+
+def test_masks_result_beyond_32_bits():
+    puzzle.check_large_offsets(*(x.expand(512, 513, 64, 128) for x in heads(1, 1, 1, 1, 1, 128)))
+
+
+# Any value.
+
+
+def test_masks_diagonal_of_d_32():
+    puzzle.check(*heads(1, 1, 1, 200, 200, 32))
+
+
+def test_masks_later_values_may_be_huge():
+    q, k, v = heads(1, 1, 1, 150, 150, 16)
+    v[:, :, 149] = 6e4
+    puzzle.check(q, k, v)
+
+
+def test_masks_scores_to_minus_infinity():
+    # Early scores are -2**34, a power of 2 and so exact, and below what some take for -inf.
+    q, k, v = heads(1, 1, 1, 70, 70, 16)
+    early = (tensor(range(70)) < 60)[:, None]
+    puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 1.0)
+
+
+def test_numerics_all_scores_far_below_0():
+    q, k, v = heads(1, 1, 1, 70, 70, 16)
+    puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)
+
+
+def test_numerics_range_of_bfloat16():
+    # Cast to float16 on the way, q and v are inf and k is 0.
+    q, k, v = heads(1, 2, 2, 70, 70, 16, "bfloat16")
+    puzzle.check(q * 1e6, k * 1e-6, v * 1e6)
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32_of_d_128(dtype):
+    q, k, v = heads(1, 1, 1, 300, 300, 128, dtype)
+    puzzle.check(q, k / 8, v / 4 + 1)
+
+
+@cases(zero=0.0, tiny=1e-4, large=3.0, negative=-0.3)
+def test_numerics_scale(scale):
+    puzzle.check(*heads(1, 2, 2, 70, 70, 16), scale=scale)
+
+
+def test_numerics_negative_scale_of_large_scores():
+    q, k, v = heads(1, 2, 2, 150, 150, 16)
+    puzzle.check(q * 30, k, v, -1.0)
+
+
+# Traffic, compilation and speed of what the first level leaves out.
+
+
+@cases(heads_of_d_64=(2, 2, 128, 64, 1), many_tiles_of_d_128=(1, 1, 1024, 128, 0.6))
+def test_traffic(B, H, S, D, part):
+    # A program loads no more than this part of the keys, however large its tile.
+    traffic = puzzle.traffic(*heads(B, H, H, S, S, D))
+    programs = sum(map(math.prod, traffic.grids)) / (B * H)
+    traffic.check(
+        reads={"q": 1, "k": part * programs, "v": part * programs},
+        writes=1,
+        launches=1,
+        sectors=1.1,
+        grid_at_most=B * H * S // 64,
+        total_writes=B * H * S * (D + 1),
+        dot_macs=part * 2 * B * H * S * S * D,
+    )
+
+
+def test_compiles_d_64():
+    puzzle.compiles(*heads(1, 2, 1, 128, 128, 64))
+
+
+def test_compiles_ragged_and_transposed():
+    puzzle.compiles(*(x.mT.contiguous().mT for x in heads(1, 2, 2, 35, 35, 16)))
+
+
+def test_speedup():
+    B, H, S, D = 1, 16, 4096, 128
+    work = (2 * B * H * S * S * D, "float16")
+    inputs = heads(B, H, H, S, S, D)
+    puzzle.race(*inputs, at_least=0.9, baseline="solution", operations=work)
