@@ -65,7 +65,7 @@ def persistent_attention_kernel(
     tiles = tl.cdiv(S, BLOCK_M)
     programs = tl.num_programs(0)
     for turn in range(tl.cdiv(B * H * tiles, programs)):
-        # The deal turns round every time: who got the longest of one turn gets the shortest next.
+        # The deal reverses every turn: a program that got the longest tile gets the shortest next.
         forth = turn * programs + tl.program_id(0)
         back = (turn + 1) * programs - 1 - tl.program_id(0)
         place = tl.where(turn % 2 == 0, forth, back)
