@@ -5,17 +5,25 @@ The tiles of chapter 07, dealt out to programs that stay until all tiles are don
     c[m, n] = sum_k a[m, k] * b[k, n]          PyTorch: a @ b
     source: "Persistent Matmul" in Triton's own tutorials
 
-Given     a (M, K) and b (K, N): float16, bfloat16 or float32, any strides, any sizes >= 1
-Return    c (M, N): dtype of a, contiguous, sums in float32
-Raise     ValueError that names a if it is not 2-D or has another dtype,
-          and b if it is not 2-D, has no K rows, or has another dtype than a
+Given     a (M, K) and b (K, N): float16, bfloat16 or float32, both of one dtype, contiguous
+Return    c (M, N): dtype of a, contiguous, summed in float32 (float32 factors may round to tf32)
 New here  tiles in a loop around the loop over K; what a program must begin anew for each tile
-Precision float32: products in tf32 are allowed
-Traffic   at most multiprocessors(a.device) programs; each element of a loaded at most ceil(N / 32)
-          times, each of b at most ceil(M / 32) times; each of c stored once, one launch
-Speed     at least 0.8x of a @ b at 4096 x 4096 x 4096, bfloat16: take the tiles in grouped order
+Traffic   at most multiprocessors(a.device) programs, one launch; each element of a loaded at most
+          ceil(N / 32) times, each of b at most ceil(M / 32) times, neighbouring lanes on
+          neighbouring elements; each of c stored once
+Speed     at least 0.3x of a @ b at 4096 x 4096 x 4096, bfloat16
 
 Run       pytest puzzles/17_persistent/test_persistent_matmul.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    any strides, also 0; unaligned views; offsets and results beyond 2**31 elements
+Values    NaN and inf as in PyTorch, and the whole range of float32
+Raise     ValueError that names a if it is not 2-D or has another dtype,
+          and b if it is not 2-D, has no K rows, or has another dtype than a.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution: take the tiles in grouped order
+Run       pytest puzzles/17_persistent/production/test_persistent_matmul.py
 """
 
 import torch
@@ -34,8 +42,6 @@ def multiprocessors(device: torch.device) -> int:
 def persistent_matmul_kernel(
     a_ptr, b_ptr, c_ptr,
     M, N, K,
-    stride_am, stride_ak,
-    stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
 ):  # fmt: skip
@@ -44,4 +50,4 @@ def persistent_matmul_kernel(
 
 
 def persistent_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    raise NotImplementedError  # TODO: check the inputs, allocate c, choose tiles and a grid, launch
+    raise NotImplementedError  # TODO: allocate c, choose the tiles and a grid, launch
