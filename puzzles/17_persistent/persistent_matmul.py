@@ -41,6 +41,8 @@ def multiprocessors(device: torch.device) -> int:
 def persistent_matmul_kernel(
     a_ptr, b_ptr, c_ptr,
     M, N, K,
+    stride_am, stride_ak,
+    stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
 ):  # fmt: skip

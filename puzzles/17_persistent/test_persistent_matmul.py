@@ -8,7 +8,6 @@ INF, NAN = float("inf"), float("nan")
 
 
 @cases(
-    fewer_tiles_than_programs=(128, 32, 64),
     one_row=(1, 70, 40),
     one_column=(70, 1, 40),
     fewer_tiles_than_programs=(128, 32, 64),
@@ -19,10 +18,10 @@ def test_shapes(M, N, K):
 
 
 @cases(
-    many_tiles_a_program=(83 * multiprocessors() - 2, 520, 20),
     ragged_everywhere=(67, 35, 131),
     inner_size_overruns=(32, 32, 65),
     inner_size_one_short=(32, 32, 63),
+    many_tiles_a_program=(83 * multiprocessors() - 2, 520, 20),
     last_group_has_fewer_rows=(600, 330, 20),
     one_row_of_tiles=(20, 1500, 40),
     one_column_of_tiles=(1500, 20, 40),
