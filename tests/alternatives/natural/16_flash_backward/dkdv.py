@@ -59,7 +59,7 @@ def attention_dkdv(
     if scale is None:
         scale = D**-0.5
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    BLOCK_M, BLOCK_N = 32, 64
+    BLOCK_M, BLOCK_N = 64, 64
     attention_dkdv_kernel[(triton.cdiv(T, BLOCK_N), B * Hkv)](
         q, k, v, dout, lse, delta, dk, dv, H // Hkv, S, T, scale,
         D=D, CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
