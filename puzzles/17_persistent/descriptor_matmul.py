@@ -5,25 +5,31 @@ Persistent matmul whose tiles are fetched and stored by hardware, from a descrip
     c[m, n] = sum_k a[m, k] * b[k, n]          PyTorch: a @ b
     source: "Persistent Matmul" in Triton's own tutorials
 
-Given     a (M, K) and b (K, N): float16, bfloat16 or float32, any sizes >= 1
-          TMA, the hardware, can address a matrix whose rows are contiguous, begin at an address
-          that 16 divides, and lie a multiple of 16 bytes apart: c too must be one
-Return    c (M, N): dtype of a, contiguous, sums in float32
-Raise     ValueError that names a if it is not 2-D or has another dtype,
-          and b if it is not 2-D, has no K rows, or has another dtype than a
-          An a or b that TMA cannot address, or a b of so many columns that it cannot address c: the
-          right answer all the same, or ValueError that names it
-New here  triton.tools.tensor_descriptor.TensorDescriptor, made by the launcher and given to the
-          kernel in place of pointer, sizes and strides; .load and .store of a descriptor, which
-          take the first row and column: no pointers and no masks, what lies outside reads as 0
-          and is not stored
-Precision float32: products in tf32 are allowed
-Traffic   at most multiprocessors(a.device) programs; a, b and c are loaded and stored by
+Given     a (M, K) and b (K, N): float16, bfloat16 or float32, both of one dtype, contiguous, with
+          rows of a multiple of 16 bytes: TMA, the hardware, addresses no others
+Return    c (M, N): dtype of a, contiguous, summed in float32 (float32 factors may round to tf32)
+New here  TensorDescriptor, made by the launcher and passed to the kernel instead of pointer, sizes
+          and strides; its .load and .store take the first row and column of a tile. What lies
+          outside reads as 0 and is not stored, so there are no masks
+Traffic   at most multiprocessors(a.device) programs, one launch; a, b and c loaded and stored by
           descriptors alone; each element of a loaded at most ceil(N / 32) times, each of b at most
-          ceil(M / 32) times; each of c stored once, one launch
-Speed     at least 0.9x of a @ b at 4096 x 4096 x 4096, bfloat16
+          ceil(M / 32) times; each of c stored once
+Speed     at least 0.3x of a @ b at 4096 x 4096 x 4096, bfloat16
 
 Run       pytest puzzles/17_persistent/test_descriptor_matmul.py
+
+Production (puzzles/PRODUCTION.md says how) adds
+
+Layout    any matrix that TMA can address: its rows are contiguous, begin at an address that 16
+          divides, and lie a multiple of 16 bytes apart. c must be one too
+Values    NaN and inf as in PyTorch, and the whole range of float32
+Raise     ValueError that names a if it is not 2-D or has another dtype,
+          and b if it is not 2-D, has no K rows, or has another dtype than a;
+          ValueError that names an a or b that TMA cannot address, or b if it has so many columns
+          that TMA cannot address c.
+          A kernel that returns the right answer instead is right too.
+Speed     at least 0.9x of our solution
+Run       pytest puzzles/17_persistent/production/test_descriptor_matmul.py
 """
 
 import torch
@@ -50,6 +56,6 @@ def descriptor_matmul_kernel(
 
 
 def descriptor_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    # TODO: check the inputs, allocate c, make three descriptors such as
+    # TODO: allocate c, make three descriptors such as
     # TensorDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), choose a grid, launch
     raise NotImplementedError

@@ -1,4 +1,4 @@
-# Row-major order and strides of contiguous matrices; one loop over all steps of all tiles.
+# Row-major order, contiguous matrices without strides, and offsets found anew in every step.
 
 import torch
 import triton
@@ -20,29 +20,20 @@ def persistent_matmul_kernel(
 ):  # fmt: skip
     tiles_n = tl.cdiv(N, BLOCK_N)
     num_tiles = tl.cdiv(M, BLOCK_M) * tiles_n
-    steps = tl.cdiv(K, BLOCK_K)
-    mine = tl.cdiv(num_tiles - tl.program_id(0), tl.num_programs(0))
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for i in range(mine * steps):
-        tile = tl.program_id(0) + i // steps * tl.num_programs(0)
-        offs_m = tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
-        offs_n = tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
-        offs_k = i % steps * BLOCK_K + tl.arange(0, BLOCK_K)
-        a = tl.load(
-            a_ptr + offs_m[:, None] * K + offs_k[None, :],
-            mask=(offs_m < M)[:, None] & (offs_k < K)[None, :],
-            other=0.0,
-        )
-        b = tl.load(
-            b_ptr + offs_k[:, None] * N + offs_n[None, :],
-            mask=(offs_k < K)[:, None] & (offs_n < N)[None, :],
-            other=0.0,
-        )
-        acc = tl.dot(a, b, acc)
-        if i % steps == steps - 1:
-            c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
-            tl.store(c_ptrs, acc, mask=(offs_m < M)[:, None] & (offs_n < N)[None, :])
-            acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    tile = tl.program_id(0)
+    while tile < num_tiles:
+        offs_m = tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+        offs_n = tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(0, K, BLOCK_K):
+            across = k + tl.arange(0, BLOCK_K)[None, :]
+            down = k + tl.arange(0, BLOCK_K)[:, None]
+            a_mask, b_mask = (offs_m < M) & (across < K), (down < K) & (offs_n < N)
+            a = tl.load(a_ptr + offs_m * K + across, mask=a_mask, other=0.0)
+            b = tl.load(b_ptr + down * N + offs_n, mask=b_mask, other=0.0)
+            acc = tl.dot(a, b, acc)
+        tl.store(c_ptr + offs_m * N + offs_n, acc, mask=(offs_m < M) & (offs_n < N))
+        tile += tl.num_programs(0)
 
 
 def persistent_matmul(a, b):
