@@ -50,18 +50,7 @@ def test_traffic():
 
 @dtypes("float32", "float16", "bfloat16")
 def test_compiles(dtype):
-    puzzle.compiles(*two(64, 128, 64, dtype), every_config=True)
-
-
-def test_compiles_ragged():
-    puzzle.compiles(
-        randn(35, 67, dtype="bfloat16").T, randn(35, 33, dtype="bfloat16"), every_config=True
-    )
-
-
-def test_compiles_every_config():
-    # Configs of large tiles may be left out where a product is small.
-    puzzle.compiles(*two(256, 256, 64, "float16"), every_config=True)
+    puzzle.compiles(*matrices(64, 128, 64, dtype))
 
 
 def test_speedup():
