@@ -38,9 +38,9 @@ def batched_matmul(a, b):
     c = torch.empty((B, M, N), dtype=a.dtype, device=a.device)
     stride_ab = 0 if a.shape[0] == 1 else a.stride(0)
     stride_bb = 0 if b.shape[0] == 1 else b.stride(0)
-    batched_matmul_kernel[(triton.cdiv(N, 128), triton.cdiv(M, 128), B)](
+    batched_matmul_kernel[(triton.cdiv(N, 128), triton.cdiv(M, 64), B)](
         a, b, c, M, N, K,
         stride_ab, *a.stride()[1:], stride_bb, *b.stride()[1:], *c.stride(),
-        BLOCK_M=128, BLOCK_N=128, BLOCK_K=32, num_warps=8,
+        BLOCK_M=64, BLOCK_N=128, BLOCK_K=32,
     )  # fmt: skip
     return c

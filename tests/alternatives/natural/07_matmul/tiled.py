@@ -37,9 +37,8 @@ def tiled_matmul_kernel(
 def tiled_matmul(a, b):
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
-    grid = (triton.cdiv(N, 128), triton.cdiv(M, 128))
+    grid = (triton.cdiv(N, 64), triton.cdiv(M, 128))
     tiled_matmul_kernel[grid](
-        a, b, c, M, N, K, *a.stride(), *b.stride(),
-        BLOCK_M=128, BLOCK_N=128, BLOCK_K=32, num_warps=8,
-    )  # fmt: skip
+        a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK_M=128, BLOCK_N=64, BLOCK_K=32
+    )
     return c
