@@ -47,7 +47,7 @@ def test_numerics_sums_in_float32(dtype):
 
 @cases(float16=("float16", 1024), bfloat16=("bfloat16", 128))
 def test_numerics_bias_before_rounding(dtype, whole_above):
-    # The sums are no numbers of the dtype; with the bias they are.
+    # The sums need more bits than the dtype has; once the bias is added they fit.
     x = tensor([[whole_above, half] for half in (0.5, 1.5, 2.5, 3.5)], dtype)
     puzzle.check_exactly(x, tensor([[1, 1]], dtype), tensor([-whole_above], dtype), "relu")
 

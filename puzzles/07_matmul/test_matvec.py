@@ -34,7 +34,7 @@ def test_numerics(dtype):
 
 @cases(float16=("float16", 2048), bfloat16=("bfloat16", 256))
 def test_numerics_sums_in_float32(dtype, exact_below):
-    # What two of these numbers have in their last bit is lost in 16 bits, and shows at the end.
+    # The large parts cancel: what a sum in 16 bits lost of them shows at the end.
     large = integers(4, 2**13, low=exact_below // 2, high=exact_below, dtype=dtype)
     a = torch.cat([large, integers(4, 2**13, dtype=dtype) - large], dim=1)
     puzzle.check_exactly(a, integers(2**14, low=1, high=2, dtype=dtype))

@@ -52,7 +52,7 @@ def test_numerics_sums_in_float32(dtype):
 
 
 def test_traffic():
-    # 20 x 32 tiles. In either plain order 64 programs use nearly a whole row or column of them.
+    # Row by row, 64 programs need all 32 columns of tiles; column by column, all 20 rows.
     M, N, K = 640, 1024, 16
     rows, columns = M // TILE, N // TILE
     traffic = puzzle.traffic(*matrices(M, N, K, "float16"))

@@ -35,7 +35,7 @@ def test_masks_any_strides():
 
 
 def test_masks_six_multiprocessors():
-    # Their number is no power of two on most GPUs.
+    # On most GPUs their number is not a power of two.
     with puzzle.multiprocessors(6):
         puzzle.check(*matrices(330, 520, 20))
 

@@ -74,7 +74,7 @@ def test_masks_offsets_beyond_32_bits():
 
 @cases(steps_of_16=17, steps_of_32=33, steps_of_64=65)
 def test_masks_steps_beyond_32_bits(K):
-    # Only a stride times the length of a step overflows.
+    # Only the stride times the length of a step overflows.
     far, near = far_apart(integers(K, dtype="float16")), integers(K, dtype="float16")
     puzzle.check_offsets(far[None, :], near[None, :], near[:1], None)
     puzzle.check_offsets(near[None, :], far[None, :], near[:1], None)
@@ -109,7 +109,7 @@ def test_numerics_gelu_by_erf(dtype):
 @pytest.mark.parametrize("activation", [None, "gelu"])
 @cases(float16=("float16", 1024), bfloat16=("bfloat16", 128))
 def test_numerics_bias_before_rounding(dtype, whole_above, activation):
-    # The sums are no numbers of the dtype; with the bias they are.
+    # The sums need more bits than the dtype has; once the bias is added they fit.
     x = tensor([[whole_above, half] for half in (0.5, 1.5, 2.5, 3.5)], dtype)
     puzzle.check_exactly(x, tensor([[1, 1]], dtype), tensor([-whole_above], dtype), activation)
 

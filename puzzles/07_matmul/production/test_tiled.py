@@ -67,7 +67,7 @@ def test_masks_offsets_beyond_32_bits():
 
 @cases(steps_of_16=17, steps_of_32=33, steps_of_64=65)
 def test_masks_steps_beyond_32_bits(K):
-    # Only a stride times the length of a step overflows.
+    # Only the stride times the length of a step overflows.
     far, near = far_apart(integers(K, dtype="float16")), integers(K, dtype="float16")
     puzzle.check_offsets(far[None, :], near[:, None])
     puzzle.check_offsets(near[None, :], far[:, None])

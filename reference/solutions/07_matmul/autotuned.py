@@ -65,8 +65,8 @@ def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"b must be {a.dtype} ({K}, N), not {b.dtype} {tuple(b.shape)}")
     N = b.shape[1]
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
-    # Not a matter of tuning: 128 bytes are a whole line of the cache, and what a stage takes of
-    # shared memory is then the same for every dtype.
+    # Not tuned: 128 bytes are a whole line of the cache, and a stage then takes the same amount of
+    # shared memory for every dtype.
     BLOCK_K = 128 // a.element_size()
     autotuned_matmul_kernel[
         lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)

@@ -34,8 +34,8 @@ def linear_kernel(
     x_step = tl.cast(stride_xk, tl.int64) * BLOCK_K
     weight_step = tl.cast(stride_wk, tl.int64) * BLOCK_K
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    # Else there is a path past the loop, on which no wgmma sets acc, and for its sake Triton 3.6
-    # waits for each wgmma before the next one starts (sm_90; 3.7 and 3.9 do not).
+    # Otherwise there is a path that skips the loop, on which no wgmma sets acc, and Triton 3.6
+    # therefore waits for each wgmma before it starts the next (sm_90; 3.7 and 3.9 do not).
     tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
         mask_k = offs_k < K - k
