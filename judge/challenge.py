@@ -173,26 +173,6 @@ class Challenge:
             return False
         return True
 
-    def rejects(self, error: type[Exception], *inputs: Any, naming: str, **options: Any) -> None:
-        """Check that bad input raises `error`, with a message that names the argument `naming`."""
-        arguments = self._arguments(inputs, options)
-        wanted = (
-            f"{display_path(self.spec.path)}: {self.spec.function}({arguments}) must raise "
-            f"{error.__name__} that names {naming}"
-        )
-        try:
-            self._guarded(arguments).run()
-        except Unsolved:
-            raise
-        except Wrong as wrong:
-            raised = wrong.__cause__
-            if not isinstance(raised, error) or isinstance(raised, Wrong):
-                raise Wrong(f"{wanted}; instead:\n{wrong}") from wrong
-            if not re.search(rf"\b{re.escape(naming)}\b", str(raised)):
-                raise Wrong(f'{wanted}; its message is "{raised}"') from wrong
-            return
-        raise Wrong(f"{wanted}, but it returned\nhint: check the inputs before you allocate")
-
     def traffic(self, *inputs: Any, **options: Any) -> Traffic:
         """Count what one call moves. Returns the Traffic, whose `check` compares with a budget."""
         call = self._guarded(self._arguments(inputs, options))

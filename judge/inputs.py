@@ -169,7 +169,7 @@ def far_apart(x: torch.Tensor, last: int = 2**31) -> torch.Tensor:
     """x (N,) with its elements so far apart that the last offset is at least `last`.
 
     By default it needs more than 31 bits. The memory between the elements is never touched: see
-    `room`. x of 3 float16 elements asks for 4 GiB.
+    `reserve`. x of 3 float16 elements asks for 4 GiB.
     """
     step = last // (x.numel() - 1) + 1
     return reserve(step * (x.numel() - 1) + 1, x.dtype)[::step].copy_(x)

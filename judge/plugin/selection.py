@@ -51,10 +51,10 @@ def split_proof(items: Iterable, proof: bool, given: Iterable[str]) -> tuple[lis
     proof: run the tests marked so, and no others. Otherwise they run where their file is named.
     """
     wanted, left_out = [], []
-    given = list(given)
+    files = _files(given)
     for item in items:
         is_proof = item.get_closest_marker("proof") is not None
-        runs = is_proof if proof else not is_proof or item.path in _files(given)
+        runs = is_proof if proof else not is_proof or item.path in files
         (wanted if runs else left_out).append(item)
     return wanted, left_out
 
