@@ -140,13 +140,38 @@ def test_an_interrupted_check_leaves_no_answer_behind(forgetful):
     assert [one.kernel for one in compiled(pointwise())] == ["pointwise"]
 
 
+def test_a_forked_process_answers_without_the_interpreter(tmp_path):
+    script = textwrap.dedent("""
+        import os, sys
+        os.environ["TRITON_INTERPRET"] = "1"
+        from judge.compilation import process
+        process.fork_early()
+        early = process._worker.process.pid
+        from tests.compiling import compiled, pointwise
+        print("printed by the parent")
+        assert compiled(pointwise())
+        assert process._worker.process.pid == early and process._worker.process.poll() is None
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "printed by the parent\n", "")
+
+
+@pytest.mark.parametrize("how", ["started", "forked"])
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "compiling"])
-def test_the_compilers_process_dies_with_its_parent(busy, tmp_path):
+def test_the_compilers_process_dies_with_its_parent(busy, how, tmp_path):
     hangs = tmp_path / "hangs.py"
     hangs.write_text("while True:\n    pass\n")
     script = textwrap.dedent(f"""
         import sys, time
         from judge.compilation import process
+        if {how == "forked"}:
+            process.fork_early()
         worker = process._current()
         print(worker.process.pid, flush=True)
         if {busy}:

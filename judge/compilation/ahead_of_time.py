@@ -7,8 +7,6 @@ launches.
 
 from __future__ import annotations
 
-import math
-import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +16,7 @@ import triton
 from judge.compilation import errors, process, specialization
 from judge.compilation.advice import advice
 from judge.compilation.targets import Target, find_target
+from judge.core import timeouts
 from judge.core.launch import Launch
 from judge.core.paths import display_path
 from judge.core.verdict import Wrong
@@ -93,7 +92,7 @@ def check_compiles(
 
     subject: the learner's file, which the compiler's process loads
     details: whether to find registers, spills and kinds of instructions too
-    time_limit: seconds for one kernel and target
+    time_limit: seconds of processor time for one kernel and target
     """
     gpus = [find_target(name) for name in targets]
     done: list[Compiled] = []
@@ -161,7 +160,7 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         return fault
     request = request | {"target": (gpu.backend, gpu.arch, gpu.warp_size)}
     try:
-        answer, printed = process.compile_kernel(request, min(time_limit, _time_left()))
+        answer, printed = process.compile_kernel(request, time_limit, _time_left())
     except process.TimedOut as error:
         return _timed_out(place, error.limit, time_limit, launched)
     except process.Crashed as error:
@@ -180,9 +179,8 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
 
 
 def _time_left() -> float:
-    """Return the seconds until the time limit of the test (core.timeouts), less the margin."""
-    left = signal.getitimer(signal.ITIMER_REAL)[0]
-    return max(left - MARGIN_SECONDS, 1.0) if left else math.inf
+    """Return the seconds until the time limit of the test, less the margin."""
+    return max(timeouts.seconds_left() - MARGIN_SECONDS, 1.0)
 
 
 def _too_many_threads(place: str, num_warps: int, gpu: Target) -> Fault | None:

@@ -3,9 +3,9 @@
     python -I worker.py DESCRIPTOR
 
 reads requests from the pipe with that file descriptor and answers each; process.py is the other
-end. It ends when its parent does. It has to be a separate process because under TRITON_INTERPRET
-the functions that a kernel calls are interpreted ones, which the compiler cannot read. Nothing here
-needs a GPU.
+end. So does a fork that calls `main`. The process ends when its parent does. There has to be one
+because under TRITON_INTERPRET the functions that a kernel calls are interpreted ones, which the
+compiler cannot read. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ def main(descriptor: int) -> None:
     # During a compilation nobody notices that the pipe has ended.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     pipe = Connection(descriptor)
-    sys.path[:], sys.dont_write_bytecode = pipe.recv()
+    os.environ.pop("TRITON_INTERPRET", None)
+    try:
+        sys.path[:], sys.dont_write_bytecode = pipe.recv()
+    except EOFError:
+        os._exit(0)
     import torch  # noqa: F401
     import triton.compiler.compiler
 

@@ -138,7 +138,7 @@ class TrafficMeter:
         if key not in self._flows:
             self._flows[key] = region, Flow()
         flow = self._flows[key][1]
-        first = np.unique(units) * unit
+        first = _distinct(units) * unit
         flow.bytes += units.size * unit
         flow.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
         flow.least += -(-first.size * unit // SECTOR_BYTES)
@@ -259,12 +259,18 @@ class TrafficMeter:
         return "scratch"
 
 
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return what np.unique does, in a sixth of the time for the few thousand of one access."""
+    ordered = np.sort(values, axis=None)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if ordered.size else _NONE
+
+
 def _window_sizes(
     programs: dict[int, dict[int, list[np.ndarray]]], count: int, key: int, window: int
 ) -> list[int]:
     """Return the distinct bytes of one storage in each window of consecutive programs."""
     touched = [_positions(programs[n][key]) if n in programs else _NONE for n in range(count)]
-    distinct = np.unique(np.concatenate(touched)) if touched else _NONE
+    distinct = _distinct(np.concatenate(touched)) if touched else _NONE
     ranks = [np.searchsorted(distinct, positions) for positions in touched]
     users = np.zeros(distinct.size, dtype=np.int32)
     size, sizes = 0, []
@@ -287,4 +293,4 @@ def _positions(runs: list[np.ndarray]) -> np.ndarray:
     starts, ends = np.concatenate(runs, axis=1)
     lengths = ends - starts
     before = np.cumsum(lengths) - lengths
-    return np.unique(np.arange(lengths.sum()) + np.repeat(starts - before, lengths))
+    return _distinct(np.arange(lengths.sum()) + np.repeat(starts - before, lengths))

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 
 from packaging.specifiers import SpecifierSet
 
+from judge.compilation import process
+
 SUPPORTED = {
     "torch": SpecifierSet(">=2.11,<2.16"),
     "triton": SpecifierSet(">=3.6,<3.10"),
@@ -65,8 +67,11 @@ def prepare() -> Environment:
     asked = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
     imported_early = "triton" in sys.modules and not asked
 
+    # A thread of OpenBLAS that waits for the others spins, and the tiles are small.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import torch
 
+    process.fork_early()
     has_gpu = torch.cuda.is_available()
     interpreted = asked or not has_gpu
     if interpreted and imported_early:
