@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -129,13 +130,34 @@ class Spec:
         return call
 
 
-@dataclass(frozen=True)
 class Expected:
-    """What the reference gives: in float64, in the inputs' own dtype, and the size of its terms."""
+    """What the reference gives. What takes many runs of it is found when it is first asked for.
 
-    truth: Tensors
-    yardsticks: tuple[list[torch.Tensor], ...]
-    terms: tuple[torch.Tensor | None, ...]
+    truth: in float64
+    own: in the inputs' own dtype
+    yardsticks: for each result, those of `compare`
+    terms: for each result, the size of its terms; None if the comparison is exact
+    """
+
+    def __init__(
+        self,
+        truth: Tensors,
+        own: Tensors,
+        yardsticks: Callable[[], Sequence[list[torch.Tensor]]],
+        terms: Callable[[], Sequence[torch.Tensor | None]],
+    ):
+        self.truth, self.own = truth, own
+        self._yardsticks, self._terms = yardsticks, terms
+
+    @cached_property
+    def yardsticks(self) -> Sequence[list[torch.Tensor]]:
+        """Return the reference's results as yardsticks of what it loses."""
+        return self._yardsticks()
+
+    @cached_property
+    def terms(self) -> Sequence[torch.Tensor | None]:
+        """Return the sizes of the terms behind each element."""
+        return self._terms()
 
 
 class ResultCheck:
@@ -149,12 +171,16 @@ class ResultCheck:
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
-        """Evaluate the reference, in float64 and as yardsticks."""
+        """Evaluate the reference, in float64 and in the inputs' own dtype."""
         reference = self._reference(arguments)
         tensors = list(arguments.tensors.values())
-        truth = reference(*map(wide, tensors))
-        terms = [None] * len(truth) if self.exact else term_size(reference, tensors)
-        return Expected(truth, self._yardsticks(reference, tensors), tuple(terms))
+        truth, own = reference(*map(wide, tensors)), reference(*tensors)
+        return Expected(
+            truth,
+            own,
+            lambda: self._yardsticks(reference, tensors, own),
+            lambda: [None] * len(truth) if self.exact else term_size(reference, tensors),
+        )
 
     def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
         """Raises Wrong, with a diagnosis, unless the results of a call are right."""
@@ -180,10 +206,11 @@ class ResultCheck:
         tensors: the numbers that the arguments held
         """
         reference = self._reference(arguments)
-        truth = reference(*map(wide, tensors))
+        truth, own = reference(*map(wide, tensors)), reference(*tensors)
         # One yardstick does at such a size, and takes the memory of one.
-        yardsticks = tuple([result] for result in reference(*tensors))
-        expected = Expected(truth, yardsticks, (None,) * len(truth))
+        expected = Expected(
+            truth, own, lambda: [[result] for result in own], lambda: [None] * len(own)
+        )
         self._check_forms(results, expected)
         for number, got in enumerate(results):
             if mismatch := self._mismatch(number, got, expected):
@@ -212,26 +239,30 @@ class ResultCheck:
         return reference
 
     def _yardsticks(
-        self, reference: Callable[..., Tensors], tensors: Sequence[torch.Tensor]
-    ) -> tuple[list[torch.Tensor], ...]:
-        own = reference(*tensors)
+        self, reference: Callable[..., Tensors], tensors: Sequence[torch.Tensor], own: Tensors
+    ) -> list[list[torch.Tensor]]:
         if not self.spec.rounded:
-            return tuple([result] for result in own)
+            return [[result] for result in own]
         dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
         more = rounded_runs(reference, tensors, dtype)
-        return tuple([result, *runs] for result, runs in zip(own, more, strict=True))
+        return [[result, *runs] for result, runs in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
-        return compare.compare(
+        truth = expected.truth[number]
+        compared = partial(
+            compare.compare,
             got,
-            expected.truth[number],
-            expected.yardsticks[number],
+            truth,
             exact=self.exact,
             name=self.spec.name_of(number),
-            magnitude=expected.terms[number],
             input_precision=self.spec.input_precision if got.dtype == torch.float32 else None,
             roundings=2 if self.spec.rounded_on_the_way else 1,
         )
+        # Yardsticks and terms only ever allow more, and most right results do without.
+        nothing = torch.zeros_like(truth, dtype=torch.float64)
+        if not self.exact and compared(truth, magnitude=nothing) is None:
+            return None
+        return compared(expected.yardsticks[number], magnitude=expected.terms[number])
 
     def _mistakes(
         self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected
@@ -283,13 +314,13 @@ class ResultCheck:
 
     def _check_forms(self, results: Tensors, expected: Expected) -> None:
         path = display_path(self.spec.path)
-        if len(results) != len(expected.yardsticks):
+        if len(results) != len(expected.own):
             raise Wrong(
                 f"{path}: {self.spec.function} returned {len(results)} tensors, "
-                f"not {len(expected.yardsticks)}"
+                f"not {len(expected.own)}"
             )
         for number, got in enumerate(results):
-            name, right = self.spec.name_of(number), expected.yardsticks[number][0]
+            name, right = self.spec.name_of(number), expected.own[number]
             for aspect, found, wanted in (
                 ("shape", tuple(got.shape), tuple(right.shape)),
                 ("dtype", got.dtype, right.dtype),

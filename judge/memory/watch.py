@@ -116,6 +116,11 @@ class Watch:
             done |= np.lib.stride_tricks.as_strided(accesses[first:], shape, strides) != 0
         return done.all(axis=-1)
 
+    @property
+    def has_atomics(self) -> bool:
+        """Whether a kernel used atomics."""
+        return any("updates" in storage.ledger.last for storage in self._storages.values())
+
     def line_that_stores_to(self, tensor: torch.Tensor) -> str | None:
         """Return a line of a kernel that stored to one of the tensor's elements, if one did."""
         region, last, first = self._last_stores(tensor)

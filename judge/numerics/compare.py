@@ -29,6 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from judge.core.dtypes import dtype_name, rounds
@@ -295,8 +296,9 @@ def _compare_exact(got: torch.Tensor, truth: torch.Tensor, name: str) -> Mismatc
 
 def _largest(values: torch.Tensor, mask: torch.Tensor) -> tuple[int, ...]:
     """Return the index of the largest of the values under the mask."""
-    flat = values.where(mask, -1.0).argmax().cpu()
-    return tuple(int(i) for i in torch.unravel_index(flat, mask.shape))
+    flat = int(values.where(mask, -1.0).argmax())
+    # torch.unravel_index first imports sympy, for half a second.
+    return tuple(map(int, np.unravel_index(flat, mask.shape)))
 
 
 def _losses(
