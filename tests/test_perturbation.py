@@ -15,29 +15,29 @@ def x():
 
 
 def near(size, expected):
-    """Return whether a size is within the spread of an estimate from 16 runs."""
+    """Return whether a size is within the spread of an estimate from many runs."""
     ratio = size / expected
     return bool(((ratio > 0.3) & (ratio < 3)).all())
 
 
 def test_the_size_of_a_sum_is_that_of_its_terms(x):
-    (size,) = term_size(lambda x: x.sum(1), [x])
+    (size,) = term_size(lambda x: x.sum(1), [x], runs=16)
     assert size.dtype == torch.float64
     assert near(size, x.double().square().sum(1).sqrt())
 
 
 def test_the_size_of_a_product_of_matrices(x):
-    (size,) = term_size(lambda a, b: a @ b, [x[:20], x[20:].T])
+    (size,) = term_size(lambda a, b: a @ b, [x[:20], x[20:].T], runs=16)
     assert near(size, 2**0.5 * (x[:20].double() ** 2 @ x[20:].double().T ** 2).sqrt())
 
 
 def test_the_size_of_a_pointwise_result_follows_its_slope(x):
-    (size,) = term_size(lambda x: x.exp(), [x - 50])
+    (size,) = term_size(lambda x: x.exp(), [x - 50], runs=16)
     assert near(size, (x.double() - 50).abs() * (x.double() - 50).exp())
 
 
 def test_terms_that_cancel_between_steps_count(x):
-    (size,) = term_size(lambda x: (x + 100) - 100, [x])
+    (size,) = term_size(lambda x: (x + 100) - 100, [x], runs=16)
     assert near(size, 100.0)
 
 
@@ -51,7 +51,7 @@ def test_every_result_has_its_size(x):
         return (x * scale).sum(1), x.argmax(1), torch.view_as_complex(x.reshape(-1, 2))[index]
 
     index = torch.tensor([3, 4])
-    sums, indices, numbers = term_size(reference, [x, 2.0, index])
+    sums, indices, numbers = term_size(reference, [x, 2.0, index], runs=16)
     assert near(sums, 2 * x.double().square().sum(1).sqrt())
     assert (indices == 0).all()
     assert numbers.shape == (2,)
@@ -108,5 +108,5 @@ def test_gradients_of_a_reference_are_disturbed_too(x):
         x = x.clone().requires_grad_()
         return torch.autograd.grad((x * x * x).sum(), x)[0]
 
-    (size,) = term_size(reference, [x])
+    (size,) = term_size(reference, [x], runs=16)
     assert near(size, 3 * 6**0.5 * x.double() ** 2)

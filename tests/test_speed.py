@@ -346,6 +346,7 @@ def test_a_subject_that_is_faster_on_known_values_is_found(known_ms):
             run(gpu, remembering(gpu, 1.0, known_ms), check=check_doubled)
 
 
+@pytest.mark.proof
 @noises
 @pytest.mark.parametrize("ms", [0.02, 0.05, 1.0])
 def test_honest_work_is_not_taken_for_memory(noise, ms):
@@ -432,6 +433,7 @@ HONEST = {
 }
 
 
+@pytest.mark.proof
 @noises
 @pytest.mark.parametrize(("waits", "parts", "reference_ms"), HONEST.values(), ids=HONEST)
 def test_honest_kernels_are_not_taken_for_work_elsewhere(noise, waits, parts, reference_ms):

@@ -29,7 +29,7 @@ MOVES |= {"flip", "roll"}
 
 
 def term_size(
-    reference: Callable, inputs: Sequence, *, runs: int = 16, seed: int = 0
+    reference: Callable, inputs: Sequence, *, runs: int = 8, seed: int = 0
 ) -> list[torch.Tensor]:
     """Estimate the size of the terms behind each element of the results: `compare`'s magnitude.
 
