@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -93,5 +94,6 @@ class Arena:
 
 def _pattern(size: int, device: torch.device, first_byte: int) -> torch.Tensor:
     """Return at least `size` bytes that read as NaN."""
-    word = torch.tensor((first_byte, *PATTERN), dtype=torch.uint8, device=device)
-    return word.repeat(-(-size // len(word)))
+    word = int.from_bytes((first_byte, *PATTERN), sys.byteorder, signed=True)
+    words = torch.full((-(-size // 4),), word, dtype=torch.int32, device=device)
+    return words.view(torch.uint8)
