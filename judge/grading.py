@@ -19,8 +19,10 @@ from judge.core.paths import display_path
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.diagnosis import mistakes, report
+from judge.diagnosis.other_cases import Evidence, OtherCase
 from judge.diagnosis.source import Source
-from judge.diagnosis.wrong_result import Mistake
+from judge.diagnosis.wrong_result import Mistake, WrongResult
+from judge.inputs import current
 from judge.numerics import compare
 from judge.numerics.compare import Mismatch
 from judge.numerics.perturbation import rounded_runs, term_size
@@ -164,10 +166,16 @@ class ResultCheck:
     """Compares the results of a puzzle's subject with those of its reference.
 
     exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
+    others: returns other cases, to confirm a diagnosis or to refute it
     """
 
-    def __init__(self, spec: Spec, exact: bool | None = None):
-        self.spec = spec
+    def __init__(
+        self,
+        spec: Spec,
+        exact: bool | None = None,
+        others: Callable[[], Sequence[OtherCase]] = lambda: (),
+    ):
+        self.spec, self.others = spec, others
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
@@ -194,11 +202,33 @@ class ResultCheck:
                     inputs=call.original.tensors,
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
-                    source=Source.of(self.spec.path.read_text(encoding="utf-8")),
+                    source=self._source(),
+                    evidence=Evidence(number, self.others),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
                 causes = self._causes(call, outcome, number, expected)
                 raise Wrong("\n".join([title, message, *causes]))
+
+    def other_case(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> OtherCase:
+        """Return what this call tells about the failure of another one. Raises Wrong."""
+        self._check_forms(outcome.results, expected)
+        wrong = {}
+        for number, got in enumerate(outcome.results):
+            if mismatch := self._mismatch(number, got, expected):
+                inputs, source = call.original.tensors, self._source()
+                truth = expected.truth[number]
+                wrong[number] = WrongResult(got, truth, mismatch, inputs, source=source)
+        return OtherCase(
+            current(),
+            wrong,
+            lambda number: self._mistakes(call.original, outcome, number, expected),
+            lambda number, made: self._mismatch(
+                number, made.to(outcome.results[number].dtype), expected
+            ),
+        )
+
+    def _source(self) -> Source:
+        return Source.of(self.spec.path.read_text(encoding="utf-8"))
 
     def compare_large(self, arguments: Arguments, tensors: Tensors, results: Tensors) -> None:
         """Raises Wrong, without a diagnosis, where running the reference many times is too slow.

@@ -6,9 +6,11 @@ run, in every order of tests and on every xdist worker; two cases never share a 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
 
 _generators: dict[str, torch.Generator] = {}
-_seed = 0
+_case = ""
 
 # Above this many elements numbers are drawn on the device: on the CPU that takes seconds.
 DRAW_ON_DEVICE = 2**24
@@ -26,9 +28,26 @@ DRAW_ON_DEVICE = 2**24
 
 def seed(case: str) -> None:
     """Start the streams of random numbers of the test that has this id."""
-    global _seed
-    _seed = zlib.crc32(case.encode())
+    global _case
+    _case = case
     _generators.clear()
+
+
+def current() -> str:
+    """Return the test that runs, without its file: test_masks[ragged]."""
+    return _case.rpartition("::")[2]
+
+
+@contextlib.contextmanager
+def apart(case: str) -> Iterator[None]:
+    """Give the body streams of its own, and go on with the test's afterwards."""
+    before, streams = _case, dict(_generators)
+    seed(case)
+    try:
+        yield
+    finally:
+        seed(before)
+        _generators.update(streams)
 
 
 def cases(**sets: object) -> Callable:
@@ -53,6 +72,23 @@ def cases(**sets: object) -> Callable:
 def dtypes(*names: str) -> Callable:
     """Parametrize a test over `dtype`, the names of torch dtypes."""
     return pytest.mark.parametrize("dtype", names)
+
+
+def parameters_of(test: Callable) -> Iterator[tuple[str, dict]]:
+    """Yield the id and the parameters of each case that `cases` and `dtypes` made of a test."""
+    axes = []
+    for mark in getattr(test, "pytestmark", []):
+        names, rows = mark.args
+        if isinstance(names, str):
+            names, rows = [names], [(row,) for row in rows]
+        labels = mark.kwargs.get("ids") or ["-".join(map(str, row)) for row in rows]
+        values = [dict(zip(names, row, strict=True)) for row in rows]
+        axes.append(list(zip(labels, values, strict=True)))
+    for combined in itertools.product(*axes):
+        merged: dict[str, Any] = {}
+        for _, row in combined:
+            merged |= row
+        yield "-".join(label for label, _ in combined), merged
 
 
 def multiprocessors() -> int:
@@ -205,5 +241,5 @@ def _draw(draw: Callable, *arguments: Any, **options: Any) -> torch.Tensor:
     large = torch.Size(shape).numel() >= DRAW_ON_DEVICE
     device = settings.device if large else "cpu"
     if device not in _generators:
-        _generators[device] = torch.Generator(device).manual_seed(_seed)
+        _generators[device] = torch.Generator(device).manual_seed(zlib.crc32(_case.encode()))
     return draw(*arguments, generator=_generators[device], device=device, **options)

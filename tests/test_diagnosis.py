@@ -257,7 +257,7 @@ SYMPTOMS = {
     "dimension-0 index 2; columns 0..2 ... map of [2, 0] of the result (4 x 16 x 8 x 8)": case(
         changed(BATCHES, (2, ..., slice(3)), math.nan), BATCHES
     ),
-    "makes one step only (with 32 of K, the reference gives exactly your result)": case(
+    "makes one step only (with 32 of K, the reference gives your result here)": case(
         A[:, :32] @ B[:32],
         PRODUCT,
         mistakes=[
@@ -449,7 +449,7 @@ def test_no_map_beside_a_mistake_that_explains_all():
     got = changed(X, (slice(3, 9),), 7.0)
     assert "map of" in describe(got, X)
     made = describe(got, X, mistakes=[Mistake("rows of sevens", lambda: got)])
-    assert "rows of sevens (with this mistake, the reference gives exactly your result)" in made
+    assert "rows of sevens (with this mistake, the reference gives your result here)" in made
     assert "map of" not in made
 
 

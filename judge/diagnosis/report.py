@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from judge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from judge.diagnosis.source import UNKNOWN, Source
 from judge.diagnosis.symptoms import find
-from judge.diagnosis.wrong_result import MIN_WRONG, Mistake, WrongResult
+from judge.diagnosis.wrong_result import MIN_WRONG, Mistake, Symptom, WrongResult
 from judge.numerics.compare import Mismatch
 
 MAP_HEIGHT = 16
@@ -34,6 +35,7 @@ def describe(
     mistakes: Iterable[Mistake] = (),
     anything: bool = True,
     source: Source = UNKNOWN,
+    evidence: Evidence = NO_EVIDENCE,
 ) -> str:
     """Return the message about a wrong result: what is wrong, where, the pattern, the likely cause.
 
@@ -42,10 +44,11 @@ def describe(
     mistakes: tried in this order until one gives this result
     anything: masked lanes may have held anything; False if each load has an `other`
     source: what is known about the learner's code
+    evidence: what other cases say of a cause
     """
     result = WrongResult(got, truth, mismatch, inputs, mistakes, anything, source)
     places = [] if result.drift is not None else where(result.wrong)
-    symptoms = find(result)
+    symptoms = find(result, evidence)
 
     lines = [mismatch.message()]
     if places:
@@ -55,12 +58,23 @@ def describe(
             lines += draw(result)
     if patterns := [symptom.pattern for symptom in symptoms if symptom.pattern]:
         lines.append("pattern: " + "; ".join(patterns))
+    proven = [symptom.cause for symptom in symptoms if not symptom.pattern]
+    shared = (cause for cause in _causes(symptoms, places) if evidence.shows(cause, causes_of))
+    if cause := next(iter(proven), None) or next(shared, None):
+        lines.append(f"likely cause: {cause}")
+    return "\n".join(lines)
+
+
+def causes_of(result: WrongResult) -> list[str]:
+    """Return what a wrong result by itself suggests as its cause, the likeliest first."""
+    return _causes(find(result), [] if result.drift is not None else where(result.wrong))
+
+
+def _causes(symptoms: list[Symptom], places: list[Place]) -> list[str]:
     causes: list[str | None] = [symptom.cause for symptom in symptoms if symptom.strong]
     causes += [place.cause for place in places]
     causes += [symptom.cause for symptom in symptoms]
-    if cause := next(filter(None, causes), None):
-        lines.append(f"likely cause: {cause}")
-    return "\n".join(lines)
+    return [cause for cause in causes if cause]
 
 
 def where(wrong: torch.Tensor) -> list[Place]:

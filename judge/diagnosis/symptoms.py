@@ -1,7 +1,8 @@
 """Detectors of patterns in a wrong result, each of which is a computation on its wrong elements.
 
 A detector takes a WrongResult and returns a Symptom or None. To add one, write the function and put
-it into a table at the end: all in ALWAYS are tried, and those in ELSE if nothing in ALWAYS fits.
+it into a table at the end: if no mistake gives the result, all in ALWAYS are tried, and those in
+ELSE if nothing in ALWAYS fits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 
 from judge.core.dtypes import double, rounds
 from judge.diagnosis import symptoms_index, symptoms_nonfinite, symptoms_order, symptoms_precision
+from judge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from judge.diagnosis.source import EXPONENTIALS
 from judge.diagnosis.symptoms_precision import NEAR_ONE, NEARLY_RIGHT, times
 from judge.diagnosis.what_if import IMPOSSIBLE
@@ -21,13 +23,17 @@ from judge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 MAX_SHOWN = 2
 # Trying mistakes stops after this time, or the test might hit its time limit without a message.
 MAX_SECONDS = 20.0
+# And after this, once a mistake is found that other cases say nothing of.
+MAX_SECONDS_MORE = 2.0
 CONSTANT = "a constant is left out or applied twice"
 
 
-def find(result: WrongResult) -> list[Symptom]:
+def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]:
     """Return the one or two symptoms that say most, the best first."""
     if result.drift is not None:
         return [symptoms_precision.drifting(result)]
+    if made := mistake(result, evidence):
+        return [made]
     for table in (ALWAYS, ELSE):
         found = [symptom for detect in table if (symptom := detect(result))]
         if found:
@@ -36,19 +42,29 @@ def find(result: WrongResult) -> list[Symptom]:
     return []
 
 
-def mistake(result: WrongResult) -> Symptom | None:
-    """Find the first mistake that would give exactly this result."""
+def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | None:
+    """Find a mistake that would give exactly this result, and that no other case refutes.
+
+    The first that other cases confirm, or else the first.
+    """
+    first = None
     until = time.monotonic() + MAX_SECONDS
     for candidate in result.mistakes:
         if time.monotonic() > until:
-            return None
+            break
         try:
             alternative = double(candidate.compute().detach().cpu())
         except IMPOSSIBLE:
             continue
-        if result.is_made_by(alternative):
-            return Symptom("", candidate.sentence)
-    return None
+        if not result.is_made_by(alternative):
+            continue
+        confirmed, refuted = evidence.weigh(candidate.cause)
+        if confirmed and not refuted:
+            return Symptom("", candidate.sentence(confirmed))
+        if first is None and not refuted:
+            first = Symptom("", candidate.sentence())
+            until = min(until, time.monotonic() + MAX_SECONDS_MORE)
+    return first
 
 
 def zero(result: WrongResult) -> Symptom | None:
@@ -245,7 +261,6 @@ def swapped_parts(result: WrongResult) -> Symptom | None:
 
 
 ALWAYS = (
-    mistake,
     symptoms_nonfinite.not_a_number,
     symptoms_nonfinite.infinite,
     symptoms_nonfinite.lost_nan,

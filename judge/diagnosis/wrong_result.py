@@ -43,11 +43,17 @@ class Mistake:
     compute: Callable[[], torch.Tensor]
     given: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """The cause, and the evidence for it once `compute` gave the learner's result."""
+    def sentence(self, confirmed: int = 0) -> str:
+        """Return the cause, and the evidence for it once `compute` gave the learner's result.
+
+        confirmed: in how many other cases it did
+        """
         given = self.given or "this mistake"
-        return f"{self.cause} (with {given}, the reference gives exactly your result)"
+        gives = "gives your result here"
+        if confirmed:
+            cases = "case" if confirmed == 1 else "cases"
+            gives = f"gives exactly your result, and so it does in {confirmed} other {cases}"
+        return f"{self.cause} (with {given}, the reference {gives})"
 
 
 class WrongResult:
@@ -172,6 +178,19 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    def clearly_differs(self, alternative: torch.Tensor, factor: float, share: float) -> bool:
+        """Return whether more than this share of the result is not this alternative, by far.
+
+        factor: how many times what is allowed is far
+        """
+        if alternative.shape != self.got.shape:
+            return True
+        usable = self.got.isfinite() & alternative.isfinite()
+        far = (self.got - alternative).abs() > factor * (
+            self.allowed + self.eps * alternative.abs()
+        )
+        return bool(usable.any() and (far & usable).double().mean() > share)
 
     def _tells_by_few(self) -> bool:
         """Return whether so few numbers are unlikely to agree by chance, as small integers do."""

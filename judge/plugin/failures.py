@@ -14,6 +14,8 @@ MAX_BLOCKS = 2
 MAX_LINES = 12
 MAX_NAMED = 4
 
+WRONG_RESULT = "a wrong result"
+
 # What a message says, and the title for it, in the order in which the causes are to be fixed.
 # {name} stands for the first group.
 RUNS = (
@@ -37,7 +39,7 @@ MEMORY = (
 RESULTS = (
     (r"launched no Triton kernel", "no kernel was launched"),
     (r"outside a kernel", "work outside the kernel"),
-    (r"is wrong in|is wrong as a whole", "a wrong result"),
+    (r"is wrong in|is wrong as a whole", WRONG_RESULT),
     (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),
     (r"differs between two runs", "results that differ from run to run"),
     (r"the budget is", "more traffic than the spec allows"),
@@ -79,7 +81,9 @@ class Failure:
     def cause(self) -> tuple:
         """What failures with one cause have in common: kind, line of the kernel, and reason."""
         place = re.search(r"^\S+\.py:\d+", self.message, re.MULTILINE)
-        return self.kind, place[0] if place else re.sub(r"[\d.,]+", "#", self.reason)
+        return self.kind, place[0] if place else re.sub(
+            r"[\d.,]+", "#", self.reason.partition(" (with ")[0]
+        )
 
     @property
     def reason(self) -> str:
@@ -88,6 +92,11 @@ class Failure:
         lines = self.message.splitlines()
         found = [line for start in starts for line in lines if line.startswith(start)]
         return found[0].partition(": ")[2] if found else ""
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether a mistake gives the result of this case and of others."""
+        return "gives exactly your result, and so it does in" in self.message
 
     @property
     def command(self) -> str:
@@ -109,24 +118,41 @@ def _first(kinds: tuple, message: str) -> tuple[int, str] | None:
     return None
 
 
+def grouped(failures: Iterable[Failure]) -> list[list[Failure]]:
+    """Return the failures of one puzzle by cause, each cause a block, in the order of printing.
+
+    Of wrong results, the cause that other cases confirm comes first, then one that is shared.
+    """
+    causes: dict[tuple, list[Failure]] = {}
+    for failure in sorted(failures, key=lambda failure: (failure.kind[0], failure.order)):
+        causes.setdefault(failure.cause, []).append(failure)
+
+    def rank(group: list[Failure]) -> tuple:
+        first = group[0]
+        if first.kind[1] != WRONG_RESULT:
+            return first.kind[0], first.order
+        proven = any(failure.is_proven for failure in group)
+        return first.kind[0], not proven, not first.reason, -len(group), first.order
+
+    return sorted(causes.values(), key=rank)
+
+
 def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
     """Print the failures of one puzzle on pytest's terminal.
 
     verbosity: pytest's; from 1 on every cause is printed in full
     """
-    causes: dict[tuple, list[Failure]] = {}
-    for failure in sorted(failures, key=lambda failure: (failure.kind[0], failure.order)):
-        causes.setdefault(failure.cause, []).append(failure)
-    groups = list(causes.values())
+    groups = grouped(failures)
     full = len(groups) if verbosity > 0 else MAX_BLOCKS
+    # What a wrong result may come from beside a proven cause is a guess.
+    if verbosity <= 0 and len(groups) > 1 and groups[0][0].is_proven and not groups[1][0].reason:
+        full = 1
     for group in groups[:full]:
         _write_block(terminal, group, verbosity)
     if rest := groups[full:]:
         terminal.line("and after that:")
         for group in rest:
-            reason = (
-                group[0].reason.partition(" (")[0] if group[0].kind[1] == "a wrong result" else ""
-            )
+            reason = group[0].reason.partition(" (")[0] if group[0].kind[1] == WRONG_RESULT else ""
             terminal.line(f"  {group[0].kind[1]}{reason and ': '}{reason}: {_named(group)}")
         terminal.line(f"  (-v shows them in full: pytest {rest[0][0].path} -v)")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from types import ModuleType
 from judge.core import paths
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Wrong
+from judge.inputs import parameters_of
 from judge.plugin import ladder, session
 
 
@@ -55,27 +55,10 @@ def cases_of(puzzle: str, *levels: str) -> list[Case]:
             continue
         for test, function in vars(module_of(puzzle, level)).items():
             if ladder.check_of(test) and inspect.isfunction(function):
-                for label, parameters in _parameters(function):
+                for label, parameters in parameters_of(function):
                     name = f"{test}[{label}]" if label else test
                     found.append(Case(puzzle, level, test, name, function, parameters))
     return found
-
-
-def _parameters(function: Callable) -> Iterator[tuple[str, dict]]:
-    """The id and the parameters of each case that pytest.mark.parametrize makes of a function."""
-    axes = []
-    for mark in getattr(function, "pytestmark", []):
-        names, rows = mark.args
-        if isinstance(names, str):
-            names, rows = [names], [(row,) for row in rows]
-        labels = mark.kwargs.get("ids") or ["-".join(map(str, row)) for row in rows]
-        values = [dict(zip(names, row, strict=True)) for row in rows]
-        axes.append(list(zip(labels, values, strict=True)))
-    for combined in itertools.product(*axes):
-        merged = {}
-        for _, values in combined:
-            merged |= values
-        yield "-".join(label for label, _ in combined), merged
 
 
 @contextmanager

@@ -1,0 +1,119 @@
+"""Other cases of the same puzzle, which confirm the diagnosis of one case or refute it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+
+from judge.core.dtypes import double
+from judge.diagnosis.what_if import IMPOSSIBLE
+from judge.diagnosis.wrong_result import Mistake, WrongResult
+from judge.numerics.compare import Mismatch
+
+# So many times what is allowed is beyond any order of roundings.
+CLEARLY = 8.0
+# A result of which less than this differs may come from the same mistake.
+MIN_SHARE = 0.05
+
+
+class Weight(NamedTuple):
+    """What other cases say of a mistake.
+
+    confirmed: in how many of them it gives what the subject returned
+    refuted: whether it cannot be what the subject does
+    """
+
+    confirmed: int
+    refuted: bool
+
+
+@dataclass
+class OtherCase:
+    """A case that was run only to learn more about the failure of another one.
+
+    test: its name
+    wrong: the wrong ones of the subject's results, by number
+    mistakes: yields what may have been done wrong with the result of this number
+    mismatch: compares a tensor with the truth of the result of this number
+    """
+
+    test: str
+    wrong: Mapping[int, WrongResult]
+    mistakes: Callable[[int], Iterable[Mistake]]
+    mismatch: Callable[[int, torch.Tensor], Mismatch | None]
+    _known: dict[int, dict[str, list[Mistake]]] = field(default_factory=dict)
+
+    def gives(self, number: int, cause: str) -> bool | None:
+        """Return whether this mistake gives what the subject returned here, None if unclear."""
+        verdicts = {self._gives(number, mistake) for mistake in self._of(number, cause)}
+        return True if True in verdicts else None if None in verdicts else not verdicts and None
+
+    def _gives(self, number: int, mistake: Mistake) -> bool | None:
+        try:
+            made = double(mistake.compute().detach().cpu())
+        except IMPOSSIBLE:
+            return None
+        if wrong := self.wrong.get(number):
+            if wrong.is_made_by(made):
+                return True
+            return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
+        mismatch = self.mismatch(number, made)
+        if mismatch is None:
+            return None
+        clear = mismatch.mask & (mismatch.error > CLEARLY * mismatch.allowed)
+        return False if clear.double().mean() > MIN_SHARE else None
+
+    def _of(self, number: int, cause: str) -> list[Mistake]:
+        if number not in self._known:
+            known: dict[str, list[Mistake]] = {}
+            for mistake in self.mistakes(number):
+                known.setdefault(without_numbers(mistake.cause), []).append(mistake)
+            self._known[number] = known
+        return self._known[number].get(without_numbers(cause), [])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What other cases say of a result.
+
+    number: of the result
+    cases: runs them, when it is first asked for
+    """
+
+    number: int = 0
+    cases: Callable[[], Sequence[OtherCase]] = lambda: ()
+
+    def weigh(self, cause: str) -> Weight:
+        """Return what other cases say of a mistake.
+
+        A case that passes refutes a mistake that would make it fail. One that fails for another
+        reason does not: a kernel may have two faults. But a mistake that explains no other case
+        that fails is no cause.
+        """
+        confirmed, contradicted, refuted = 0, False, False
+        for case in self.cases():
+            verdict = case.gives(self.number, cause)
+            confirmed += verdict is True
+            if verdict is False:
+                contradicted = True
+                refuted |= self.number not in case.wrong
+        return Weight(confirmed, refuted or (contradicted and not confirmed))
+
+    def shows(self, cause: str, causes_of: Callable[[WrongResult], Iterable[str]]) -> bool:
+        """Return whether half of the other cases that fail suggest this cause, or none fails."""
+        failing = [case.wrong[self.number] for case in self.cases() if self.number in case.wrong]
+        wanted = without_numbers(cause)
+        alike = [wanted in map(without_numbers, causes_of(wrong)) for wrong in failing]
+        return 2 * sum(alike) >= len(alike)
+
+
+NO_EVIDENCE = Evidence()
+
+
+def without_numbers(text: str) -> str:
+    """Return a cause without its numbers, which differ from case to case."""
+    return re.sub(r"\d[\d.]*", "#", text)
