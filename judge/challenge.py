@@ -47,6 +47,7 @@ _cases: Counter[tuple[Path, int]] = Counter()
 # What other cases of the file that is being graded gave. While they run they are gathered.
 _others: dict[tuple[Path, int], list[OtherCase]] = {}
 _gathered: list[OtherCase] | None = None
+MAX_OTHER_FAILURES = 4
 MAX_GATHERED_ELEMENTS = 2**15
 MAX_GATHERING_SECONDS = 3.0
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
@@ -348,7 +349,8 @@ class Challenge:
             found = list(parameters_of(test))
             # The first, and the one in the middle: neither the smallest nor a special one.
             for label, values in {id(it): it for it in (found[0], found[len(found) // 2])}.values():
-                if time.process_time() > until:
+                enough = sum(bool(case.wrong) for case in _gathered or ()) >= MAX_OTHER_FAILURES
+                if enough or time.process_time() > until:
                     return
                 # What else is wrong is told where it is tested.
                 with apart(f"{name}[{label}]" if label else name), contextlib.suppress(Exception):

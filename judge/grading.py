@@ -222,9 +222,6 @@ class ResultCheck:
             current(),
             wrong,
             lambda number: self._mistakes(call.original, outcome, number, expected),
-            lambda number, made: self._mismatch(
-                number, made.to(outcome.results[number].dtype), expected
-            ),
         )
 
     def _source(self) -> Source:

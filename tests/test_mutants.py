@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from judge.challenge import Challenge
 from judge.core.settings import settings
 from judge.proof import mutants, runner
 
@@ -11,6 +12,12 @@ pytestmark = pytest.mark.proof
 
 FILES = sorted(mutants.FOLDER.glob("*.toml"))
 MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
+
+
+@pytest.fixture(autouse=True)
+def no_other_cases(monkeypatch):
+    """Let each message rest on its own case: test_diagnoses.py has those that rest on several."""
+    monkeypatch.setattr(Challenge, "_run_others", lambda challenge, until: None)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")

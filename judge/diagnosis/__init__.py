@@ -2,9 +2,10 @@
 
 Nothing here decides whether a result is wrong: `judge.numerics` does. A pattern is reported only if
 a computation on the result confirms it, and a mistake only if the reference with that mistake gives
-the learner's result.
+the learner's result. Other cases of the puzzle, which the judge runs for that, confirm a cause or
+refute it.
 
-Other rooms use report.describe, mistakes.build_what_if, mistakes.candidates, source.Source and
-wrong_result.Mistake. The mistakes of single puzzles are in reference/mistakes, which uses
+Other rooms use report.describe, mistakes.build_what_if, mistakes.candidates, source.Source,
+other_cases.OtherCase, other_cases.Evidence and wrong_result.Mistake. The mistakes of single puzzles are in reference/mistakes, which uses
 mistakes.half_precisions.
 """

@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import torch
-
 from judge.core.dtypes import double
 from judge.diagnosis.what_if import IMPOSSIBLE
 from judge.diagnosis.wrong_result import Mistake, WrongResult
-from judge.numerics.compare import Mismatch
 
 # So many times what is allowed is beyond any order of roundings.
 CLEARLY = 8.0
@@ -38,34 +35,29 @@ class OtherCase:
     test: its name
     wrong: the wrong ones of the subject's results, by number
     mistakes: yields what may have been done wrong with the result of this number
-    mismatch: compares a tensor with the truth of the result of this number
     """
 
     test: str
     wrong: Mapping[int, WrongResult]
     mistakes: Callable[[int], Iterable[Mistake]]
-    mismatch: Callable[[int, torch.Tensor], Mismatch | None]
     _known: dict[int, dict[str, list[Mistake]]] = field(default_factory=dict)
 
     def gives(self, number: int, cause: str) -> bool | None:
-        """Return whether this mistake gives what the subject returned here, None if unclear."""
+        """Return whether this mistake gives the wrong result here, None if that is unclear."""
         verdicts = {self._gives(number, mistake) for mistake in self._of(number, cause)}
-        return True if True in verdicts else None if None in verdicts else not verdicts and None
+        if True in verdicts:
+            return True
+        return False if verdicts == {False} else None
 
     def _gives(self, number: int, mistake: Mistake) -> bool | None:
+        wrong = self.wrong[number]
         try:
             made = double(mistake.compute().detach().cpu())
         except IMPOSSIBLE:
             return None
-        if wrong := self.wrong.get(number):
-            if wrong.is_made_by(made):
-                return True
-            return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
-        mismatch = self.mismatch(number, made)
-        if mismatch is None:
-            return None
-        clear = mismatch.mask & (mismatch.error > CLEARLY * mismatch.allowed)
-        return False if clear.double().mean() > MIN_SHARE else None
+        if wrong.is_made_by(made):
+            return True
+        return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
 
     def _of(self, number: int, cause: str) -> list[Mistake]:
         if number not in self._known:
@@ -90,18 +82,13 @@ class Evidence:
     def weigh(self, cause: str) -> Weight:
         """Return what other cases say of a mistake.
 
-        A case that passes refutes a mistake that would make it fail. One that fails for another
-        reason does not: a kernel may have two faults. But a mistake that explains no other case
-        that fails is no cause.
+        It is refuted if it explains none of those that fail, and contradicts one: a kernel may have
+        two faults, but that one is not among them. Those that pass say nothing, since a mistake may
+        need what they do not have, such as a last tile that is not full.
         """
-        confirmed, contradicted, refuted = 0, False, False
-        for case in self.cases():
-            verdict = case.gives(self.number, cause)
-            confirmed += verdict is True
-            if verdict is False:
-                contradicted = True
-                refuted |= self.number not in case.wrong
-        return Weight(confirmed, refuted or (contradicted and not confirmed))
+        failing = [case for case in self.cases() if self.number in case.wrong]
+        verdicts = [case.gives(self.number, cause) for case in failing]
+        return Weight(verdicts.count(True), True not in verdicts and False in verdicts)
 
     def shows(self, cause: str, causes_of: Callable[[WrongResult], Iterable[str]]) -> bool:
         """Return whether half of the other cases that fail suggest this cause, or none fails."""

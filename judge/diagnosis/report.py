@@ -9,7 +9,7 @@ import torch
 
 from judge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from judge.diagnosis.source import UNKNOWN, Source
-from judge.diagnosis.symptoms import find
+from judge.diagnosis.symptoms import GUESSES, find
 from judge.diagnosis.wrong_result import MIN_WRONG, Mistake, Symptom, WrongResult
 from judge.numerics.compare import Mismatch
 
@@ -59,8 +59,12 @@ def describe(
     if patterns := [symptom.pattern for symptom in symptoms if symptom.pattern]:
         lines.append("pattern: " + "; ".join(patterns))
     proven = [symptom.cause for symptom in symptoms if not symptom.pattern]
-    shared = (cause for cause in _causes(symptoms, places) if evidence.shows(cause, causes_of))
-    if cause := next(iter(proven), None) or next(shared, None):
+    told = (
+        cause
+        for cause in _causes(symptoms, places)
+        if not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
+    )
+    if cause := next(iter(proven), None) or next(told, None):
         lines.append(f"likely cause: {cause}")
     return "\n".join(lines)
 

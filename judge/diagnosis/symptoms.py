@@ -26,6 +26,8 @@ MAX_SECONDS = 20.0
 # And after this, once a mistake is found that other cases say nothing of.
 MAX_SECONDS_MORE = 2.0
 CONSTANT = "a constant is left out or applied twice"
+# Causes that fit many a result: they are told if other cases suggest them too.
+GUESSES = (CONSTANT, symptoms_precision.LOST_TERMS, symptoms_precision.FEW_BITS)
 
 
 def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]:

@@ -24,6 +24,9 @@ NARROWER = {
 
 HALF = (torch.float16, torch.bfloat16)
 
+LOST_TERMS = "terms are lost or counted twice: this is no rounding error"
+FEW_BITS = "an intermediate result has too few bits"
+
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
 NEARLY_RIGHT = (
@@ -161,7 +164,7 @@ def imprecise(result: WrongResult) -> Symptom | None:
         return drifting(result) if loss < 0.05 and left < 0.25 else None
     if result.dtype in HALF and loss <= 64 * result.eps:
         cause = (
-            f"an intermediate result has too few bits: a sum is accumulated in "
+            f"{FEW_BITS}: a sum is accumulated in "
             f"{dtype_name(result.dtype)} instead of float32, or it is a difference of large numbers"
         )
     elif result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
@@ -187,6 +190,6 @@ def whole_numbers(result: WrongResult) -> Symptom | None:
         return None
     return Symptom(
         "the result should be whole numbers, and it is off by whole numbers",
-        "terms are lost or counted twice: this is no rounding error",
+        LOST_TERMS,
         strong=False,
     )

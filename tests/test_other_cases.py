@@ -1,0 +1,136 @@
+"""What other cases of a puzzle say of a diagnosis."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from judge import inputs
+from judge.core.settings import settings
+from judge.core.verdict import Wrong
+from judge.diagnosis import report
+from judge.diagnosis.other_cases import Evidence, OtherCase
+from judge.diagnosis.wrong_result import Mistake, WrongResult
+from judge.numerics.compare import compare
+from judge.proof import runner
+
+X = torch.arange(1.0, 41.0, dtype=torch.float64).reshape(4, 10)
+TWICE = "x is added twice"
+
+
+def failing(got: torch.Tensor, *mistakes: Mistake) -> OtherCase:
+    """A case whose result should have been X."""
+    mismatch = compare(got.float(), X, X)
+    return OtherCase("test_masks", {0: WrongResult(got.float(), X, mismatch)}, lambda _: mistakes)
+
+
+def twice(number: int = 0) -> Mistake:
+    """The mistake whose cause may name a number of its case."""
+    return Mistake(f"{TWICE}, from row {number}" if number else TWICE, lambda: 2 * X)
+
+
+PASSING = OtherCase("test_shapes", {}, lambda _: [twice()])
+CONFIRMS = failing(2 * X, twice())
+CONTRADICTS = failing(X + 7, twice())
+UNAWARE = failing(X + 7)
+
+
+@pytest.mark.parametrize(
+    ("cases", "confirmed", "refuted"),
+    [
+        ([], 0, False),
+        ([PASSING, UNAWARE], 0, False),
+        ([CONFIRMS, CONFIRMS, PASSING], 2, False),
+        ([CONFIRMS, CONTRADICTS], 1, False),
+        ([CONTRADICTS, PASSING], 0, True),
+    ],
+    ids=["none", "silent", "confirmed", "a_second_fault", "refuted"],
+)
+def test_a_mistake_is_weighed_against_other_failures(cases, confirmed, refuted):
+    assert Evidence(0, lambda: cases).weigh(TWICE) == (confirmed, refuted)
+
+
+def test_numbers_in_a_cause_may_differ_from_case_to_case():
+    case = failing(2 * X, twice(5))
+    assert Evidence(0, lambda: [case]).weigh(f"{TWICE}, from row 12").confirmed == 1
+
+
+def test_a_mistake_that_is_impossible_there_says_nothing():
+    impossible = Mistake(TWICE, lambda: X.reshape(3))
+    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(TWICE) == (0, False)
+
+
+@pytest.mark.parametrize(("alike", "shown"), [(0, False), (1, False), (2, True), (3, True)])
+def test_a_guess_needs_half_of_the_other_failures(alike, shown):
+    others = [failing(2 * X)] * alike + [failing(X + 7)] * (3 - alike)
+    evidence = Evidence(0, lambda: others)
+    assert evidence.shows("guess", lambda w: ["guess"] * bool((w.got == 2 * X).all())) is shown
+
+
+def test_a_guess_stands_where_nothing_else_fails():
+    assert Evidence(0, lambda: [PASSING]).shows("guess", lambda wrong: [])
+
+
+def described(*cases: OtherCase, mistakes: tuple[Mistake, ...] = ()) -> str:
+    got = (2 * X).float()
+    mismatch = compare(got, X, X)
+    return report.describe(
+        got, X, mismatch, mistakes=mistakes, evidence=Evidence(0, lambda: list(cases))
+    )
+
+
+def test_the_message_says_how_many_other_cases_confirm():
+    told = described(CONFIRMS, CONFIRMS, mistakes=(twice(),))
+    assert "the reference gives exactly your result, and so it does in 2 other cases" in told
+    assert "gives your result here" in described(mistakes=(twice(),))
+
+
+def test_a_refuted_mistake_is_not_named_and_the_next_one_is():
+    other = Mistake("the output is doubled", lambda: 2 * X)
+    told = described(failing(X + 7, twice()), mistakes=(twice(), other))
+    assert TWICE not in told
+    assert "the output is doubled" in told
+
+
+def test_a_case_that_runs_apart_leaves_the_numbers_of_the_test_as_they_were():
+    inputs.seed("tests/test_x.py::test_one")
+    first = inputs.randn(3)
+    expected = inputs.randn(3)
+    inputs.seed("tests/test_x.py::test_one")
+    assert torch.equal(inputs.randn(3), first)
+    with inputs.apart("test_two"):
+        assert inputs.current() == "test_two"
+        assert not torch.equal(inputs.randn(3), first)
+    assert inputs.current() == "test_one"
+    assert torch.equal(inputs.randn(3), expected)
+
+
+SOFTMAX = """
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0.0).to(tl.float32)
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(y_ptr + row * N + cols, e / tl.sum(e, axis=0), mask=cols < N)
+
+
+def softmax(x):
+    y = torch.empty_like(x)
+    softmax_kernel[(len(x),)](x, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return y
+"""
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="the same on a GPU, and slower")
+def test_the_judge_runs_other_cases_before_it_names_a_cause(tmp_path):
+    puzzle = "04_softmax/softmax"
+    case = next(c for c in runner.cases_of(puzzle) if c.name == "test_masks[one_past_a_block]")
+    with runner.graded(puzzle, SOFTMAX, tmp_path), pytest.raises(Wrong) as wrong:
+        case.run()
+    told = str(wrong.value)
+    assert "masked lanes of x count as 0" in told
+    assert "and so it does in" in told
