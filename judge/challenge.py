@@ -77,8 +77,8 @@ class Challenge:
     what the check asks, and NotMeasured where this machine cannot tell.
     """
 
-    def __init__(self, spec: Spec, module: Mapping[str, Any]):
-        self.spec, self.module = spec, module
+    def __init__(self, spec: Spec, module: Mapping[str, Any] | None = None):
+        self.spec, self.module = spec, module or {}
 
     @property
     def subject(self) -> Callable:

@@ -204,6 +204,7 @@ class ResultCheck:
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
                     evidence=Evidence(number, self.others),
+                    stored=outcome.watch.store_of(got, mismatch.worst) if outcome.watch else None,
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
                 causes = self._causes(call, outcome, number, expected)

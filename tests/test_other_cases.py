@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -134,3 +136,7 @@ def test_the_judge_runs_other_cases_before_it_names_a_cause(tmp_path):
     told = str(wrong.value)
     assert "masked lanes of x count as 0" in told
     assert "and so it does in" in told
+    row = re.search(r"worst at \[(\d), \d+\]", told)[1]
+    line = SOFTMAX[: SOFTMAX.index("tl.store")].count("\n") + 1
+    assert f"stored by: program ({row}, 0, 0) at " in told
+    assert f"softmax.py:{line}  tl.store(y_ptr" in told

@@ -25,6 +25,11 @@ class Launch:
     constexprs: frozenset[str]
     options: dict[str, object] = field(default_factory=dict)
 
+    def program(self, number: int) -> tuple[int, int, int]:
+        """Return the ids of a program, numbered in the order in which a GPU starts them."""
+        width, height, _ = self.grid
+        return number % width, number // width % height, number // (width * height)
+
 
 def blocks_of(launches: list[Launch]) -> list[int]:
     """Return the integers above 1 passed as constexprs, sorted: the block sizes, most likely."""

@@ -6,6 +6,6 @@ the learner's result. Other cases of the puzzle, which the judge runs for that, 
 refute it.
 
 Other rooms use report.describe, mistakes.build_what_if, mistakes.candidates, source.Source,
-other_cases.OtherCase, other_cases.Evidence and wrong_result.Mistake. The mistakes of single puzzles are in reference/mistakes, which uses
-mistakes.half_precisions.
+other_cases.OtherCase, other_cases.Evidence and wrong_result.Mistake. The mistakes of single puzzles
+are in reference/mistakes, which uses mistakes.half_precisions.
 """

@@ -36,6 +36,7 @@ def describe(
     anything: bool = True,
     source: Source = UNKNOWN,
     evidence: Evidence = NO_EVIDENCE,
+    stored: str | None = None,
 ) -> str:
     """Return the message about a wrong result: what is wrong, where, the pattern, the likely cause.
 
@@ -45,12 +46,15 @@ def describe(
     anything: masked lanes may have held anything; False if each load has an `other`
     source: what is known about the learner's code
     evidence: what other cases say of a cause
+    stored: which program stored the worst element, and on which line
     """
     result = WrongResult(got, truth, mismatch, inputs, mistakes, anything, source)
     places = [] if result.drift is not None else where(result.wrong)
     symptoms = find(result, evidence)
 
     lines = [mismatch.message()]
+    if stored:
+        lines.append(f"stored by: {stored}")
     if places:
         lines.append("where: " + "; ".join(place.phrase for place in places))
         # A mistake that explains the whole result needs no map of the wrong elements.

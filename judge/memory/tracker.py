@@ -54,6 +54,7 @@ class Tracker:
         self.space = AddressSpace(watch.known)
         self.turns = Scheduler((), lambda number: None)
         self.history.start_launch()
+        watch.begun.append((self.history.launch, launch))
         if self.traffic:
             self.traffic.start_launch(launch)
         self._last_atomic: tuple = (0, 0, None, None)
@@ -68,13 +69,9 @@ class Tracker:
         self._resume(number)
 
     def _resume(self, number: int) -> None:
-        self.number, self.program = number, self._program(number)
+        self.number, self.program = number, self.launch.program(number)
         interpreter.interpreter_builder.set_grid_idx(*self.program)
         self.history.start_program(number)
-
-    def _program(self, number: int) -> tuple[int, int, int]:
-        width, height, _ = self.launch.grid
-        return number % width, number // width % height, number // (width * height)
 
     def access(
         self,
@@ -176,7 +173,7 @@ class Tracker:
         storage = region.storage
         address = int(units[conflict.index]) * storage.ledger.unit + storage.base
         element = format_element(region, address - region.real)
-        other = self._program(self.history.program[conflict.access])
+        other = self.launch.program(self.history.program[conflict.access])
         place = self.sites[self.history.site[conflict.access]].place
         too = "also " if verb == conflict.verb else ""
         text = (

@@ -35,6 +35,7 @@ class Watch:
     programs: which run: "all" of a launch, the first and the last ("ends"), or "none"
     inputs: the subject's tensors, by the names of its parameters
     launches: what was launched, in order
+    begun: the number of each launch's first access, and the launch
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
     """
@@ -53,6 +54,7 @@ class Watch:
         inputs = inputs or {}
         self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
         self.launches: list[Launch] = []
+        self.begun: list[tuple[int, Launch]] = []
         self.loads_without_other: dict[tuple[str, int], int] = {}
         self.history = History()
         self.sites = CallSites()
@@ -129,6 +131,19 @@ class Watch:
             if (access := int(accesses[first:end].max(initial=0))) > 0:
                 return self.sites[self.history.site[access]].describe(*ACCESS_CALLS[verb])
         return None
+
+    def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> str | None:
+        """Say which program last stored an element, and on which line; None if none did."""
+        region, last, first = self._last_stores(tensor)
+        units = region.itemsize // region.storage.ledger.unit
+        unit = first + units * sum(i * s for i, s in zip(index, tensor.stride(), strict=True))
+        stores = [(int(accesses[unit]), verb) for verb, accesses in last.items() if accesses[unit]]
+        if not stores:
+            return None
+        number, verb = max(stores)
+        launch = next(launch for first, launch in reversed(self.begun) if first <= number)
+        line = self.sites[self.history.site[number]].describe(*ACCESS_CALLS[verb])
+        return f"program {launch.program(self.history.program[number])} at {line}"
 
     def _last_stores(self, tensor: torch.Tensor) -> tuple[Region, dict[Verb, np.ndarray], int]:
         """Return the last stores and atomics to a tensor's memory, and the tensor's first unit."""
