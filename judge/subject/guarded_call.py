@@ -31,7 +31,6 @@ from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 from judge.subject.guard import Guard
 from judge.subject.launch_recorder import Recorder
 
-
 # Where elements are missing is not looked at in larger results.
 MAX_RANGED_ELEMENTS = 2**24
 
