@@ -245,7 +245,12 @@ class GuardedCall:
                 raise Wrong(f"launches {name} from {file}: the kernel must be your own")
         constant = self._inputs_are_empty() and all(map(guard.has_filled, results))
         if not launches and not constant and any(result.numel() for result in results):
-            raise Wrong("launched no Triton kernel\nhint: kernel[grid](arguments...) launches it")
+            taken = self._taken()
+            known = next((taken[s] for s in map(storage_of, results) if s in taken), "")
+            raise Wrong(
+                f"launched no Triton kernel{known and ', and returned '}{known}\n"
+                "hint: kernel[grid](arguments...) launches it; compute anew in every call"
+            )
 
     def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
         for name, arena in self.arenas.items():
@@ -260,12 +265,7 @@ class GuardedCall:
     def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
         if self.in_place:
             return
-        taken = {
-            storage_of(tensor): f"the memory of its input {name}"
-            for name, tensor in self.arguments.tensors.items()
-        }
-        earlier = "the memory that an earlier call returned"
-        taken |= {storage_of(result): earlier for result in self._earlier}
+        taken = self._taken()
         for number, result in enumerate(results):
             storage, name = storage_of(result), name_of(number, len(results))
             if result.numel() and storage in taken:
@@ -274,6 +274,15 @@ class GuardedCall:
                 raise Wrong(f"returned {name} in memory that this call did not allocate")
             taken[storage] = f"the same allocation as {name}"
         self._earlier.extend(results)
+
+    def _taken(self) -> dict[int, str]:
+        """Return what memory a result must not lie in, and whose it is."""
+        taken = {
+            storage_of(tensor): f"the memory of its input {name}"
+            for name, tensor in self.arguments.tensors.items()
+        }
+        earlier = "the memory that an earlier call returned"
+        return taken | {storage_of(result): earlier for result in self._earlier}
 
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
         """Raise Wrong unless a kernel stored every element of each result."""
