@@ -11,7 +11,7 @@ def pytest_addoption(parser):
     add("--solutions", action="store_true", help="grade the reference solutions, not the stubs")
     add("--subject", metavar="DIR", help="grade the files of DIR, a folder that mirrors puzzles/")
     add("--production", action="store_true", help="grade by the second level too")
-    add("--proof", action="store_true", help="run the mutants, cheats and other answers, no more")
+    add("--proof", action="store_true", help="run what proves the tests and the judge, no more")
     add(
         "--allow-unrepaired",
         action="store_true",
