@@ -38,7 +38,7 @@ MEMORY = (
 )
 RESULTS = (
     (r"launched no Triton kernel", "no kernel was launched"),
-    (r"outside a kernel", "work outside the kernel"),
+    (r"outside a kernel|work outside the kernel", "work outside the kernel"),
     (r"is wrong in|is wrong as a whole", WRONG_RESULT),
     (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),
     (r"differs between two runs", "results that differ from run to run"),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
@@ -62,6 +63,10 @@ IMPORTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
 ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
 
 
+# What subjects allocated through torch under a guard, in any call: they may keep work space.
+_allocated: list[StorageWeakRef] = []
+
+
 class Guard(TorchDispatchMode):
     """Watches one run of a subject.
 
@@ -81,6 +86,7 @@ class Guard(TorchDispatchMode):
         self.arenas: list[Arena] = []
         self.unguarded: list[torch.Tensor] = []
         self.scalars = 0
+        _allocated[:] = [storage for storage in _allocated if not storage.expired()]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -92,6 +98,11 @@ class Guard(TorchDispatchMode):
         return self._arena_of(tensor) is not None or any(
             storage_of(tensor) == storage_of(allocated) for allocated in self.unguarded
         )
+
+    @staticmethod
+    def has_seen(tensor: torch.Tensor) -> bool:
+        """Return whether a subject allocated this memory through torch in any run so far."""
+        return StorageWeakRef(tensor.untyped_storage()) in _allocated
 
     def has_filled(self, tensor: torch.Tensor) -> bool:
         """Return whether the launcher itself gave every element of this memory a value."""
@@ -133,6 +144,7 @@ class Guard(TorchDispatchMode):
         if func in EMPTY or func in FILLED:
             if (made := _allocate_huge(func, args, kwargs)) is not None:
                 self.unguarded.append(made)
+                _allocated.append(StorageWeakRef(made.untyped_storage()))
                 return made
             made = func(*args, **kwargs)
             if made.device.type == "meta":
@@ -142,6 +154,7 @@ class Guard(TorchDispatchMode):
                 arena.fill(made)
                 arena.filled = True
             self.arenas.append(arena)
+            _allocated.append(StorageWeakRef(arena.buffer.untyped_storage()))
             self.on_allocation(arena.tensor)
             return arena.tensor
         if func in IMPORTS:

@@ -243,6 +243,7 @@ class GuardedCall:
             if not blame.is_graded_file(file) and Path(file).resolve() != self.path.resolve():
                 name = launch.kernel.__name__
                 raise Wrong(f"launches {name} from {file}: the kernel must be your own")
+            self._check_given(launch, guard)
         constant = self._inputs_are_empty() and all(map(guard.has_filled, results))
         if not launches and not constant and any(result.numel() for result in results):
             taken = self._taken()
@@ -251,6 +252,21 @@ class GuardedCall:
                 f"launched no Triton kernel{known and ', and returned '}{known}\n"
                 "hint: kernel[grid](arguments...) launches it; compute anew in every call"
             )
+
+    def _check_given(self, launch: Launch, guard: Guard) -> None:
+        """Raise Wrong if a kernel is given memory that no guard has seen being allocated."""
+        given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
+        for name, value in launch.arguments.items():
+            tensor = getattr(value, "base", value)
+            if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+                continue
+            if storage_of(tensor) not in given and not guard.has_seen(tensor):
+                raise Wrong(
+                    f"{launch.kernel.__name__} is given {name}, memory that the launcher neither "
+                    "received nor allocated where the judge sees it\n"
+                    "hint: allocate with torch.empty or torch.zeros in the launcher; what is "
+                    "computed before the launch is work outside the kernel"
+                )
 
     def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
         for name, arena in self.arenas.items():
