@@ -79,12 +79,6 @@ class Spec:
         return self.test_file.parent.name == paths.PRODUCTION
 
     @property
-    def is_strict(self) -> bool:
-        """Whether masked-off lanes are poisoned: in production, and where there is one level."""
-        production = self.test_file.parent / paths.PRODUCTION / self.test_file.name
-        return self.is_production or not production.exists()
-
-    @property
     def path(self) -> Path:
         """The file that is graded."""
         return settings.subjects / self.chapter / f"{self.name}.py"
@@ -334,7 +328,7 @@ class ResultCheck:
                 f"cause: masked lanes of the load at {lines} reach the result, and without other= "
                 "they hold anything: say other="
             )
-        elif right_if(order="ascending", poison=self.spec.is_strict):
+        elif right_if(order="ascending", poison=self.spec.is_production):
             yield (
                 "cause: right when the programs run one after the other in order, wrong in another "
                 "order: a GPU runs them in any order and at once"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.speed import roofline
+from judge.speed import gpu, roofline
 from judge.speed.roofline import Limits, format_si, measure
 from tests.simulated_limits import H200, MB
 
@@ -162,3 +162,14 @@ def test_a_slow_gpu_skips_the_large_product(products, monkeypatch):
 @pytest.mark.usefixtures("products")
 def test_limits_are_kept_by_gpu_and_version():
     assert roofline.key() == f"Simulated GPU-7 torch {torch.__version__}"
+
+
+def test_limits_kept_by_another_version_are_measured_anew(monkeypatch):
+    kept = {}
+    cache = SimpleNamespace(get=lambda name, default: '{"old": 1}', set=kept.__setitem__)
+    monkeypatch.setattr(roofline, "key", lambda: "a GPU")
+    monkeypatch.setattr(roofline, "measure", lambda: H200)
+    monkeypatch.setattr(gpu, "_cache", cache)
+    monkeypatch.setattr(gpu, "_limits", None)
+    assert gpu.measured_limits() is H200
+    assert kept == {"kata/limits/a-GPU": H200.to_json()}

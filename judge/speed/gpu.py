@@ -68,7 +68,11 @@ def measured_limits() -> roofline.Limits:
     if _limits is None:
         name = "kata/limits/" + roofline.key().replace(" ", "-")
         kept = _cache.get(name, None) if _cache else None
-        _limits = roofline.Limits.from_json(kept) if kept else roofline.measure()
-        if _cache and not kept:
-            _cache.set(name, _limits.to_json())
+        # Another version of this project may have kept other fields.
+        with contextlib.suppress(TypeError, ValueError):
+            _limits = roofline.Limits.from_json(kept) if kept else None
+        if _limits is None:
+            _limits = roofline.measure()
+            if _cache:
+                _cache.set(name, _limits.to_json())
     return _limits
