@@ -195,21 +195,11 @@ def test_a_process_that_is_ended_costs_its_own_puzzle(grade):
     result.stdout.fnmatch_lines(["01_pointwise/vector_copy*solved*"])
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        ("None", "returned None"),
-        ("3", "returned 3"),
-        ("[x]", "returned a list"),
-        ("torch.empty_like(x)", "launched no Triton kernel"),
-    ],
-)
-def test_wrong_results(grade, returned, message):
-    text = HEADER + f"def vector_copy(x):\n    return {returned}\n"
+def test_a_wrong_result_is_told_with_its_file(grade):
+    text = HEADER + "def vector_copy(x):\n    return torch.empty_like(x)\n"
     result = grade(f"{HERE}/test_vector_copy.py", "-k", "test_traffic", vector_copy=text)
     assert result.ret == 1
-    assert message in result.stdout.str()
-    assert "vector_copy.py" in result.stdout.str()
+    result.stdout.fnmatch_lines(["*vector_copy.py: vector_copy: launched no Triton kernel*"])
 
 
 def test_puzzle_missing_in_the_subject_folder_counts_as_unsolved(grade):
