@@ -9,6 +9,7 @@ FIRST_TILE = (
     "every tile reads the rows of the first one: an offset leaves out where the tile begins"
 )
 NOT_RESCALED = "{} not rescaled when a later tile has a larger maximum"
+HIDDEN_SCORE_0 = "hidden keys take part with the score 0 instead of -inf"
 NOT_IN_BASE_2 = "exp2 of scores that were not multiplied by log2(e)"
 
 
@@ -81,6 +82,14 @@ def wrong_masks(q, k, causal, window, blocks):
                 yield "tiles on the diagonal are not masked", mask() | (columns < whole)
 
 
+def tiles_to_the_diagonal(q, k, blocks):
+    """Yield masks of the keys in the tiles that the causal loop of each query's tile visits."""
+    rows, columns = positions(q, k)
+    for tall, tile in itertools.product(blocks, blocks):
+        last = rows // tall * tall + tall - 1
+        yield columns < (last // tile + 1) * tile
+
+
 def first_tiles(q, k, blocks):
     """Yield the rows of q and of k that are read if every tile is taken for the first one."""
     S, T = q.shape[2], k.shape[2]
@@ -114,6 +123,9 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
         yield cause.format("keys and values"), both, None
     for cause, other in wrong_masks(q, k, causal, window, blocks):
         yield cause, attend(keys, values, scale, other)[1], None
+    for visited in tiles_to_the_diagonal(q, k, blocks) if causal or window else ():
+        zeros = (q @ keys.mT * scale).masked_fill(~mask, 0.0).masked_fill(~visited, -math.inf)
+        yield HIDDEN_SCORE_0, torch.softmax(zeros, -1) @ values, None
     for tile in blocks:
         if tile < k.shape[2]:
             p, right = torch.exp(x - running(x, tile)), torch.exp(x - x.amax(-1, True))
