@@ -7,6 +7,8 @@ each puzzle and in it one for each mutant, with
                     each, where one edit alone makes no likely mistake
     check           the kind of check that must fail
     message         words that the message must contain
+    cause           a pattern of what a learner must read first, after all tests of the level have
+                    run; default: the words of `message`
     test            the test to run, with or without the id of one case; default: all of the check
     interpreter     true where only the interpreter can see it
     level           "production" where only the second level must catch it; default: the first
@@ -43,6 +45,7 @@ class Mutant:
     test: str = ""
     interpreter: bool = False
     level: str = ladder.SOLVED
+    cause: str = ""
 
     @property
     def seen_on_gpu(self) -> bool:

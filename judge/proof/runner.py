@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,9 @@ from types import ModuleType
 
 from judge.core import paths
 from judge.core.settings import settings
-from judge.core.verdict import NotMeasured, Wrong
+from judge.core.verdict import NotMeasured, Verdict, Wrong
 from judge.inputs import parameters_of
-from judge.plugin import ladder, session
+from judge.plugin import failures, ladder, session
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,25 @@ def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
     if unmeasured and not measured:
         raise unmeasured
     return None
+
+
+def first_told(cases: Iterable[Case], enough: int = 8) -> failures.Failure | None:
+    """The failure that a learner reads first, None if all pass.
+
+    enough: stop after so many failures, which is how many cases a diagnosis may rest on
+    """
+    found: list[failures.Failure] = []
+    for order, case in enumerate(cases):
+        try:
+            case.run()
+        except NotMeasured:
+            continue
+        except Verdict as verdict:
+            path = str(ladder.path_of_tests(case.puzzle, case.level).relative_to(paths.ROOT))
+            failure = failures.Failure(
+                case.puzzle, case.level, case.name, str(verdict), path, order
+            )
+            found.append(failure)
+        if len(found) == enough:
+            break
+    return failures.grouped(found)[0][0] if found else None
