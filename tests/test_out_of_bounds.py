@@ -258,7 +258,7 @@ MESSAGES = {
     "memory between elements": (
         (copy_kernel, (1,), torch.randn(20)[::2], torch.empty(20), 20, 16, "right"),
         "reads memory between the elements of x, near x[0..7]: 8 of 16 lanes that the mask",
-        "x has strides (2,); what lies between is not part of it",
+        "each step of offs moves by 1 element, but the strides of x are (2,)",
     ),
     "rows of a transposed view": (
         tile_launch(torch.randn(35, 67).T, "columns"),
@@ -342,7 +342,7 @@ MESSAGES = {
     "more programs than elements": (
         (scalar_kernel, (6,), torch.randn(5), torch.empty(6), 5),
         "program (5, 0, 0) reads x[5] but x has 5 elements: out of bounds",
-        "the grid has 6 programs along axis 0, but there are only 5 elements",
+        "the grid has 6 programs along axis 0, but x has 5 elements: launch fewer",
     ),
     "no dimensions": (
         (scalar_kernel, (2,), torch.tensor(3.0), torch.empty(2), 1),

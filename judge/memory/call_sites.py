@@ -86,7 +86,7 @@ class CallSite:
             least = min(node.end_lineno - node.lineno for node in calls)
             calls = [node for node in calls if node.end_lineno - node.lineno == least]
         if len(calls) == 1:
-            text = ast.get_source_segment(_source(self.file), calls[0])
+            text = ast.get_source_segment(source_of(self.file), calls[0])
         else:
             text = self.line_text
         return " ".join(text.split())
@@ -102,7 +102,7 @@ class CallSite:
 
     def has(self, text: str) -> bool:
         """Return whether this text occurs anywhere in the file."""
-        return text in _source(self.file)
+        return text in source_of(self.file)
 
 
 class CallSites:
@@ -165,12 +165,13 @@ def raised_at(trace: TracebackType | None) -> CallSite | None:
     return site
 
 
-def _source(file: str) -> str:
+def source_of(file: str) -> str:
+    """Return the text of a file, "" if there is none."""
     return "".join(linecache.getlines(file))
 
 
 def _calls(file: str) -> tuple[ast.Call, ...]:
-    return _method_calls(_source(file))
+    return _method_calls(source_of(file))
 
 
 @functools.lru_cache(maxsize=64)

@@ -75,7 +75,7 @@ class LaneCoordinates:
 
 def locate(access: Access, region: Region, element: np.ndarray) -> LaneCoordinates:
     """Find each lane's index in the tensor from int64 offsets in elements, of the tile's shape."""
-    steps = _steps(element)
+    steps = spacing(element)
     if steps is None or not region.shape or (axis_of := _match(steps, region)) is None:
         return _decoded(region, element)
     flat = _flat(region, element) if len(axis_of) == 1 and _is_walked_flat(access, region) else None
@@ -117,7 +117,7 @@ def _arange(tile: np.ndarray, axis: int, step: int) -> np.ndarray:
     return (np.arange(tile.shape[axis]) * step).reshape(shape)
 
 
-def _steps(element: np.ndarray) -> list[int] | None:
+def spacing(element: np.ndarray) -> list[int] | None:
     """Return how many elements apart lanes are along each axis, None if that is not uniform."""
     origin = element[(0,) * element.ndim]
     steps, expected = [], np.full(element.shape, origin)
@@ -225,6 +225,14 @@ def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
         if data.size == max(data.shape) == access.pointers.shape[axis]:
             found.append((name, data.ravel().astype(np.int64), data.ndim))
     return found
+
+
+def noun(shape: tuple[int, ...], dim: int, count: int = 2) -> str:
+    """Return what the indices along a dimension are called."""
+    if len(shape) > 2:
+        return f"indices along dimension {dim}" if count != 1 else f"index along dimension {dim}"
+    word = "element" if len(shape) == 1 else ("row", "column")[dim]
+    return word + "s" * (count != 1)
 
 
 def format_element(region: Region, offset: int, name: str | None = None) -> str:

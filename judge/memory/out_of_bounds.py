@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from judge.memory import mask_limits, wrong_address
 from judge.memory.addresses import Region
 from judge.memory.call_sites import ACCESS_CALLS
-from judge.memory.coordinates import Access, LaneCoordinates, format_lanes, locate
+from judge.memory.coordinates import Access, LaneCoordinates, format_lanes, locate, noun
 
 
 def explain(access: Access, region: Region | None, bad: np.ndarray) -> str:
@@ -54,6 +55,10 @@ def _explain_near(access: Access, region: Region, bad: np.ndarray) -> tuple[str,
             "factor of it int64, as in tl.program_id(0).to(tl.int64), or in offs.to(tl.int64) if a "
             "stride is that large"
         )
+    if _is_call_of_tl(access) and (
+        reason := wrong_address.explain(access, region, offset // region.itemsize)
+    ):
+        return what, reason
     if dim is None:
         return what, f"{name} has strides {region.strides}; what lies between is not part of it"
     return what, _hint(access, name, placed, dim, bad)
@@ -74,17 +79,10 @@ def _exceeded(placed: LaneCoordinates, bad: np.ndarray) -> int | None:
     return None
 
 
-def _noun(shape: tuple[int, ...], dim: int, count: int = 2) -> str:
-    if len(shape) > 2:
-        return f"indices along dimension {dim}" if count != 1 else f"index along dimension {dim}"
-    word = "element" if len(shape) == 1 else ("row", "column")[dim]
-    return word + "s" * (count != 1)
-
-
 def _size_text(shape: tuple[int, ...], dim: int) -> str:
     if len(shape) > 2:
         return f"size {shape[dim]} in dimension {dim}"
-    return f"{shape[dim]} {_noun(shape, dim, shape[dim])}"
+    return f"{shape[dim]} {noun(shape, dim, shape[dim])}"
 
 
 def _hint(access: Access, name: str, placed: LaneCoordinates, dim: int, bad: np.ndarray) -> str:
@@ -92,18 +90,20 @@ def _hint(access: Access, name: str, placed: LaneCoordinates, dim: int, bad: np.
     variable, limit = _comparison(access, placed, dim)
     if (index[bad] < 0).any():
         return f"a negative index is before the tensor: mask with {variable} >= 0"
-    nouns = _noun(placed.shape, dim)
+    many = noun(placed.shape, dim)
     if access.pointers.size == 1:
-        return _scalar_hint(access, placed, dim, int(index[bad][0]), limit)
+        return _scalar_hint(placed, dim, limit)
     if not _is_call_of_tl(access):
         return f"the shape given to the descriptor is larger than {name}"
     if not access.is_masked:
-        return f"the {nouns} of this tile run past {limit}; mask with {variable} < {limit}"
+        return f"the {many} of this tile run past {limit}; mask with {variable} < {limit}"
     if dim in placed.axis and _is_constant(access.mask, placed.axis[dim]):
-        return f"the mask lets all {nouns} of this tile through; add {variable} < {limit} to it"
+        return f"the mask lets all {many} of this tile through; add {variable} < {limit} to it"
     most = int(index[access.mask].max())
-    noun = _noun(placed.shape, dim, 1)
-    text = f"the mask lets {noun} {most} through, but the last one is {size - 1}"
+    which = f"index {most} along dimension {dim}"
+    if len(placed.shape) <= 2:
+        which = f"{noun(placed.shape, dim, 1)} {most}"
+    text = f"the mask lets {which} through, but the last one is {size - 1}"
     others = [name for name, value in access.sizes.items() if value == most + 1]
     if most == size:
         return f"{text}: compare with < {limit}, not <="
@@ -112,15 +112,9 @@ def _hint(access: Access, name: str, placed: LaneCoordinates, dim: int, bad: np.
     return f"{text}: mask with {variable} < {limit}"
 
 
-def _scalar_hint(access: Access, placed: LaneCoordinates, dim: int, index: int, limit: str) -> str:
-    for axis, programs in enumerate(access.launch.grid):
-        if access.program[axis] == index and programs > placed.shape[dim]:
-            return (
-                f"the grid has {programs} programs along axis {axis}, but there are only "
-                f"{_size_text(placed.shape, dim)}: launch fewer, or mask with < {limit}"
-            )
-    noun = _noun(placed.shape, dim, 1)
-    return f"the last {noun} is {placed.shape[dim] - 1}: mask with < {limit}, or skip the access"
+def _scalar_hint(placed: LaneCoordinates, dim: int, limit: str) -> str:
+    one = noun(placed.shape, dim, 1)
+    return f"the last {one} is {placed.shape[dim] - 1}: mask with < {limit}, or skip the access"
 
 
 def _is_call_of_tl(access: Access) -> bool:
@@ -137,6 +131,10 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str,
     size = placed.shape[dim]
     limits = [name for name, value in access.sizes.items() if value == size]
     names = placed.names.get(dim, {})
+    if len(limits) > 1:
+        # Another argument may have the same value by chance.
+        compared = mask_limits.limit_names(access)
+        limits = [name for name in limits if name in compared] or limits
     total = access.pointers.ndim
     subscript = ""
     if total > 1 and dim in placed.axis:
@@ -151,7 +149,7 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str,
         limits = [name for name in limits if not name.startswith("BLOCK")] or limits
     limit = " or ".join(limits) if limits else str(size)
     if len(names) != 1:
-        noun = _noun(placed.shape, dim, 1) if len(placed.shape) == 2 else "index"
-        return f"the {noun}", limit
+        one = noun(placed.shape, dim, 1) if len(placed.shape) == 2 else "index"
+        return f"the {one}", limit
     ((name, axes),) = names.items()
     return name + subscript * (axes == 1), limit

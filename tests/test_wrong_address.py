@@ -1,0 +1,123 @@
+"""Accesses out of bounds whose mask is right: the hint names the stride, the start or the index."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from tests.launching import fault, interpreted_only, watched
+
+pytestmark = interpreted_only
+
+X = torch.randn(3, 40, 70)
+
+
+@triton.jit
+def copy_kernel(
+    x_ptr, y_ptr,
+    H, M, N,
+    stride_xb, stride_xm, stride_xn,
+    stride_yb, stride_ym, stride_yn,
+    BLOCK: tl.constexpr, FAULT: tl.constexpr,
+):  # fmt: skip
+    batch = tl.program_id(2)
+    if FAULT == "batch of another head":
+        batch = tl.program_id(2) + H
+    if FAULT == "batch by the stride of y":
+        x_ptr += batch * stride_yb
+    else:
+        x_ptr += batch * stride_xb
+    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.arange(0, BLOCK)
+    down, across = stride_xm, stride_xn
+    if FAULT == "strides swapped":
+        down, across = stride_xn, stride_xm
+    if FAULT == "rows by M":
+        down = 2 * N
+    for start in range(0, N, BLOCK):
+        offs_n = start + cols
+        mask = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+        if FAULT == "start left out of the mask":
+            x = tl.load(
+                x_ptr + offs_m[:, None] * down + (start + cols)[None, :] * across,
+                mask=(offs_m[:, None] < M) & (cols[None, :] < N),
+            )
+        elif FAULT == "rows bounded by N":
+            x = tl.load(
+                x_ptr + offs_m[:, None] * down + offs_n[None, :] * across,
+                mask=(offs_m[:, None] < N) & (offs_n[None, :] < N),
+            )
+        else:
+            x = tl.load(x_ptr + offs_m[:, None] * down + offs_n[None, :] * across, mask=mask)
+        y_ptrs = y_ptr + tl.program_id(2) * stride_yb + offs_m[:, None] * stride_ym
+        tl.store(y_ptrs + offs_n[None, :] * stride_yn, x, mask=mask)
+
+
+def launch(x: torch.Tensor, which: str) -> tuple:
+    """A launch of the kernel with one fault; "" for none."""
+    B, M, N = x.shape
+    y = torch.empty(B, 2 * M, N)
+    grid = triton.cdiv(M, 32), 1, B
+    return copy_kernel, grid, x, y, 1, M, N, *x.stride(), *y.stride(), 32, which
+
+
+HINTS = {
+    "rows by M": "the mask holds, the address does not: each step of offs_m moves "
+    "by 140 elements, but the strides of x are (2800, 70, 1)",
+    "strides swapped": "offs_n < N holds for the indices along dimension 2 of x, but offs_n moves "
+    "by 70 elements, the stride of its indices along dimension 1: are its strides swapped?",
+    "batch by the stride of y": "batch (2) moves x by 5600 elements a step (stride_yb), but the "
+    "strides of x are (2800, 70, 1)",
+    "batch of another head": "batch is 3, but x has size 3 in dimension 0: the index "
+    "is wrong, not the mask; check its // and %",
+    "start left out of the mask": "the tile begins at 64, and the mask compares cols without that",
+    "rows bounded by N": "the mask compares offs_m with N, which is 70, but x has size 40 in "
+    "dimension 1",
+}
+
+
+def test_the_right_kernel_passes():
+    watched(*launch(X, ""))
+
+
+@pytest.mark.parametrize("which", HINTS)
+def test_hint(which):
+    assert f"hint: {HINTS[which]}" in fault(*launch(X, which))
+
+
+@triton.jit
+def sum_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, TIMES: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * TIMES + cols, mask=cols < N, other=0.0)
+    tl.store(y_ptr + row, tl.sum(x))
+
+
+@pytest.mark.parametrize(
+    ("rows", "times", "hint"),
+    [
+        (
+            20,
+            64,
+            "row (13) moves x by 64 elements a step (BLOCK), but the strides of x are (43, 1)",
+        ),
+        (21, 43, "the grid has 21 programs along axis 0, but x has 20 rows: launch fewer"),
+    ],
+)
+def test_hint_about_rows(rows, times, hint):
+    told = fault(sum_kernel, (rows,), torch.randn(20, 43), torch.empty(rows), 43, 64, times)
+    assert hint in told
+
+
+@triton.jit
+def blocks_kernel(x_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    begin = tl.program_id(0) * BLOCK
+    tl.store(x_ptr + begin + offs, 1.0, mask=offs < N)
+
+
+def test_a_block_whose_mask_forgets_where_it_begins():
+    told = fault(blocks_kernel, (2,), torch.empty(100), 100, 64)
+    assert "hint: the tile begins at 64, and the mask compares offs without that" in told
