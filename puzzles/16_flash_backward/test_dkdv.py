@@ -13,8 +13,7 @@ def check(q, k, v, dout, scale=None, causal=False):
 
 
 @cases(
-    batches_and_heads=(3, 2, 2, 20, 24, 16),
-    groups_of_three=(1, 6, 2, 64, 64, 16),
+    groups_of_three=(2, 6, 2, 20, 24, 16),
     widest=(1, 2, 1, 40, 100, 128),
     one_query=(1, 2, 2, 1, 70, 32),
     one_key=(1, 2, 2, 70, 1, 32),
@@ -54,9 +53,9 @@ def test_numerics(dtype):
 
 def test_numerics_whole_numbers():
     # With scores and lse of 0 every probability is 1, and the gradients are whole numbers.
-    q, dout = (integers(1, 4, 70, 16, low=-2, high=3, dtype="bfloat16") for _ in range(2))
-    v = integers(1, 2, 40, 16, low=-2, high=3, dtype="bfloat16")
-    lse, delta = integers(1, 4, 70) * 0, integers(1, 4, 70)
+    q, dout = (integers(1, 4, 64, 16, low=-2, high=3, dtype="bfloat16") for _ in range(2))
+    v = integers(1, 2, 64, 16, low=-2, high=3, dtype="bfloat16")
+    lse, delta = integers(1, 4, 64) * 0, integers(1, 4, 64)
     puzzle.check_exactly(q, v * 0, v, dout, lse, delta, scale=0.5)
 
 
@@ -95,8 +94,7 @@ def test_compiles(dtype, D):
 
 def test_speedup():
     B, H, S, D = 1, 16, 4096, 128
-    # The truth of lse and delta would take the CPU minutes; these are about as large.
-    q, k, v, dout = heads_and_dout(B, H, H, S, S, D)
-    lse, delta = q[..., 0].float() / 9 + math.log(S), dout[..., 0].float()
-    operations = (8 * B * H * S * S * D, "float16")
-    puzzle.race(q, k, v, dout, lse, delta, at_least=3.5, operations=operations)
+    inputs = heads_and_dout(B, H, H, S, S, D)
+    # About the lse and delta of these: the truth would take the CPU minutes.
+    lse, delta = inputs[0][..., 0].float() + math.log(S), inputs[3][..., 0].float()
+    puzzle.race(*inputs, lse, delta, at_least=3.5, operations=(8 * B * H * S * S * D, "float16"))
