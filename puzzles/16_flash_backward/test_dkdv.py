@@ -53,9 +53,9 @@ def test_numerics(dtype):
 
 def test_numerics_whole_numbers():
     # With scores and lse of 0 every probability is 1, and the gradients are whole numbers.
-    q, dout = (integers(1, 4, 64, 16, low=-2, high=3, dtype="bfloat16") for _ in range(2))
+    q, dout = (integers(1, 4, 128, 16, low=-2, high=3, dtype="bfloat16") for _ in range(2))
     v = integers(1, 2, 64, 16, low=-2, high=3, dtype="bfloat16")
-    lse, delta = integers(1, 4, 64) * 0, integers(1, 4, 64)
+    lse, delta = integers(1, 4, 128) * 0, integers(1, 4, 128)
     puzzle.check_exactly(q, v * 0, v, dout, lse, delta, scale=0.5)
 
 
