@@ -157,6 +157,26 @@ def heads(
     return q, make(B, Hkv, T, D, dtype=dtype), make(B, Hkv, T, D, dtype=dtype)
 
 
+def heads_and_dout(
+    B: int, H: int, Hkv: int, S: int, T: int, D: int, dtype: str | torch.dtype = "float16"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """q, k and v as `heads` gives them, and dout (B, H, S, D), the gradient of the result."""
+    q, k, v = heads(B, H, Hkv, S, T, D, dtype)
+    return q, k, v, randn(*q.shape, dtype=dtype)
+
+
+def rising_scores(
+    q: torch.Tensor, k: torch.Tensor, slope: float = 0.1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (B, H, S, D) and k (B, Hkv, T, D), changed so that scores rise from each key to the next.
+
+    A key that is too late by one, and not masked, wins against all others. Where the slope is
+    negative the scores fall, and the earlier key wins.
+    """
+    ramp = slope * tensor(range(k.shape[2]), k.dtype)[:, None]
+    return q.abs() + 0.5, k / 5 + ramp
+
+
 def attention_saved(
     q: torch.Tensor,
     k: torch.Tensor,
