@@ -4,6 +4,7 @@ import torch
 
 from judge.diagnosis.mistakes import half_precisions
 
+LAST_LEFT_OUT = "the last element is left out: a mask or a loop ends one element too early"
 COUNTED = "masked lanes are counted: the 0 in them is far from the mean"
 
 
@@ -14,12 +15,24 @@ def parts(x, block):
 
 
 def row_sum(x, blocks):
+    yield LAST_LEFT_OUT, (x[:, :-1].sum(1),)
     for block in blocks:
         for name, cast in half_precisions():
             lanes = 0.0
             for part in parts(x, block).unbind(1):
                 lanes = cast(lanes + part)
             yield f"a sum is accumulated in {name} instead of float32", (lanes.sum(1),)
+
+
+def total_sum(x, blocks):
+    yield LAST_LEFT_OUT, (x.flatten()[:-1].sum(),)
+
+
+def row_argmax(x, blocks):
+    for block in blocks:
+        if block < x.shape[1]:
+            cause = "the index is counted within its block, and the block's start is not added"
+            yield cause, (x.argmax(1) % block,)
 
 
 def variance(x, blocks):
@@ -42,7 +55,16 @@ def welford(x, blocks):
         away = parts(x, block) - means[:, :, None]
         m2 = (away * inside).square().sum(2)
         cause = "the distance between the means of two blocks is left out of the squares"
-        yield cause, (None, m2.sum(1) / (N - 1))
+        yield cause, (x.mean(1), m2.sum(1) / (N - 1))
+        cause = (
+            "the count is not carried from block to block, so the mean is that of the last block"
+        )
+        yield cause, (means[:, -1], m2.sum(1) / (N - 1))
+        yield "the last block is counted as a full one", _as_full(x, block, means, m2, inside)
+        mean = means[:, 0]
+        for other in means.unbind(1)[1:]:
+            mean = (mean + other) / 2
+        yield "the means of the blocks are averaged regardless of their counts", (mean, None)
         lanes = away.square().sum(2).sum(1) - m2.sum(1)
         right = (x - x.mean(1, keepdim=True)).square().sum(1)
         yield COUNTED, (None, (right + lanes) / (N - 1))
@@ -53,6 +75,15 @@ def welford(x, blocks):
         cause = "the count is that of the last block only"
         yield cause, (mean, total / (N - 1))
         yield cause, (mean, None)
+
+
+def _as_full(x, block, means, m2, inside):
+    """Return what Welford gives if each block, also the last one, counts `block` elements."""
+    means = means.clone()
+    means[:, -1] *= inside[:, -1].sum(1) / block
+    m2 = ((parts(x, block) - means[:, :, None]) * inside).square().sum(2)
+    mean, total = merged(torch.full_like(means, block), means, m2)
+    return mean, total / (x.shape[1] - 1)
 
 
 def merged(counts, means, m2, cast=torch.clone, last_only=False):
@@ -81,3 +112,17 @@ def cumsum(x, blocks):
             ("the carry already includes the block's own sum", sums.cumsum(1)),
         ):
             yield cause, ((within + carry).flatten(1)[:, : x.shape[1]],)
+        before = (sums.cumsum(1) - sums).expand_as(within).flatten(1)[:, : x.shape[1]]
+        for rows in blocks:
+            down = parts(x.T, rows).cumsum(2).flatten(1).T[: len(x)]
+            yield "each tile is scanned down its columns, not along its rows", (down + before,)
+    cause = "the running total leaves out the element itself: an exclusive scan"
+    yield cause, (x.cumsum(1) - x,)
+
+
+def histogram(x, bins, blocks):
+    counts = torch.bincount(x.flatten().long(), minlength=bins)
+    for share in sorted({first * second for first in blocks for second in (1, *blocks)}):
+        more = counts.clone()
+        more[0] += -x.numel() % share
+        yield "masked lanes are counted as elements that are 0", (more,)

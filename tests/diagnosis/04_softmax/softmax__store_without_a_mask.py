@@ -1,0 +1,28 @@
+# fault: the store has no mask, and lanes past N write over the next row
+# cause: no mask|without a mask|out of bounds|race
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(
+    x_ptr, y_ptr,
+    N,
+    BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row_start = tl.program_id(0) * N
+    cols = tl.arange(0, BLOCK_N)
+    x = tl.load(x_ptr + row_start + cols, mask=cols < N, other=float("-inf")).to(tl.float32)
+    numerator = tl.exp(x - tl.max(x, axis=0))
+    denominator = tl.sum(numerator, axis=0)
+    tl.store(y_ptr + row_start + cols, numerator / denominator)
+
+
+def softmax(x):
+    M, N = x.shape
+    y = torch.empty_like(x)
+    BLOCK_N = triton.next_power_of_2(N)
+    num_warps = 8 if BLOCK_N >= 2048 else 4
+    softmax_kernel[(M,)](x, y, N, BLOCK_N=BLOCK_N, num_warps=num_warps)
+    return y
