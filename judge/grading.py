@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from judge.diagnosis.other_cases import Evidence, OtherCase
 from judge.diagnosis.source import Source
 from judge.diagnosis.wrong_result import Mistake, WrongResult
 from judge.inputs import current
+from judge.memory.nonfinite import Origin, Origins
 from judge.numerics import compare
 from judge.numerics.compare import Mismatch
 from judge.numerics.perturbation import rounded_runs, term_size
@@ -189,6 +191,7 @@ class ResultCheck:
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
+                store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
                 message = report.describe(
                     got,
                     expected.truth[number],
@@ -198,11 +201,29 @@ class ResultCheck:
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
                     evidence=Evidence(number, self.others),
-                    stored=outcome.watch.store_of(got, mismatch.worst) if outcome.watch else None,
+                    stored=f"program {store.program} at {store.line}" if store else None,
+                    origin=self._origin(call, outcome, number, expected),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
                 causes = self._causes(call, outcome, number, expected)
                 raise Wrong("\n".join([title, message, *causes]))
+
+    def _origin(
+        self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
+    ) -> Origin | None:
+        """Run the program again that stored NaN or infinity instead of a number, and see why."""
+        got = outcome.results[number]
+        hit = ~torch.isfinite(got) & torch.isfinite(expected.truth[number].to(got.device))
+        if not outcome.watch or not hit.any():
+            return None
+        store = outcome.watch.store_of(got, tuple(hit.nonzero()[0].tolist()))
+        if store is None:
+            return None
+        watch = outcome.watch
+        call.restore()
+        with Origins(store.program) as origins, contextlib.suppress(Wrong):
+            call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+        return origins.found
 
     def other_case(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> OtherCase:
         """Return what this call tells about the failure of another one. Raises Wrong."""

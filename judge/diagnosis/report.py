@@ -11,6 +11,7 @@ from judge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from judge.diagnosis.source import UNKNOWN, Source
 from judge.diagnosis.symptoms import GUESSES, find
 from judge.diagnosis.wrong_result import MIN_WRONG, Mistake, Symptom, WrongResult
+from judge.memory.nonfinite import Origin
 from judge.numerics.compare import Mismatch
 
 MAP_HEIGHT = 16
@@ -37,6 +38,7 @@ def describe(
     source: Source = UNKNOWN,
     evidence: Evidence = NO_EVIDENCE,
     stored: str | None = None,
+    origin: Origin | None = None,
 ) -> str:
     """Return the message about a wrong result: what is wrong, where, the pattern, the likely cause.
 
@@ -47,14 +49,17 @@ def describe(
     source: what is known about the learner's code
     evidence: what other cases say of a cause
     stored: which program stored the worst element, and on which line
+    origin: what made NaN or infinity, if that is known
     """
-    result = WrongResult(got, truth, mismatch, inputs, mistakes, anything, source)
+    result = WrongResult(got, truth, mismatch, inputs, mistakes, anything, source, origin)
     places = [] if result.drift is not None else where(result.wrong)
     symptoms = find(result, evidence)
 
     lines = [mismatch.message()]
     if stored:
         lines.append(f"stored by: {stored}")
+    if origin and origin.said:
+        lines.append(f"it comes from: {origin.said}")
     if places:
         lines.append("where: " + "; ".join(place.phrase for place in places))
         # A mistake that explains the whole result needs no map of the wrong elements.

@@ -87,11 +87,11 @@ def zero(result: WrongResult) -> Symptom | None:
             f"the whole result is 0, and inputs reach {large:.4g}",
             f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
-    return Symptom(
-        "the whole result is 0",
-        "the result is stored before anything is added to it, or a mask or a factor is 0 everywhere"
-        + result.stand_in,
-    )
+    cause = "the result is stored before anything is added to it, or a mask or a factor is 0 "
+    cause += "everywhere"
+    if result.source.uses(EXPONENTIALS, otherwise=False):
+        cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
+    return Symptom("the whole result is 0", cause + result.stand_in)
 
 
 def an_input(result: WrongResult) -> Symptom | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 
 import torch
@@ -24,6 +25,53 @@ SCALED_TOO_SOON = (
 )
 
 
+# What an operation that made NaN or infinity means: a pattern of it, and the cause.
+MEANINGS = (
+    (
+        r"-?0 / -?0$",
+        "0 / 0: nothing was added to the divisor, because a mask leaves nothing of a row or tile, "
+        "or because every exp is 0 when more than the largest value is subtracted",
+    ),
+    (
+        r"-inf - -inf$",
+        "inf - inf, which is NaN: where the largest value of a row or a tile is -inf, subtract 0 "
+        "instead of it",
+    ),
+    (r"inf [-+] -?inf$", "inf - inf, which is NaN"),
+    (r"(0 \* -?inf|-?inf \* 0)$", "0 * inf, which is NaN: a mask by multiplication keeps infinity"),
+    (r"-?inf / -?inf$", "inf / inf, which is NaN"),
+    (r"\S+ / -?0$", "a division by 0"),
+    (
+        r"r?sqrt\(-",
+        "the square root of a negative number: a mean of squares minus the square of the mean can "
+        "be negative",
+    ),
+    (r"rsqrt\(0\)", "the reciprocal square root of 0: eps belongs under the root"),
+    (r"log2?\(-?0\)", "the logarithm of 0"),
+    (r"log2?\(-", "the logarithm of a negative number"),
+    (
+        r"exp2?\(",
+        "overflow: exp is infinite in float32 above 88, exp2 above 128; before exp, subtract the "
+        "row's largest value",
+    ),
+    (r"\S+ as float16$", "overflow: float16 holds at most 65504; compute and store in float32"),
+    (r"\S+ [-+*/] \S+$|a tl.dot$", "overflow: this is more than the dtype of the operands holds"),
+)
+
+
+def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
+    """Return what the operation means that made NaN or infinity, if one was seen to make it."""
+    operation = result.origin.operation if result.origin else ""
+    cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
+    if not operation or cause is None:
+        return None
+    if cause.startswith("0 / 0") or "exp" in operation:
+        cause += result.stand_in
+    if "exp" in operation and result.shifted:
+        cause = "overflow: exp is infinite in float32 above 88, exp2 above 128"
+    return Symptom(pattern, cause)
+
+
 def not_a_number(result: WrongResult) -> Symptom | None:
     """Detect NaN that is not expected."""
     hit = result.got.isnan() & ~result.truth.isnan()
@@ -32,6 +80,8 @@ def not_a_number(result: WrongResult) -> Symptom | None:
     pattern = f"{_count(hit)} NaN"
     if (hit == result.wrong).all():
         pattern = "all wrong elements are NaN"
+    if seen := from_its_origin(result, pattern):
+        return seen
     if below := _far_below(result, hit):
         cause = f"0 / 0: {EMPTY_SUM}"
         if _scaled_is_infinite(result, below):
@@ -57,7 +107,12 @@ def not_a_number(result: WrongResult) -> Symptom | None:
             cause = "a cast to float16, which is infinite above 65504"
             return Symptom(f"{pattern}, and inputs reach {largest:.3g}", cause)
     cause = f"memory that nothing was stored to, or {UNDEFINED}"
-    if result.anything:
+    if result.origin:
+        # No operation of the program made it.
+        cause = "NaN was loaded, from memory that nothing was stored to"
+        if result.anything:
+            cause += " or in a masked lane without `other=`"
+    elif result.anything:
         cause = f"a masked lane that was loaded without `other=` and reached the result, {cause}"
     else:
         cause += ": a value overflows its dtype, or a mask leaves nothing of a row or tile"
@@ -70,6 +125,8 @@ def infinite(result: WrongResult) -> Symptom | None:
     if not hit.any():
         return None
     pattern = f"{_count(hit)} infinite"
+    if seen := from_its_origin(result, pattern):
+        return seen
     if below := _far_below(result, hit):
         cause = f"a logarithm of 0, or a division by it: {EMPTY_SUM}"
         return Symptom(f"{pattern}, where no input is above {below:.3g}", cause)

@@ -9,6 +9,7 @@ import torch
 
 from judge.core.dtypes import double, rounds, wide
 from judge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
+from judge.memory.nonfinite import Origin
 from judge.numerics.compare import Mismatch
 
 # A pattern in fewer wrong elements than this means nothing.
@@ -66,6 +67,7 @@ class WrongResult:
     mistakes: those to try, in this order
     anything: masked lanes may have held anything, because some load had no `other`
     source: what is known about the learner's code
+    origin: what made NaN or infinity, if that is known
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class WrongResult:
         mistakes: Iterable[Mistake] = (),
         anything: bool = True,
         source: Source = UNKNOWN,
+        origin: Origin | None = None,
     ) -> None:
         self.got = double(got.detach().cpu())
         self.truth = double(truth.detach().cpu())
@@ -90,6 +93,7 @@ class WrongResult:
         self.mistakes = mistakes
         self.anything = anything
         self.source = source
+        self.origin = origin
 
     @property
     def exponentials(self) -> bool:

@@ -6,6 +6,8 @@ by the `Watch` of the run.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
@@ -23,6 +25,13 @@ MAX_COMPARED_BYTES = 2**26
 STORES: tuple[Verb, ...] = ("writes", "updates")
 
 _watches: list[Watch] = []
+
+
+class Store(NamedTuple):
+    """A store: the ids of its program, and its line."""
+
+    program: tuple[int, int, int]
+    line: str
 
 
 class Watch:
@@ -132,8 +141,8 @@ class Watch:
                 return self.sites[self.history.site[access]].describe(*ACCESS_CALLS[verb])
         return None
 
-    def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> str | None:
-        """Say which program last stored an element, and on which line; None if none did."""
+    def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> Store | None:
+        """Return the last store to an element, None if there was none."""
         region, last, first = self._last_stores(tensor)
         units = region.itemsize // region.storage.ledger.unit
         unit = first + units * sum(i * s for i, s in zip(index, tensor.stride(), strict=True))
@@ -143,7 +152,7 @@ class Watch:
         number, verb = max(stores)
         launch = next(launch for first, launch in reversed(self.begun) if first <= number)
         line = self.sites[self.history.site[number]].describe(*ACCESS_CALLS[verb])
-        return f"program {launch.program(self.history.program[number])} at {line}"
+        return Store(launch.program(self.history.program[number]), line)
 
     def _last_stores(self, tensor: torch.Tensor) -> tuple[Region, dict[Verb, np.ndarray], int]:
         """Return the last stores and atomics to a tensor's memory, and the tensor's first unit."""

@@ -1,0 +1,233 @@
+"""Where NaN or infinity first arises in a program: the operation, its operands, and the line.
+
+A wrong result that is NaN says little; the step that made it says all. While `Origins` is active,
+the floating-point operations of the interpreter's builder are watched, and those of one program
+whose result is NaN or infinite though no operand is are kept. When that program stores such a
+value, the first of them that reaches the stored lanes is the origin. All that is wrapped here are
+private names of Triton.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from judge.interpreter.arithmetic import widen
+from judge.memory.access_hooks import Builder, replaced
+from judge.memory.call_sites import CallSite, is_user_code, user_frame
+
+BINARY = {
+    "create_fadd": "+",
+    "create_fsub": "-",
+    "create_fmul": "*",
+    "create_fdiv": "/",
+    "create_precise_divf": "/",
+}
+UNARY = {
+    f"create_{name}": name.removeprefix("precise_")
+    for name in ("exp", "exp2", "log", "log2", "sqrt", "precise_sqrt", "rsqrt")
+}
+CASTS = ("create_fp_trunc", "create_fp_to_fp")
+STORES = ("create_store", "create_masked_store")
+MAX_EVENTS = 200
+
+
+@dataclass(frozen=True)
+class _Event:
+    """An operation that made NaN or infinity out of numbers.
+
+    lanes: in which lanes of its result
+    """
+
+    said: str
+    site: CallSite
+    lanes: np.ndarray
+    nan: bool
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What made a value that is not finite.
+
+    operation: such as "0 / 0" or "exp(1000)"; empty where the program loaded the value
+    said: the operation and its line, and those of an infinity that it was given
+    """
+
+    operation: str = ""
+    said: str = ""
+
+
+class Origins:
+    """What made NaN or infinity in one program of each launch: `with Origins(program) as origins:`.
+
+    program: its ids
+    found: the origin of the value that it stored
+    """
+
+    def __init__(self, program: tuple[int, int, int]):
+        self.program = program
+        self.found = Origin()
+        self._events: list[_Event] = []
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Origins:
+        hooks: dict[str, Callable] = {
+            **{name: self._binary(sign) for name, sign in BINARY.items()},
+            **{name: self._unary(function) for name, function in UNARY.items()},
+            **dict.fromkeys(CASTS, self._cast),
+            **dict.fromkeys(STORES, self._store),
+            "create_dot": self._dot,
+        }
+        for name, hook in hooks.items():
+            if hasattr(Builder, name):
+                original = getattr(Builder, name)
+                self._stack.enter_context(replaced(Builder, name, hook(original)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _note(
+        self,
+        builder,
+        result,
+        operands: tuple,
+        said: Callable[[tuple[int, ...]], str],
+        elementwise: bool = True,
+    ) -> None:
+        if builder.grid_idx != self.program or len(self._events) >= MAX_EVENTS:
+            return
+        values = _numbers(result)
+        if values is None or np.isfinite(values).all():
+            return
+        given = [numbers for operand in operands if (numbers := _numbers(operand)) is not None]
+        frame = user_frame(None)
+        if frame is None or not is_user_code(frame.f_code):
+            return
+        site = CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        for holds in (np.isnan, np.isinf):
+            lanes = holds(values)
+            for operand in given:
+                if elementwise:
+                    lanes = lanes & ~np.broadcast_to(holds(operand), lanes.shape)
+                elif holds(operand).any():
+                    lanes = np.zeros_like(lanes)
+            if lanes.any() and not (holds is np.isinf and _is_meant(lanes, values, given)):
+                first = tuple(int(i) for i in np.argwhere(lanes)[0])
+                self._events.append(_Event(said(first), site, lanes, holds is np.isnan))
+
+    def _binary(self, sign: str) -> Callable:
+        def wrap(original):
+            def operation(builder, left, right):
+                result = original(builder, left, right)
+                self._note(
+                    builder,
+                    result,
+                    (left, right),
+                    lambda lane: f"{_at(left, lane)} {sign} {_at(right, lane)}",
+                )
+                return result
+
+            return operation
+
+        return wrap
+
+    def _unary(self, name: str) -> Callable:
+        def wrap(original):
+            def operation(builder, operand):
+                result = original(builder, operand)
+                self._note(
+                    builder, result, (operand,), lambda lane: f"{name}({_at(operand, lane)})"
+                )
+                return result
+
+            return operation
+
+        return wrap
+
+    def _cast(self, original):
+        def cast(builder, operand, dtype, *rest):
+            result = original(builder, operand, dtype, *rest)
+            name = {"fp16": "float16", "bf16": "bfloat16"}.get(dtype.scalar.name, dtype.scalar.name)
+            self._note(builder, result, (operand,), lambda lane: f"{_at(operand, lane)} as {name}")
+            return result
+
+        return cast
+
+    def _dot(self, original):
+        def dot(builder, a, b, acc, *rest):
+            result = original(builder, a, b, acc, *rest)
+            self._note(builder, result, (a, b, acc), lambda lane: "a tl.dot", elementwise=False)
+            return result
+
+        return dot
+
+    def _store(self, original):
+        def store(builder, pointers, value, *rest):
+            if builder.grid_idx == self.program and not self.found.said:
+                values = _numbers(value)
+                if values is not None and not np.isfinite(values).all():
+                    mask = getattr(rest[0], "data", None) if rest else None
+                    self._trace(values, mask)
+            return original(builder, pointers, value, *rest)
+
+        return store
+
+    def _trace(self, values: np.ndarray, mask: np.ndarray | None) -> None:
+        """Find the operation that made what is not finite in the lanes that are stored."""
+        stored = ~np.isfinite(values)
+        if isinstance(mask, np.ndarray) and mask.dtype == bool:
+            stored = stored & np.broadcast_to(mask, stored.shape)
+        reaching = [event for event in self._events if _reaches(event.lanes, stored)]
+        if not stored.any() or not reaching:
+            return
+        is_nan = bool(np.isnan(values[stored]).any())
+        made = next((event for event in reaching if event.nan), None) if is_nan else reaching[0]
+        made = made or reaching[0]
+        before = [event for event in reaching[: reaching.index(made)] if not event.nan]
+        operation, said = made.said, f"{made.said} at {made.site.place}  {made.site.line_text}"
+        if made.nan and before and "inf" in made.said:
+            first = before[0]
+            said += f"; the infinity is {first.said} at {first.site.place}  {first.site.line_text}"
+            operation = first.said
+        self.found = Origin(operation, said)
+
+
+def _numbers(handle) -> np.ndarray | None:
+    """Return the floating-point numbers of a tensor of the interpreter, None of any other."""
+    dtype = handle.dtype.scalar
+    return widen(handle.data, dtype.name) if dtype.is_floating() else None
+
+
+def _at(handle, lane: tuple[int, ...]) -> str:
+    values = _numbers(handle)
+    if values is None:
+        return "a number"
+    return f"{float(values.flat[0] if values.size == 1 else values[lane]):.4g}"
+
+
+def _is_meant(lanes: np.ndarray, values: np.ndarray, operands: list[np.ndarray]) -> bool:
+    """Return whether -inf, such as the score of a masked lane, was passed on."""
+    return bool((values[lanes] < 0).all()) and any(map(_has_negative_infinity, operands))
+
+
+def _has_negative_infinity(numbers: np.ndarray) -> bool:
+    return bool(np.isneginf(numbers).any())
+
+
+def _reaches(lanes: np.ndarray, stored: np.ndarray) -> bool:
+    """Return whether lanes of one tile may have become lanes of another."""
+    if lanes.shape == stored.shape:
+        return bool((lanes & stored).any())
+    for axis, length in enumerate(lanes.shape):
+        others = tuple({*range(lanes.ndim)} - {axis})
+        along = lanes.any(axis=others)
+        for other, size in enumerate(stored.shape):
+            if length == size > 1:
+                rest = tuple({*range(stored.ndim)} - {other})
+                if (along & stored.any(axis=rest)).any():
+                    return True
+    return lanes.size == 1 or stored.size == 1 or not set(lanes.shape) & set(stored.shape)

@@ -1,0 +1,93 @@
+"""Where NaN and infinity come from is told by the operation that made them, and its line."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from judge.memory.nonfinite import Origin, Origins
+from tests.launching import interpreted_only, line_of, watched
+
+pytestmark = interpreted_only
+
+
+@triton.jit
+def step_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, STEP: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    # Lanes past N hold 0, and what is made of them is not stored.
+    x = tl.load(x_ptr + offs, mask=offs < N, other=0.0)
+    harmless = x / x
+    if STEP == "quotient":
+        y = (x - 1) / (x - 1)
+    elif STEP == "root":
+        y = tl.sqrt(1 - x)
+    elif STEP == "logarithm":
+        y = tl.log(x - 1)
+    elif STEP == "exponential":
+        e = tl.exp(x * 100)
+        y = e / tl.sum(e)
+    elif STEP == "cast":
+        y = (x * 70000).to(tl.float16).to(tl.float32)
+    elif STEP == "difference":
+        low = tl.where(offs < N, float("-inf"), 0.0)
+        y = low - tl.max(low + x - x)
+    elif STEP == "scalar":
+        y = x / (tl.max(x) - tl.max(x))
+    else:
+        y = harmless
+    tl.store(y_ptr + offs, y, mask=offs < N)
+
+
+def origin(step: str, x: torch.Tensor, program: int = 0) -> Origin:
+    with Origins((program, 0, 0)) as origins:
+        grid = (triton.cdiv(len(x), 16),)
+        watched(step_kernel, grid, x, torch.empty_like(x), len(x), 16, step)
+    return origins.found
+
+
+@pytest.mark.parametrize(
+    ("step", "operation", "line"),
+    [
+        ("quotient", "0 / 0", "y = (x - 1) / (x - 1)"),
+        ("root", "sqrt(-1)", "y = tl.sqrt(1 - x)"),
+        ("logarithm", "log(0)", "y = tl.log(x - 1)"),
+        ("cast", "7e+04 as float16", "y = (x * 70000)"),
+        ("scalar", "1 / 0", "y = x / (tl.max(x) - tl.max(x))"),
+    ],
+)
+def test_the_operation_and_its_line(step, operation, line):
+    x = torch.ones(10) + (step == "root")
+    found = origin(step, x)
+    assert found.operation == operation
+    assert f"at tests/{line_of(step_kernel, line)}" in found.said
+
+
+def test_what_made_the_infinity_comes_first():
+    found = origin("exponential", torch.ones(10))
+    assert found.operation == "exp(100)"
+    assert found.said.startswith("inf / inf at ")
+    assert f"the infinity is exp(100) at tests/{line_of(step_kernel, 'e = tl.exp')}" in found.said
+
+
+def test_what_is_not_stored_does_not_count():
+    assert origin("right", torch.ones(10)) == Origin()
+
+
+def test_of_the_program_alone():
+    x = torch.cat([torch.ones(16), torch.full((16,), 2.0)])
+    assert origin("quotient", x).operation == "0 / 0"
+    assert origin("quotient", x, program=1) == Origin()
+
+
+def test_what_was_loaded_has_no_origin():
+    assert origin("right", torch.full((10,), float("nan"))) == Origin()
+
+
+def test_afterwards_the_interpreter_is_as_before():
+    from judge.memory.access_hooks import Builder
+
+    before = Builder.create_fdiv
+    origin("quotient", torch.ones(10))
+    assert Builder.create_fdiv is before
