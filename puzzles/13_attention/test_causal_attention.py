@@ -1,7 +1,7 @@
 """What 13.3, causal attention, must do to be solved."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, heads, integers, randn, tensor
+from judge.inputs import cases, dtypes, heads, integers, randn, rising_scores
 
 puzzle = challenge("causal_attention", rounded=True)
 
@@ -20,8 +20,7 @@ def test_shapes(B, H, Hkv, S, D):
 def test_masks_later_keys_count_for_nothing():
     # The later a key, the higher its score: one that is late by one would win against all others.
     q, k, v = heads(1, 1, 1, 150, 150, 16)
-    ramp = tensor(range(150), "float16")[:, None] / 10
-    puzzle.check(q.abs() + 0.5, k / 5 + ramp, v)
+    puzzle.check(*rising_scores(q, k), v)
 
 
 @cases(one_short_of_a_tile=63, one_past_a_tile=65, past_two_tiles=129, many_tiles=300)
@@ -45,9 +44,14 @@ def test_numerics_equal_scores():
     puzzle.check(q * 0, k, v)
 
 
-@dtypes("float16", "bfloat16")
-def test_numerics(dtype):
-    puzzle.check(*heads(1, 2, 1, 150, 150, 32, dtype))
+@cases(
+    float16=("float16", 1, None),
+    bfloat16=("bfloat16", 1, None),
+    scaled_scores_of_hundreds=("float16", 8, 3.0),
+)
+def test_numerics(dtype, factor, scale):
+    q, k, v = heads(1, 2, 1, 150, 150, 32, dtype)
+    puzzle.check(q * factor, k, v, scale=scale)
 
 
 @dtypes("float16", "bfloat16")
@@ -60,31 +64,17 @@ def test_numerics_sums_in_float32(dtype):
 def test_numerics_maximum_in_the_first_tile():
     # Later tiles score less, by so much that exp of the difference overflows.
     q, k, v = heads(1, 1, 1, 200, 200, 16)
-    ramp = tensor(range(200), "float16")[:, None] / 30
-    puzzle.check(q.abs() * 8 + 4, k / 5 - ramp, v)
-
-
-def test_numerics_scores_of_hundreds():
-    q, k, v = heads(1, 2, 2, 150, 150, 16)
-    puzzle.check(q * 30, k, v)
-
-
-def test_numerics_scale():
-    puzzle.check(*heads(1, 2, 2, 70, 70, 32), scale=0.3)
+    q, k = rising_scores(q, k, slope=-1 / 30)
+    puzzle.check(q * 8, k, v)
 
 
 @cases(batches=(2, 128, 128, 1), many_tiles=(1, 1024, 16, 0.6))
 def test_traffic(B, S, D, part):
     H, tiles = 1, S // 64
-    puzzle.traffic(*heads(B, H, H, S, S, D)).check(
-        reads={"q": 1, "k": part * tiles, "v": part * tiles},
-        writes=1,
-        launches=1,
-        sectors=1.1,
-        largest_write=B * H * S * D,
-        total_writes=B * H * S * (D + 1),
-        dot_macs=part * 2 * B * H * S * S * D,
-    )
+    traffic = puzzle.traffic(*heads(B, H, H, S, S, D))
+    traffic.check(reads={"q": 1, "k": part * tiles, "v": part * tiles}, sectors=1.1, launches=1)
+    traffic.check(writes=1, largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
+    traffic.check(dot_macs=part * 2 * B * H * S * S * D)
 
 
 @dtypes("float16", "bfloat16")

@@ -1,7 +1,7 @@
 """What 13.5, sliding window attention, must do to be solved."""
 
 from judge.challenge import challenge
-from judge.inputs import cases, dtypes, heads, integers, randn, tensor
+from judge.inputs import cases, dtypes, heads, integers, randn, rising_scores
 
 puzzle = challenge("sliding_window_attention", rounded=True)
 
@@ -22,12 +22,11 @@ def test_masks_tiles_in_which_a_row_sees_nothing(window):
     puzzle.check(q.abs() + 2, -k.abs() - 2, v, window)
 
 
-@cases(later=1, earlier=-1)
-def test_masks_keys_outside_count_for_nothing(direction):
+@cases(later=0.1, earlier=-0.1)
+def test_masks_keys_outside_count_for_nothing(slope):
     # A key that is too late, or too early, by one would win against all others.
     q, k, v = heads(1, 1, 1, 150, 150, 16)
-    ramp = direction * tensor(range(150), "float16")[:, None] / 10
-    puzzle.check(q.abs() + 0.5, k / 5 + ramp, v, 70)
+    puzzle.check(*rising_scores(q, k, slope), v, 70)
 
 
 @cases(
@@ -58,9 +57,14 @@ def test_numerics_equal_scores():
     puzzle.check(q * 0, k, v, 32)
 
 
-@dtypes("float16", "bfloat16")
-def test_numerics(dtype):
-    puzzle.check(*heads(1, 2, 1, 130, 130, 32, dtype), 90)
+@cases(
+    float16=("float16", 1, None),
+    bfloat16=("bfloat16", 1, None),
+    scaled_scores_of_hundreds=("float16", 8, 3.0),
+)
+def test_numerics(dtype, factor, scale):
+    q, k, v = heads(1, 2, 1, 130, 130, 32, dtype)
+    puzzle.check(q * factor, k, v, 90, scale=scale)
 
 
 @dtypes("float16", "bfloat16")
@@ -70,27 +74,13 @@ def test_numerics_sums_in_float32(dtype):
     puzzle.check(q, k / 8, v / 4 + 1, 240)
 
 
-def test_numerics_scores_of_hundreds():
-    q, k, v = heads(1, 1, 1, 150, 150, 16)
-    puzzle.check(q * 30, k, v, 70)
-
-
-def test_numerics_scale():
-    puzzle.check(*heads(1, 2, 2, 70, 70, 32), 30, scale=0.3)
-
-
 @cases(batches=(2, 128, 128, 1), many_tiles=(1, 1024, 16, 0.25))
 def test_traffic(B, S, D, part):
     H, tiles = 1, S // 64
-    puzzle.traffic(*heads(B, H, H, S, S, D), 128).check(
-        reads={"q": 1, "k": part * tiles, "v": part * tiles},
-        writes=1,
-        launches=1,
-        sectors=1.1,
-        largest_write=B * H * S * D,
-        total_writes=B * H * S * (D + 1),
-        dot_macs=part * 2 * B * H * S * S * D,
-    )
+    traffic = puzzle.traffic(*heads(B, H, H, S, S, D), 128)
+    traffic.check(reads={"q": 1, "k": part * tiles, "v": part * tiles}, sectors=1.1, launches=1)
+    traffic.check(writes=1, largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
+    traffic.check(dot_macs=part * 2 * B * H * S * S * D)
 
 
 @dtypes("float16", "bfloat16")
