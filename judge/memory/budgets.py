@@ -87,7 +87,33 @@ class Traffic(TrafficMeter):
             ),
         ]
         if found:
-            raise Wrong("\n".join(found))
+            hints = (f"hint: {hint}" for hint in self._hints(reads, dot_macs))
+            raise Wrong("\n".join([*found, *list(hints)[:1]]))
+
+    def _hints(self, reads: Budget, dot_macs: float | None) -> Iterator[str]:
+        """Say which loads could be left out."""
+        if dot_macs is not None and _exceeds(self.dot_macs, dot_macs):
+            yield (
+                "whole tiles are loaded and multiplied of which nothing is used: let the loop "
+                "begin and end where the mask does"
+            )
+        for name, times in _by_name(reads, self.inputs).items():
+            moved = self.tensor(name)
+            if not _exceeds(moved.loaded.times, times):
+                continue
+            lines = sorted(moved.loaded.lines.items(), key=lambda line: line[1])
+            fewer = moved.loaded.times - lines[0][1] / moved.numel
+            if len(lines) > 1 and not _exceeds(fewer, times):
+                last = max(site for site, _ in lines)
+                yield (
+                    f"{self._call(last, 'loaded')} loads what was loaded before: keep it, or do "
+                    "in one pass what takes two"
+                )
+            elif len(lines) == 1 and self.dot_macs:
+                yield (
+                    f"every tile of the result that needs {name} loads it again: larger tiles of "
+                    "the result share more of it"
+                )
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
         """names: the tensors that a budget of one number is for"""

@@ -25,14 +25,11 @@ from judge.core.tensors import put, storage_of
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from judge.memory.executor import KernelError
 from judge.memory.watch import Watch
-from judge.subject import tamper
+from judge.subject import tamper, unwritten
 from judge.subject.autotuning import ConfigSweep
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 from judge.subject.guard import Guard
 from judge.subject.launch_recorder import Recorder
-
-# Where elements are missing is not looked at in larger results.
-MAX_RANGED_ELEMENTS = 2**24
 
 
 @dataclass
@@ -312,12 +309,14 @@ class GuardedCall:
                 continue
             first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
             missing = stored.size - np.count_nonzero(stored)
-            grids = [str(launch.grid) for launch in log.launches if _takes(launch, result)]
+            launches = [launch for launch in log.launches if _takes(launch, result)]
+            places, hint = unwritten.explain(~stored, launches)
+            grids = [str(launch.grid) for launch in launches]
             raise Wrong(
                 f"{name_of(number, len(results))}[{first}] was stored by no program: {missing} of "
-                f"{stored.size} elements were never written by a kernel{_ranges(~stored)}\n"
+                f"{stored.size} elements were never written by a kernel{places}\n"
                 + (f"launched with a grid of {' and '.join(grids)}\n" if grids else "")
-                + "hint: is the grid large enough, and does the mask let every element through?"
+                + f"hint: {hint}"
             )
 
 
@@ -340,24 +339,6 @@ def _takes(launch: Launch, tensor: torch.Tensor) -> bool:
         isinstance(value, torch.Tensor) and storage_of(value) == storage_of(tensor)
         for value in launch.arguments.values()
     )
-
-
-def _ranges(missing: np.ndarray) -> str:
-    """Say which rows and columns are missing, as far as they lie together: ", rows 256..330"."""
-    if missing.size > MAX_RANGED_ELEMENTS:
-        return ""
-    names = {missing.ndim - 1: "columns", missing.ndim - 2: "rows"}
-    if missing.ndim == 1:
-        names = {0: "elements"}
-    parts = []
-    for axis in range(missing.ndim):
-        hit = np.flatnonzero(missing.any(axis=tuple({*range(missing.ndim)} - {axis})))
-        first, last = int(hit[0]), int(hit[-1])
-        if len(hit) < missing.shape[axis] and len(hit) == last - first + 1:
-            name = names.get(axis, f"indices of dimension {axis}")
-            tail = ", all from there on" if last == missing.shape[axis] - 1 and first else ""
-            parts.append(f", {name} {first}..{last}{tail}")
-    return "".join(parts)
 
 
 def _synchronize() -> None:

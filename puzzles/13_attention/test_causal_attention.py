@@ -72,9 +72,9 @@ def test_numerics_maximum_in_the_first_tile():
 def test_traffic(B, S, D, part):
     H, tiles = 1, S // 64
     traffic = puzzle.traffic(*heads(B, H, H, S, S, D))
+    traffic.check(dot_macs=part * 2 * B * H * S * S * D)
     traffic.check(reads={"q": 1, "k": part * tiles, "v": part * tiles}, sectors=1.1, launches=1)
     traffic.check(writes=1, largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
-    traffic.check(dot_macs=part * 2 * B * H * S * S * D)
 
 
 @dtypes("float16", "bfloat16")

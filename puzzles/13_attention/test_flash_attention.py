@@ -74,9 +74,9 @@ def test_numerics_maximum_moves(slope):
 def test_traffic():
     B, H, S, T, D = 2, 1, 256, 192, 128
     traffic = puzzle.traffic(*heads(B, H, H, S, T, D))
+    traffic.check(dot_macs=2 * B * H * S * T * D)
     traffic.check(reads={"q": 1, "k": S // 64, "v": S // 64}, writes=1, launches=1, sectors=1.1)
     traffic.check(largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
-    traffic.check(dot_macs=2 * B * H * S * T * D)
 
 
 @dtypes("float16", "bfloat16")

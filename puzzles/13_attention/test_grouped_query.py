@@ -83,9 +83,9 @@ def test_numerics_maximum_in_the_first_tile():
 def test_traffic(B, H, Hkv, S, D, part, causal):
     loads = part * H / Hkv * S / 64
     traffic = puzzle.traffic(*heads(B, H, Hkv, S, S, D), causal=causal)
+    traffic.check(dot_macs=part * 2 * B * H * S * S * D)
     traffic.check(reads={"q": 1, "k": loads, "v": loads}, writes=1, launches=1, sectors=1.1)
     traffic.check(largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
-    traffic.check(dot_macs=part * 2 * B * H * S * S * D)
 
 
 @cases(float16=("float16", False), bfloat16_causal=("bfloat16", True))

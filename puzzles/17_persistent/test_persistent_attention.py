@@ -79,13 +79,13 @@ def test_numerics_maximum_moves(slope):
 @cases(all_keys=(2, 4, 2, 128, 16, 1), causal=(1, 2, 1, 768, 16, 0.6))
 def test_traffic(B, H, Hkv, S, D, seen):
     traffic = puzzle.traffic(*heads(B, H, Hkv, S, S, D), causal=seen < 1)
+    traffic.check(dot_macs=seen * 2 * B * H * S * S * D)
     traffic.check(writes=1, launches=1, grid_at_most=multiprocessors())
     tiles = B * H * S // 64
     keys = seen * tiles / (B * Hkv)
     traffic.check(reads={"q": 1, "k": keys, "v": keys}, sectors=1.1)
     # Beside the result, each tile and program may count the tiles that are taken.
     traffic.check(total_writes=B * H * S * D + tiles + multiprocessors())
-    traffic.check(dot_macs=seen * 2 * B * H * S * S * D)
 
 
 @dtypes("float16", "bfloat16")

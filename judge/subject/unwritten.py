@@ -1,0 +1,85 @@
+"""What no program stored: where it begins, in tiles, and what left it out: grid, loop or mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from judge.core.launch import Launch
+
+# Of larger results only the first element is told.
+MAX_ELEMENTS = 2**24
+
+MASK = "the mask of the store leaves them out"
+ORDER = (
+    "the grid has a program for each tile, but some tiles are nobody's: a loop over tiles ends too "
+    "early, or the order of tiles gives one to two programs"
+)
+DEFAULT = "is the grid large enough, and does the mask let every element through?"
+
+
+def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[str, str]:
+    """Return the ranges that are missing, ", rows 256..330", and the hint.
+
+    missing: bool, of the result's shape
+    launches: those that were given the result
+    """
+    if missing.size > MAX_ELEMENTS:
+        return "", DEFAULT
+    places, hint = "", DEFAULT
+    for axis, size in enumerate(missing.shape):
+        others = tuple({*range(missing.ndim)} - {axis})
+        hit = np.flatnonzero(missing.any(axis=others) if others else missing)
+        first, last = int(hit[0]), int(hit[-1])
+        if len(hit) == size or len(hit) != last - first + 1:
+            continue
+        name = _name(axis, missing.ndim)
+        places += f", {name} {first}..{last}"
+        block = _block(first, axis, missing.ndim, launches)
+        if last == size - 1 and first:
+            places += ", all from there on"
+            if block:
+                places += f": from tile {first // block[1]} of {block[0]} = {block[1]}"
+                hint = _short_grid(first, size, block, name, launches) or hint
+        if hint == DEFAULT and launches:
+            hint = ORDER if block and (last + 1) % block[1] in (0, size % block[1]) else MASK
+    return places, hint
+
+
+def _name(axis: int, dims: int) -> str:
+    if dims == 1:
+        return "elements"
+    return {dims - 1: "columns", dims - 2: "rows"}.get(axis, f"indices of dimension {axis}")
+
+
+def _block(first: int, axis: int, dims: int, launches: Sequence[Launch]) -> tuple[str, int] | None:
+    """Return the constexpr that looks like the block size along an axis: its name, and its value.
+
+    first: an index at which a tile begins
+    """
+    letters = {dims - 1: "N", dims - 2: "M"} if dims > 1 else {}
+    found = [
+        (name.endswith(letters.get(axis, "")), value, name)
+        for launch in launches
+        for name in launch.constexprs
+        if type(value := launch.arguments.get(name)) is int and value > 1 and first % value == 0
+    ]
+    return (max(found)[2], max(found)[1]) if found else None
+
+
+def _short_grid(
+    first: int, size: int, block: tuple[str, int], name: str, launches: Sequence[Launch]
+) -> str | None:
+    """Return what to say if the grid ends where the missing part begins."""
+    label, step = block
+    for launch in launches:
+        for axis, programs in enumerate(launch.grid):
+            if programs * step == first:
+                many = "1 program" if programs == 1 else f"{programs} programs"
+                covers = "which covers" if programs == 1 else "which cover"
+                return (
+                    f"the grid has {many} along axis {axis}, {covers} {first} of "
+                    f"{size} {name}: triton.cdiv({size}, {label}) is {-(-size // step)}"
+                )
+    return None

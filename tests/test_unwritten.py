@@ -1,0 +1,57 @@
+"""What no program stored is told in tiles, with what left it out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from judge.core.launch import Launch
+from judge.subject import unwritten
+
+
+def launch(grid: tuple[int, int, int], **blocks: int) -> Launch:
+    return Launch(lambda: None, grid, dict(blocks), frozenset(blocks))
+
+
+def explained(shape: tuple[int, ...], part: tuple, *launches: Launch) -> tuple[str, str]:
+    missing = np.zeros(shape, dtype=bool)
+    missing[part] = True
+    return unwritten.explain(missing, launches)
+
+
+ROWS = np.s_[256:]
+
+
+def test_a_grid_that_ends_too_early():
+    places, hint = explained((330, 70), ROWS, launch((4, 2, 1), BLOCK_M=64, BLOCK_N=64))
+    assert places == ", rows 256..329, all from there on: from tile 4 of BLOCK_M = 64"
+    assert hint == (
+        "the grid has 4 programs along axis 0, which cover 256 of 330 rows: "
+        "triton.cdiv(330, BLOCK_M) is 6"
+    )
+
+
+@pytest.mark.parametrize(
+    ("grid", "part", "hint"),
+    [
+        ((6, 2, 1), ROWS, unwritten.ORDER),
+        ((6, 2, 1), np.s_[64:128], unwritten.ORDER),
+        ((6, 2, 1), np.s_[327:], unwritten.MASK),
+        ((6, 2, 1), np.s_[64:100], unwritten.MASK),
+        ((6, 2, 1), np.s_[:], unwritten.DEFAULT),
+        ((6, 2, 1), np.s_[::2], unwritten.DEFAULT),
+    ],
+    ids=["loop", "a_tile", "last_rows", "a_part_of_a_tile", "all", "every_second"],
+)
+def test_what_else_leaves_elements_out(grid, part, hint):
+    assert explained((330, 70), part, launch(grid, BLOCK_M=64, BLOCK_N=64))[1] == hint
+
+
+def test_elements_of_a_vector():
+    places, hint = explained((1000,), np.s_[768:], launch((3, 1, 1), BLOCK=256))
+    assert places == ", elements 768..999, all from there on: from tile 3 of BLOCK = 256"
+    assert "the grid has 3 programs along axis 0, which cover 768 of 1000 elements" in hint
+
+
+def test_without_a_launch_nothing_is_guessed():
+    assert explained((8, 4), np.s_[:]) == ("", unwritten.DEFAULT)
