@@ -207,11 +207,9 @@ class GuardedCall:
                 guard.on_allocation(arena.tensor)
 
     def _launch_log(self, guard: Guard, **options) -> LaunchLog:
-        if not self.interpreted:
-            return Recorder()
-        watch = Watch(inputs=self.arguments.tensors, **options)
-        guard.on_allocation = watch.remember
-        return watch
+        log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()
+        guard.on_allocation = log.remember
+        return log
 
     def _results(self, returned: object) -> tuple[torch.Tensor, ...]:
         if self.in_place:

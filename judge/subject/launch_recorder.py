@@ -2,30 +2,78 @@
 
 from __future__ import annotations
 
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import JITFunction
 
 from judge.core.launch import Launch
+from judge.core.verdict import Wrong
+
+# The contents of larger allocations are not compared from launch to launch.
+MAX_COMPARED_BYTES = 2**26
 
 
 class Recorder:
-    """Records the launches of compiled kernels in its body, in order."""
+    """Records the launches of compiled kernels in its body, in order.
+
+    It raises Wrong if anything but a kernel changes what it remembers.
+    """
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
+        # The bytes of allocations, and copies of what they were after the last launch.
+        self._remembered: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def remember(self, tensor: torch.Tensor) -> None:
+        """Expect only kernels to change this allocation from now on.
+
+        Call it again after any other change that is allowed, such as zero_().
+        """
+        storage = tensor.untyped_storage()
+        if storage.nbytes() > MAX_COMPARED_BYTES:
+            return
+        with _disable_current_modes():
+            for memory, before in self._remembered:
+                if memory.data_ptr() == storage.data_ptr():
+                    before.copy_(memory)
+                    return
+            memory = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+            self._remembered.append((memory, memory.clone()))
+
+    def _check_contents(self) -> None:
+        with _disable_current_modes():
+            for memory, before in self._remembered:
+                if not torch.equal(memory, before):
+                    raise Wrong(
+                        "a tensor that the launcher allocated was written outside a kernel: "
+                        f"{int((memory != before).sum())} bytes changed between two launches, or "
+                        "after the last one\nhint: compute in the kernel, and store with tl.store"
+                    )
+
+    def _accept_contents(self) -> None:
+        with _disable_current_modes():
+            for memory, before in self._remembered:
+                before.copy_(memory)
 
     def __enter__(self) -> Recorder:
         self._original = JITFunction.run
 
         def run(kernel, *args, grid, warmup, **kwargs):
-            if not warmup:
-                self.launches.append(_launch(kernel, args, grid, kwargs))
-            return self._original(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            if warmup:
+                return self._original(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            self._check_contents()
+            self.launches.append(_launch(kernel, args, grid, kwargs))
+            launched = self._original(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            self._accept_contents()
+            return launched
 
         JITFunction.run = run
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         JITFunction.run = self._original
+        if kind is None:
+            self._check_contents()
 
 
 def _launch(kernel, args: tuple, grid, kwargs: dict) -> Launch:
