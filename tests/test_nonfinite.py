@@ -35,6 +35,8 @@ def step_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, STEP: tl.constexpr):
         y = low - tl.max(low + x - x)
     elif STEP == "scalar":
         y = x / (tl.max(x) - tl.max(x))
+    elif STEP == "square":
+        y = x * x
     else:
         y = harmless
     tl.store(y_ptr + offs, y, mask=offs < N)
@@ -72,7 +74,7 @@ def test_what_made_the_infinity_comes_first():
 
 
 def test_what_is_not_stored_does_not_count():
-    assert origin("right", torch.ones(10)) == Origin()
+    assert origin("square", torch.ones(10)) == Origin()
 
 
 def test_of_the_program_alone():
@@ -81,8 +83,10 @@ def test_of_the_program_alone():
     assert origin("quotient", x, program=1) == Origin()
 
 
-def test_what_was_loaded_has_no_origin():
-    assert origin("right", torch.full((10,), float("nan"))) == Origin()
+def test_what_was_loaded_is_no_operation():
+    found = origin("right", torch.full((10,), float("nan")))
+    assert found.is_loaded
+    assert f"NaN in memory at tests/{line_of(step_kernel, 'x = tl.load')}" in found.said
 
 
 def test_afterwards_the_interpreter_is_as_before():

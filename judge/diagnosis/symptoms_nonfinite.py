@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import torch
 
 from judge.core.dtypes import rounds
+from judge.diagnosis.source import EXPONENTIALS
 from judge.diagnosis.wrong_result import Symptom, WrongResult, largest_size
+from judge.memory.nonfinite import MASKED
 
 FLOAT16_MAX, FLOAT32_MAX = 65504.0, 3.4028e38
 LOG2_E = 1.442695
@@ -27,18 +29,14 @@ SCALED_TOO_SOON = (
 
 # What an operation that made NaN or infinity means: a pattern of it, and the cause.
 MEANINGS = (
-    (
-        r"-?0 / -?0$",
-        "0 / 0: nothing was added to the divisor, because a mask leaves nothing of a row or tile, "
-        "or because every exp is 0 when more than the largest value is subtracted",
-    ),
+    (r"-?0 / -?0$", "0 / 0, which is NaN"),
     (
         r"-inf - -inf$",
         "inf - inf, which is NaN: where the largest value of a row or a tile is -inf, subtract 0 "
         "instead of it",
     ),
     (r"inf [-+] -?inf$", "inf - inf, which is NaN"),
-    (r"(0 \* -?inf|-?inf \* 0)$", "0 * inf, which is NaN: a mask by multiplication keeps infinity"),
+    (r"(0 \* -?inf|-?inf \* 0)$", "0 * inf, which is NaN"),
     (r"-?inf / -?inf$", "inf / inf, which is NaN"),
     (r"\S+ / -?0$", "a division by 0"),
     (
@@ -47,7 +45,7 @@ MEANINGS = (
         "be negative",
     ),
     (r"rsqrt\(0\)", "the reciprocal square root of 0: eps belongs under the root"),
-    (r"log2?\(-?0\)", "the logarithm of 0"),
+    (r"log2?\(-?0\)", "the logarithm of 0, which is -inf"),
     (r"log2?\(-", "the logarithm of a negative number"),
     (
         r"exp2?\(",
@@ -55,20 +53,43 @@ MEANINGS = (
         "row's largest value",
     ),
     (r"\S+ as float16$", "overflow: float16 holds at most 65504; compute and store in float32"),
-    (r"\S+ [-+*/] \S+$|a tl.dot$", "overflow: this is more than the dtype of the operands holds"),
+    (r"\S+ [-+*/] \S+$|tl.dot", "overflow: this is more than the dtype of the operands holds"),
 )
 
 
 def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
     """Return what the operation means that made NaN or infinity, if one was seen to make it."""
     operation = result.origin.operation if result.origin else ""
+    if result.origin and result.origin.is_loaded:
+        return _loaded(result, pattern)
     cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
-    if not operation or cause is None:
+    if cause is None:
         return None
-    if cause.startswith("0 / 0") or "exp" in operation:
-        cause += result.stand_in
-    if "exp" in operation and result.shifted:
-        cause = "overflow: exp is infinite in float32 above 88, exp2 above 128"
+    if cause.startswith(("0 / 0", "the logarithm of 0")):
+        if result.source.uses(EXPONENTIALS, otherwise=False):
+            cause += f": a mask leaves nothing of a row or tile, or {EMPTY_SUM}{result.stand_in}"
+        else:
+            cause += ": the divisor needs a guard, or a mask leaves nothing of a row or tile"
+    if operation.startswith("exp") and result.shifted:
+        cause = (
+            "overflow: exp is infinite in float32 above 88, exp2 above 128; what is subtracted "
+            "before is not the largest value"
+        )
+    return Symptom(pattern, cause)
+
+
+def _loaded(result: WrongResult, pattern: str) -> Symptom:
+    """Say of NaN that was loaded whether it was a masked lane's, an input's or nobody's."""
+    assert result.origin
+    if result.origin.operation == MASKED:
+        cause = "a masked lane that was loaded without `other=` reaches the result"
+    elif any(value.isnan().any() for value in result.inputs.values() if rounds(value.dtype)):
+        cause = (
+            "NaN of an input reaches what it should not: 0 * NaN is NaN, so leave it out by "
+            "tl.where or by the mask of the load"
+        )
+    else:
+        cause = "NaN was loaded from memory that nothing was stored to"
     return Symptom(pattern, cause)
 
 
@@ -107,12 +128,7 @@ def not_a_number(result: WrongResult) -> Symptom | None:
             cause = "a cast to float16, which is infinite above 65504"
             return Symptom(f"{pattern}, and inputs reach {largest:.3g}", cause)
     cause = f"memory that nothing was stored to, or {UNDEFINED}"
-    if result.origin:
-        # No operation of the program made it.
-        cause = "NaN was loaded, from memory that nothing was stored to"
-        if result.anything:
-            cause += " or in a masked lane without `other=`"
-    elif result.anything:
+    if result.anything:
         cause = f"a masked lane that was loaded without `other=` and reached the result, {cause}"
     else:
         cause += ": a value overflows its dtype, or a mask leaves nothing of a row or tile"

@@ -17,7 +17,7 @@ import numpy as np
 
 from judge.interpreter.arithmetic import widen
 from judge.memory.access_hooks import Builder, replaced
-from judge.memory.call_sites import CallSite, is_user_code, user_frame
+from judge.memory.call_sites import CallSite, user_frame
 
 BINARY = {
     "create_fadd": "+",
@@ -32,6 +32,8 @@ UNARY = {
 }
 CASTS = ("create_fp_trunc", "create_fp_to_fp")
 STORES = ("create_store", "create_masked_store")
+LOADED = "NaN in memory"
+MASKED = "NaN in a masked lane"
 MAX_EVENTS = 200
 
 
@@ -52,12 +54,17 @@ class _Event:
 class Origin:
     """What made a value that is not finite.
 
-    operation: such as "0 / 0" or "exp(1000)"; empty where the program loaded the value
+    operation: such as "0 / 0" or "exp(1000)", or LOADED or MASKED; empty if none was seen
     said: the operation and its line, and those of an infinity that it was given
     """
 
     operation: str = ""
     said: str = ""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether NaN was loaded."""
+        return self.operation in (LOADED, MASKED)
 
 
 class Origins:
@@ -79,6 +86,8 @@ class Origins:
             **{name: self._unary(function) for name, function in UNARY.items()},
             **dict.fromkeys(CASTS, self._cast),
             **dict.fromkeys(STORES, self._store),
+            "create_load": self._load,
+            "create_masked_load": self._masked_load,
             "create_dot": self._dot,
         }
         for name, hook in hooks.items():
@@ -104,10 +113,7 @@ class Origins:
         if values is None or np.isfinite(values).all():
             return
         given = [numbers for operand in operands if (numbers := _numbers(operand)) is not None]
-        frame = user_frame(None)
-        if frame is None or not is_user_code(frame.f_code):
-            return
-        site = CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        site = _site()
         for holds in (np.isnan, np.isinf):
             lanes = holds(values)
             for operand in given:
@@ -160,10 +166,40 @@ class Origins:
     def _dot(self, original):
         def dot(builder, a, b, acc, *rest):
             result = original(builder, a, b, acc, *rest)
-            self._note(builder, result, (a, b, acc), lambda lane: "a tl.dot", elementwise=False)
+            infinite = any(np.isinf(x).any() for x in map(_numbers, (a, b)) if x is not None)
+            said = "tl.dot of inf" if infinite else "tl.dot"
+            self._note(builder, result, (a, b, acc), lambda lane: said, elementwise=False)
             return result
 
         return dot
+
+    def _load(self, original):
+        def load(builder, *arguments):
+            result = original(builder, *arguments)
+            self._note_loaded(builder, result, None)
+            return result
+
+        return load
+
+    def _masked_load(self, original):
+        def load(builder, pointers, mask, *rest):
+            result = original(builder, pointers, mask, *rest)
+            self._note_loaded(builder, result, mask.data)
+            return result
+
+        return load
+
+    def _note_loaded(self, builder, result, mask: np.ndarray | None) -> None:
+        if builder.grid_idx != self.program:
+            return
+        values = _numbers(result)
+        lanes = None if values is None else np.isnan(values)
+        if lanes is None or not lanes.any():
+            return
+        inside = lanes if mask is None else lanes & np.broadcast_to(mask, lanes.shape)
+        for said, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
+            if where.any():
+                self._events.append(_Event(said, _site(), where, True))
 
     def _store(self, original):
         def store(builder, pointers, value, *rest):
@@ -181,7 +217,9 @@ class Origins:
         stored = ~np.isfinite(values)
         if isinstance(mask, np.ndarray) and mask.dtype == bool:
             stored = stored & np.broadcast_to(mask, stored.shape)
+        # Through a sum, or a tile of another shape, any lane may reach any other.
         reaching = [event for event in self._events if _reaches(event.lanes, stored)]
+        reaching = reaching or self._events
         if not stored.any() or not reaching:
             return
         is_nan = bool(np.isnan(values[stored]).any())
@@ -194,6 +232,13 @@ class Origins:
             said += f"; the infinity is {first.said} at {first.site.place}  {first.site.line_text}"
             operation = first.said
         self.found = Origin(operation, said)
+
+
+def _site() -> CallSite:
+    frame = user_frame(None)
+    if frame is None:
+        return CallSite("", 0, "")
+    return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def _numbers(handle) -> np.ndarray | None:
