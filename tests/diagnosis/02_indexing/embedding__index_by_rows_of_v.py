@@ -1,5 +1,6 @@
 # fault: a row of the table is taken to be V elements long, not D
 # cause: stride|apart|rows? .*long
+# missed: the mask lets row 60 through, mask with the row < V: WRONG
 import torch
 import triton
 import triton.language as tl

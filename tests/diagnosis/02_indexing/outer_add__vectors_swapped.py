@@ -1,5 +1,5 @@
 # fault: x goes along the columns and y along the rows
-# cause: outside|transpose|swapped
+# cause: outside|transpose|swapped|broadcast.*column.*row
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the stride of the columns is left out: they are taken to be contiguous
-# cause: stride of 1|contiguous|its stride
+# cause: stride of 1|contiguous|its stride|x has strides
 import torch
 import triton
 import triton.language as tl

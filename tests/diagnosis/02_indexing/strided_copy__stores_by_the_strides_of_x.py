@@ -1,5 +1,6 @@
 # fault: the store goes to the place of x in memory, not to that of y
-# cause: stride|outside y
+# cause: y has strides|strides of x|wrong stride
+# missed: the mask lets row 78 through, mask with the row < 41: WRONG
 import torch
 import triton
 import triton.language as tl

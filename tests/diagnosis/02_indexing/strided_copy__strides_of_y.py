@@ -1,5 +1,5 @@
 # fault: the strides are those of y, which is contiguous
-# cause: as if it were contiguous
+# cause: as if it were contiguous|x has strides
 import torch
 import triton
 import triton.language as tl

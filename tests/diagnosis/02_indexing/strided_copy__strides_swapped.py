@@ -1,5 +1,6 @@
 # fault: the two strides are passed in the wrong order
 # cause: strides of dimensions 0 and 1 swapped|transpose|rows and columns are swapped
+# missed: the mask lets row 255 through, compare the row with 64: WRONG
 import torch
 import triton
 import triton.language as tl

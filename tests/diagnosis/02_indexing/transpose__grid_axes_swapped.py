@@ -1,5 +1,5 @@
 # fault: axis 0 of the grid counts columns, and the kernel takes them for rows
-# cause: grid|no program
+# cause: axis [01] .*grid|grid
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,6 @@
 # fault: the strides of y are passed in the wrong order
-# cause: stride|swapped|outside y
+# cause: stride.*swapped|swapped.*stride|wrong stride
+# missed: the mask lets all rows through, add offs_n[None, :] < N: WRONG
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,6 @@
 # fault: the whole tile is loaded and multiplied by the mask: 0 * NaN is NaN
 # cause: 0 \* (NaN|inf)|NaN.* (0|mask)
+# missed: diagonal is off by one: WRONG, the zeros are -0
 import torch
 import triton
 import triton.language as tl
