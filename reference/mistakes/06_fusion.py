@@ -115,8 +115,6 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
     cause = "eps is added under the square root instead of to it"
     yield cause, only_param(root=torch.sqrt(v / right2 + eps))
     yield cause, only_param(root=torch.sqrt((v + eps) / right2))
-    yield "param moves by the old first moment", only_param(exp_avg / right1)
-    yield "param moves by the old second moment", only_param(None, exp_avg_sq / right2)
     yield "weight decay is not multiplied by lr", (moved(decay=weight_decay / lr), None, None)
     yield "the square root of the second moment is not taken", only_param(root=v / right2 + eps)
     for _, cast in half_precisions():
@@ -125,6 +123,7 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
         yield cause, only_param(first)
         yield cause, only_param(None, second)
         yield cause, only_param(first, second)
+    yield "param moves by the old first moment", only_param(exp_avg / right1)
     swapped = moments(grad, beta2, beta1)
     yield "beta1 and beta2 are swapped", (None, *swapped)
     param_of_swapped = moved(swapped[0] / right1, swapped[1] / right2)

@@ -1,5 +1,5 @@
 # fault: (x + y) * z
-# cause: x \+ y|added.* multiplied|sum
+# cause: x and y are added|the sum is multiplied
 import torch
 import triton
 import triton.language as tl

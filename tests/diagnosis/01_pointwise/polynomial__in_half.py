@@ -1,5 +1,6 @@
 # fault: x stays in its dtype
-# cause: in b?float16
+# cause: (in|to) b?float16
+# missed: nothing but where the result is wrong: vague
 import torch
 import triton
 import triton.language as tl

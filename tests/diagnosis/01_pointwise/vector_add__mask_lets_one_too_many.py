@@ -1,5 +1,5 @@
 # fault: <= in place of <: one lane too many
-# cause: <=|one (lane|element) too many|the last (one )?is|mask
+# cause: <=|one (lane|element) too many
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: y is never loaded: x is added to itself
-# cause: y is (left out|not used)|y is x|x .*(in place|instead) of y|x is added twice
+# cause: y is (left out|not used)|x is added (twice|to itself)
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,6 @@
 # fault: the bias is loaded by row
-# cause: bias.* (by|of|along|for) (the |each )?rows?|outside bias
+# cause: bias.* (by|of|along|for) (the |each )?rows?|index by|wrong (index|axis)
+# missed: the mask lets all elements through, add rows < N to it: WRONG
 import torch
 import triton
 import triton.language as tl
