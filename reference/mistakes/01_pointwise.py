@@ -7,6 +7,13 @@ from judge.diagnosis.mistakes import half_precisions
 
 def swish(x, blocks):
     yield "the sigmoid is not multiplied by x", (torch.sigmoid(x),)
+    yield "the sign of the exponent is wrong: exp(x) instead of exp(-x)", (x * torch.sigmoid(-x),)
+    yield "exp2 instead of exp", (x / (1 + torch.exp2(-x)),)
+    near_one = 1 / (1 + torch.exp(x.float()))
+    cause = (
+        "1 - 1 / (1 + exp(x)) subtracts two numbers that are nearly equal where x is far below 0"
+    )
+    yield cause, (x * (1 - near_one).double(),)
 
 
 def fused_multiply_add(x, y, z, blocks):
@@ -14,6 +21,7 @@ def fused_multiply_add(x, y, z, blocks):
         product = (x * y).to(dtype).double()
         yield "the product is rounded before z is added: no fused multiply-add", (product + z,)
     yield "the product is subtracted instead of added", (z - x * y,)
+    yield "x and y are added and the sum is multiplied by z", ((x + y) * z,)
 
 
 def polynomial(x, coefficients, blocks):
@@ -21,7 +29,19 @@ def polynomial(x, coefficients, blocks):
         result = torch.zeros_like(x)
         for coefficient in reversed(coefficients):
             result = cast(result * x + coefficient)
-        yield f"the steps are computed in {name} instead of float32", (result,)
+        cause = f"the steps are computed in {name} instead of float32"
+        yield cause, (result,)
+        result, power = torch.zeros_like(x), torch.ones_like(x)
+        for coefficient in coefficients:
+            result = cast(result + cast(coefficient * power))
+            power = cast(power * x)
+        yield cause, (result,)
+    rising = sum(c * x**i for i, c in enumerate(coefficients))
+    cause = "each coefficient is multiplied by one power of x too many"
+    yield cause, (rising * x,)
+    first, *others = coefficients
+    cause = "the power of x is not raised from coefficient to coefficient"
+    yield cause, (first + sum(others) * x,)
 
 
 def complex_multiply(x, y, blocks):
@@ -31,6 +51,10 @@ def complex_multiply(x, y, blocks):
         ("", overlapping(x), overlapping(y)),
     ):
         yield f"offsets{into} count complex numbers instead of floats", (first * second,)
+    cause = "one of the products of the imaginary part has the wrong sign"
+    crossed = x.real * y.imag - x.imag * y.real
+    yield cause, (torch.complex((x * y).real, crossed),)
+    yield cause, (torch.complex((x * y).real, -crossed),)
     yield (
         "the second product of the real part has the wrong sign",
         (torch.complex(x.real * y.real + x.imag * y.imag, (x * y).imag),),
@@ -45,3 +69,5 @@ def overlapping(x):
 
 def vector_add(x, y, blocks):
     yield "a difference in place of a sum", (x - y,)
+    yield "x is added to itself, and y is not used", (2 * x,)
+    yield "y is added to itself, and x is not used", (2 * y,)

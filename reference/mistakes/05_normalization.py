@@ -25,6 +25,11 @@ def layer_norm(x, weight, bias, eps, blocks):
     yield "the bias is added before the weight is applied", only_y((centred * rstd + bias) * weight)
     yield "the mean is not subtracted", only_y(x * rstd * weight + bias)
     yield "the result is not multiplied by rstd", only_y(centred * weight + bias)
+    weighted = (1 + weight) * centred * rstd + bias
+    yield "the weight is taken to be 1 + weight", only_y(weighted)
+    variance = (squares / N)[:, 0]
+    yield "the variance is stored in place of rstd", (None, None, variance)
+    yield "the standard deviation is stored in place of rstd", (None, None, (variance + eps).sqrt())
     yield "the variance is divided by N - 1", results(torch.rsqrt(squares / (N - 1) + eps))
     for block in blocks:
         lost = -N % block
@@ -47,6 +52,13 @@ def rms_norm(x, weight, eps, blocks):
     yield "the square root is not taken", (x / (square + eps) * weight,)
     rstd = torch.rsqrt(x.square().sum(1, keepdim=True) + eps)
     yield "the sum of the squares is not divided by N", (x * rstd * weight,)
+    rstd = _rstd(x, eps)
+    yield "the weight is taken to be 1 + weight", (x * rstd * (1 + weight),)
+    weighted = x * weight
+    cause = "the weight is applied before the mean square is taken"
+    yield cause, (weighted * _rstd(weighted, eps),)
+    yield cause, (x * _rstd(weighted, eps) * weight,)
+    yield f"{cause}, and once more after it", (weighted * _rstd(weighted, eps) * weight,)
 
 
 def _rstd(x, eps):
@@ -70,7 +82,19 @@ def layer_norm_backward(dy, x, weight, mean, rstd, blocks):
     x_hat, dx_hat = (x - mean[:, None]) * rstd[:, None], dy * weight
     along_ones = dx_hat.mean(1, keepdim=True)
     along_x_hat = x_hat * (dx_hat * x_hat).mean(1, keepdim=True)
+    N = x.shape[1]
     for cause, dx in (
+        (
+            "the weight is left out of the mean of the gradient",
+            dx_hat - dy.mean(1, keepdim=True) - along_x_hat,
+        ),
+        (
+            "the weight is left out of the part along x_hat",
+            dx_hat - along_ones - x_hat * (dy * x_hat).mean(1, keepdim=True),
+        ),
+        ("the weight is left out of dy * weight", dy - along_ones - along_x_hat),
+        ("the sums along the row are not divided by N", dx_hat - N * (along_ones + along_x_hat)),
+        ("rstd is applied twice to dx", (dx_hat - along_ones - along_x_hat) * rstd[:, None]),
         ("the mean of the gradient is not subtracted", dx_hat - along_x_hat),
         ("the part along x_hat is not subtracted", dx_hat - along_ones),
         ("neither mean is subtracted", dx_hat),
@@ -82,6 +106,19 @@ def layer_norm_backward(dy, x, weight, mean, rstd, blocks):
     yield cause, (None, (dy * x).sum(0), None)
     centred = (dy * (x - mean[:, None])).sum(0)
     yield "rstd is left out of the gradient of the weight", (None, centred, None)
+    in_own = (dx_hat * x_hat).sum(0)
+    yield "the weight is a factor in its own gradient", (None, in_own, None)
+    yield "the weight is a factor in the gradient of the bias", (None, None, dx_hat.sum(0))
+    for block in blocks:
+        if rest := -N % block:
+            means = (along_ones + along_x_hat) * N / (N + rest)
+            cause = f"the means along the row are over {N + rest} elements, the block size, not {N}"
+            yield cause, ((dx_hat - means) * rstd[:, None], None, None)
     for group in blocks:
+        if 1 < group < len(dy):
+            last = sorted({*range(group - 1, len(dy), group), len(dy) - 1})
+            columns = (dy * x_hat)[last].sum(0), dy[last].sum(0)
+            cause = "each row overwrites the column sums of its group instead of adding to them"
+            yield cause, (None, *columns)
         lost = -len(dy) % group
         yield "rows past the last one count as 1", (None, None, dy.sum(0) + lost)

@@ -7,10 +7,16 @@ from torch.nn.functional import gelu
 from judge.diagnosis.mistakes import half_precisions
 from judge.subject.loader import load_reference
 
+# Of at most so many programs the random numbers are drawn with a seed of their own.
+MAX_SEEDS = 64
+
 
 def swiglu(gate, up, blocks):
     sigmoid = torch.sigmoid(gate)
     yield "the sigmoid is not multiplied by gate", (sigmoid * up,)
+    product = gate * up
+    yield "silu is taken of the product of gate and up", (product * torch.sigmoid(product),)
+    yield "silu(gate) and up are added instead of multiplied", (gate * sigmoid + up,)
     for name, cast in half_precisions():
         yield f"the sigmoid is rounded to {name}", (gate * cast(sigmoid) * up,)
         cause = f"silu(gate) is rounded to {name} before it is multiplied by up"
@@ -23,6 +29,7 @@ def bias_gelu(x, bias, blocks):
     yield "the bias is added after GELU instead of before", (gelu(x) + bias,)
     yield "erf(x) instead of erf(x / sqrt(2))", (total * (1 + torch.erf(total)) / 2,)
     yield "the factor 1/2 is left out", (2 * gelu(total),)
+    yield "SiLU is computed instead of GELU", (total * torch.sigmoid(total),)
     yield "GELU is computed with a sigmoid", (total * torch.sigmoid(1.702 * total),)
 
 
@@ -41,6 +48,9 @@ def dropout(x, p, seed, blocks):
     yield cause, kept(random + np.float32(p) < np.float32(1 - p))
     yield "the factor 1 / (1 - p) is applied twice", kept(random > 0, 1 / (1 - p) ** 2)
     yield "the factor 1 / (1 - p) is left out", kept(random > 0, 1.0)
+    yield "kept elements are multiplied by 1 - p instead of divided", kept(random > 0, 1 - p)
+    if p:
+        yield "kept elements are scaled by 1 / p instead of 1 / (1 - p)", kept(random > 0, 1 / p)
     yield "the mask is guessed from the zeros of the input", kept(x != 0)
     yield "the seed passes through a float", kept(above(int(float(seed))) > 0)
     for name, cast in half_precisions():
@@ -51,6 +61,11 @@ def dropout(x, p, seed, blocks):
     for block in blocks:
         within = torch.arange(x.numel()) % block
         yield "every program draws the same random numbers", kept(random.flatten()[within] > 0)
+        programs = -(-x.numel() // block)
+        if 1 < programs <= MAX_SEEDS:
+            own = torch.stack([above(seed + program).flatten() for program in range(programs)])
+            index = torch.arange(x.numel())
+            yield "the seed depends on the program", kept(own[index // block, index] > 0)
     memory = (torch.arange(x.numel()).view(x.shape) * 0).flatten()
     for dim, index in enumerate(torch.meshgrid(*map(torch.arange, x.shape), indexing="ij")):
         memory = memory + index.flatten() * x.stride(dim)
@@ -99,6 +114,8 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
     yield "the bias correction uses step + 1", only_param(m / late[0], v / late[1])
     cause = "eps is added under the square root instead of to it"
     yield cause, only_param(root=torch.sqrt(v / right2 + eps))
+    yield cause, only_param(root=torch.sqrt((v + eps) / right2))
+    yield "weight decay is not multiplied by lr", (moved(decay=weight_decay / lr), None, None)
     yield "the square root of the second moment is not taken", only_param(root=v / right2 + eps)
     for _, cast in half_precisions():
         cause = "the step is computed from moments that are already rounded"
@@ -106,6 +123,7 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
         yield cause, only_param(first)
         yield cause, only_param(None, second)
         yield cause, only_param(first, second)
+    yield "param moves by the old first moment", only_param(exp_avg / right1)
     swapped = moments(grad, beta2, beta1)
     yield "beta1 and beta2 are swapped", (None, *swapped)
     param_of_swapped = moved(swapped[0] / right1, swapped[1] / right2)

@@ -1,0 +1,21 @@
+# fault: exp(x) / (1 + exp(x)) is inf / inf for large x
+# cause: overflow|inf / inf
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def swish_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < N
+    x = tl.load(x_ptr + offs, mask=mask).to(tl.float32)
+    y = x * tl.exp(x) / (1 + tl.exp(x))
+    tl.store(y_ptr + offs, y, mask=mask)
+
+
+def swish(x):
+    y = torch.empty_like(x)
+    N = x.numel()
+    swish_kernel[(triton.cdiv(N, 1024),)](x, y, N, BLOCK=1024)
+    return y

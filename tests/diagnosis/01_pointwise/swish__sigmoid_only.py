@@ -1,0 +1,21 @@
+# fault: the sigmoid is not multiplied by x
+# cause: not multiplied by x
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def swish_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < N
+    x = tl.load(x_ptr + offs, mask=mask).to(tl.float32)
+    y = tl.sigmoid(x)
+    tl.store(y_ptr + offs, y, mask=mask)
+
+
+def swish(x):
+    y = torch.empty_like(x)
+    N = x.numel()
+    swish_kernel[(triton.cdiv(N, 1024),)](x, y, N, BLOCK=1024)
+    return y

@@ -1,0 +1,20 @@
+# fault: N // BLOCK programs: the last block has none
+# cause: cdiv|grid|round
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def vector_copy_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < N
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+def vector_copy(x):
+    y = torch.empty_like(x)
+    N = x.numel()
+    BLOCK = 1024
+    vector_copy_kernel[(N // BLOCK,)](x, y, N, BLOCK=BLOCK)
+    return y

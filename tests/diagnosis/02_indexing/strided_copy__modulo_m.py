@@ -1,0 +1,25 @@
+# fault: row and column come from a division by M, not by N
+# cause: number of rows|by M\b|\bM .*instead of|in place of N
+# missed: the mask lets row 79 through, mask with the row < M: WRONG
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def strided_copy_kernel(x_ptr, y_ptr, n_elements, M, stride_xm, stride_xn, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n_elements
+    row = offs // M
+    col = offs % M
+    x = tl.load(x_ptr + row * stride_xm + col * stride_xn, mask=mask)
+    tl.store(y_ptr + offs, x, mask=mask)
+
+
+def strided_copy(x):
+    M, N = x.shape
+    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK = 1024
+    grid = (triton.cdiv(M * N, BLOCK),)
+    strided_copy_kernel[grid](x, y, M * N, M, x.stride(0), x.stride(1), BLOCK=BLOCK)
+    return y

@@ -1,0 +1,25 @@
+# fault: the store goes to the place of x in memory, not to that of y
+# cause: y has strides|strides of x|wrong stride
+# missed: the mask lets row 78 through, mask with the row < 41: WRONG
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def strided_copy_kernel(x_ptr, y_ptr, n_elements, N, stride_xm, stride_xn, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n_elements
+    row = offs // N
+    col = offs % N
+    x = tl.load(x_ptr + row * stride_xm + col * stride_xn, mask=mask)
+    tl.store(y_ptr + row * stride_xm + col * stride_xn, x, mask=mask)
+
+
+def strided_copy(x):
+    M, N = x.shape
+    y = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK = 1024
+    grid = (triton.cdiv(M * N, BLOCK),)
+    strided_copy_kernel[grid](x, y, M * N, N, x.stride(0), x.stride(1), BLOCK=BLOCK)
+    return y

@@ -1,0 +1,27 @@
+# fault: the weight is applied before the mean square is taken, and again after
+# cause: weight.* (twice|before|too)
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_norm_kernel(x_ptr, weight_ptr, y_ptr, N, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    mask = cols < N
+    x = tl.load(x_ptr + row * N + cols, mask=mask, other=0.0).to(tl.float32)
+    weight = tl.load(weight_ptr + cols, mask=mask, other=0.0)
+    x = x * weight
+    rms = tl.sqrt(tl.sum(x * x, axis=0) / N + eps)
+    y = (x / rms).to(weight.dtype) * weight
+    tl.store(y_ptr + row * N + cols, y, mask=mask)
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+    M, N = x.shape
+    y = torch.empty_like(x)
+    BLOCK = triton.next_power_of_2(N)
+    num_warps = 4 if BLOCK < 2048 else 8
+    rms_norm_kernel[(M,)](x, weight, y, N, eps, BLOCK=BLOCK, num_warps=num_warps)
+    return y

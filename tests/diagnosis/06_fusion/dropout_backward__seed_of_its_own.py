@@ -1,0 +1,22 @@
+# fault: the backward pass draws from seed + 1
+# cause: seed.*(off by one|seed \+ 1|other seed)
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def dropout_backward_kernel(dy_ptr, dx_ptr, N, p, seed, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < N
+    factor = (tl.rand(seed + 1, offs) > p).to(tl.float32) / (1 - p)
+    dy = tl.load(dy_ptr + offs, mask=mask).to(tl.float32)
+    tl.store(dx_ptr + offs, dy * factor, mask=mask)
+
+
+def dropout_backward(dy: torch.Tensor, p: float, seed: int) -> torch.Tensor:
+    dx = torch.empty_like(dy)
+    N = dy.numel()
+    grid = lambda meta: (triton.cdiv(N, meta["BLOCK"]),)  # noqa: E731
+    dropout_backward_kernel[grid](dy, dx, N, p, seed, BLOCK=2048, num_warps=8)
+    return dx
