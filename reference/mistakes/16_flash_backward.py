@@ -1,6 +1,9 @@
 """Results of the puzzles of chapter 16 with one step done wrong."""
 
+import math
 from pathlib import Path
+
+import torch
 
 from judge.core.paths import load
 from judge.diagnosis.mistakes import half_precisions
@@ -34,7 +37,15 @@ def differentiable_attention(q, k, v, scale, causal, blocks, dout=None):
     x = q @ attention.served(k, q).mT * attention.effective(scale, q)
     x = x.masked_fill(~mask, float("-inf"))
     delta = ((x.softmax(-1) @ attention.served(v, q)) * dout).sum(-1)
-    given = q, k, v, dout, x.logsumexp(-1), delta, scale, causal
+    lse = x.logsumexp(-1)
+    for cause, wrong_lse, wrong_delta in (
+        ("lse is in base 2, but the backward pass takes exp", lse / math.log(2), delta),
+        ("the largest score is missing in lse", lse - x.amax(-1), delta),
+        ("delta is summed from q * dout instead of out * dout", lse, (q * dout).sum(-1)),
+    ):
+        given = q, k, v, dout, wrong_lse, wrong_delta, attention.effective(scale, q), mask
+        yield cause, (None, *attention.of_heads(*given, torch.arange(q.shape[1])))
+    given = q, k, v, dout, lse, delta, scale, causal
     for cause, *gradients in attention.backward(*given, blocks=blocks):
         yield cause, (None, *gradients)
         # One kernel computes dq, another dk and dv.

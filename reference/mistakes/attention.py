@@ -10,6 +10,9 @@ FIRST_TILE = (
 )
 NOT_RESCALED = "{} not rescaled when a later tile has a larger maximum"
 HIDDEN_SCORE_0 = "hidden keys take part with the score 0 instead of -inf"
+WAY_ROUND = "the mask is the wrong way round: it hides the earlier keys instead of the later ones"
+PADDED_SCORE_0 = "keys past the end are not masked: they take part with the score 0"
+WRONG_HEAD = "the wrong head of {}: h modulo their number instead of h divided by the group size"
 NOT_IN_BASE_2 = "exp2 of scores that were not multiplied by log2(e)"
 
 
@@ -68,7 +71,20 @@ def wrong_masks(q, k, causal, window, blocks):
     if window:
         yield "the window is one key too wide", mask(behind=1)
         yield "the window is one key too narrow", mask(behind=-1)
+        yield "the early edge of the window is not masked", columns <= rows
     T = k.shape[2]
+    if causal or window:
+        for visited in tiles_to_the_diagonal(q, k, blocks):
+            yield WAY_ROUND, (columns >= rows) & visited
+        for tall, tile in itertools.product(blocks, blocks):
+            before = -(-(rows // tall * tall) // tile) * tile
+            yield "the loop leaves out the tiles on the diagonal", mask() & (columns < before)
+            after = columns // tile * tile // tall * tall + tall
+            yield "the loop leaves out the tiles on the diagonal", mask() & (rows >= after)
+            if window:
+                begin = (rows // tall * tall - window + 1).clamp(min=0) // tile * tile
+                inside = (columns <= rows) & (columns >= begin)
+                yield "the early edge of the window is not masked", inside
     for tile in blocks:
         first, last = columns < tile, columns >= T // tile * tile
         yield "the loop ends after one tile of keys", mask() & first
@@ -88,6 +104,14 @@ def tiles_to_the_diagonal(q, k, blocks):
     for tall, tile in itertools.product(blocks, blocks):
         last = rows // tall * tall + tall - 1
         yield columns < (last // tile + 1) * tile
+
+
+def padded_keys(x, rows, causal, tile):
+    """Return the scores x (..., S, T) with those of keys past the end, which are 0 where seen."""
+    T = x.shape[-1]
+    wide = torch.nn.functional.pad(x, (0, -T % tile))
+    columns = torch.arange(wide.shape[-1])
+    return wide.masked_fill(causal & (columns > rows) & (columns >= T), -math.inf)
 
 
 def first_tiles(q, k, blocks):
@@ -116,17 +140,36 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     ):
         yield cause, attend(keys, values, factor, mask)[1], None
     if k.shape[1] not in (1, q.shape[1]):
-        cause = "the wrong head of {}: h modulo their number instead of h divided by the group size"
+        cause = WRONG_HEAD
         yield cause.format("keys"), attend(dealt(k, q), values, scale, mask)[1], None
         yield cause.format("values"), attend(keys, dealt(v, q), scale, mask)[1], None
         both = attend(dealt(k, q), dealt(v, q), scale, mask)[1]
         yield cause.format("keys and values"), both, None
+        number = torch.arange(q.shape[0] * q.shape[1]) % (k.shape[0] * k.shape[1])
+        both = [x.flatten(0, 1)[number].unflatten(0, q.shape[:2]) for x in (k, v)]
+        yield cause.format("keys and values"), attend(*both, scale, mask)[1], None
     for cause, other in wrong_masks(q, k, causal, window, blocks):
         yield cause, attend(keys, values, scale, other)[1], None
+    for tile in blocks if causal or window else ():
+        wide = torch.nn.functional.pad(q @ keys.mT * scale, (0, -k.shape[2] % tile))
+        columns, rows = torch.arange(wide.shape[-1]), positions(q, k)[0]
+        # Keys past the end are not hidden, either.
+        p = torch.softmax(wide.masked_fill(columns < rows, -math.inf), -1)
+        out = p[..., : k.shape[2]] @ values
+        yield WAY_ROUND, out, None
+        # A tile that is hidden from a row altogether makes its maximum -inf.
+        yield WAY_ROUND, out.masked_fill(rows >= tile, math.nan), None
     for visited in tiles_to_the_diagonal(q, k, blocks) if causal or window else ():
         zeros = (q @ keys.mT * scale).masked_fill(~mask, 0.0).masked_fill(~visited, -math.inf)
         yield HIDDEN_SCORE_0, torch.softmax(zeros, -1) @ values, None
+    right = torch.exp(x - x.amax(-1, True))
+    yield "the accumulator is not divided by the sum", right @ values, None
     for tile in blocks:
+        if k.shape[2] % tile:
+            wide = padded_keys(x, positions(q, k)[0], bool(causal or window), tile)
+            p = torch.softmax(wide, -1)[..., : k.shape[2]]
+            yield PADDED_SCORE_0, p @ values, wide.logsumexp(-1)
+            yield PADDED_SCORE_0, p @ values, None
         if tile < k.shape[2]:
             p, right = torch.exp(x - running(x, tile)), torch.exp(x - x.amax(-1, True))
             total = right.sum(-1, True)
@@ -159,6 +202,7 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         yield FIRST_TILE, *of_heads(*given, lse, delta, scale, mask, heads)
     p = torch.exp(x - lse[..., None])
     for cause, wrong in (
+        (NOT_IN_BASE_2, torch.exp2(x - lse[..., None])),
         (NOT_IN_BASE_2, torch.exp2(x - lse[..., None] / math.log(2))),
         ("lse is not multiplied by log2(e)", torch.exp2(x / math.log(2) - lse[..., None])),
     ):
@@ -171,6 +215,23 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     yield "ds lacks its factor p", *gradients(p, dp.where(mask, 0.0))[:2], None
     ds = p * dp
     yield "delta is left out", *gradients(p, p * (dp + delta[..., None]))[:2], None
+    yield "delta is added instead of subtracted", *gradients(p, p * (dp + 2 * delta[..., None]))
+    for cause, wrong in (
+        ("ds takes p in place of dp", p),
+        ("dp is the product of dout with k instead of v", dout @ keys.mT),
+        ("dp is the product of q with v instead of dout with v", q @ values.mT),
+    ):
+        yield cause, *gradients(p, p * (wrong - delta[..., None]))[:2], None
+    yield "dv is summed from ds instead of p", None, None, gradients(ds, ds)[2]
+    yield "dk is summed from p instead of ds", None, gradients(p, p)[1], None
+    for tile in blocks:
+        if tile > 8:
+            p_tiles, ds_tiles = transposed_tiles(p, tile), transposed_tiles(ds, tile)
+            of_dq, of_dk, of_dv = gradients(p_tiles, ds_tiles)
+            yield "a tile of p is not transposed for its product with dout", None, None, of_dv
+            yield "a tile of ds is not transposed for its product with q", None, of_dk, None
+            yield "tiles of p and ds are not transposed for their products", None, of_dk, of_dv
+            yield "a tile of ds is transposed for its product with k", of_dq, None, None
     dq, dk, dv = gradients(p, ds)
     yield "dk and dv are swapped before dk is scaled", None, dv * scale, dk / scale
     yield "the scale is applied twice", dq * scale, dk * scale, None
@@ -189,6 +250,15 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         order = torch.arange(k.shape[1]).repeat_interleave(group) * group
         first = of_heads(q, k, v, dout, lse, delta, scale, mask, order)[1:]
         yield "the first query head of each group is used for all", None, *first
+
+
+def transposed_tiles(x, tile):
+    """Return x (..., S, T) with each square tile transposed where it is, and 0 past the edges."""
+    S, T = x.shape[-2:]
+    side = -(-max(S, T) // tile) * tile
+    x = torch.nn.functional.pad(x, (0, side - T, 0, side - S))
+    tiles = x.unflatten(-1, (-1, tile)).unflatten(-3, (-1, tile))
+    return tiles.transpose(-3, -1).flatten(-4, -3).flatten(-2)[..., :S, :T]
 
 
 def of_heads(q, k, v, dout, lse, delta, scale, mask, order):
