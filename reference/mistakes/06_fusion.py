@@ -115,7 +115,9 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
     cause = "eps is added under the square root instead of to it"
     yield cause, only_param(root=torch.sqrt(v / right2 + eps))
     yield cause, only_param(root=torch.sqrt((v + eps) / right2))
-    yield "weight decay is not multiplied by lr", (moved(decay=weight_decay / lr), None, None)
+    if lr:
+        cause = "weight decay is not multiplied by lr"
+        yield cause, (moved(decay=weight_decay / lr), None, None)
     yield "the square root of the second moment is not taken", only_param(root=v / right2 + eps)
     for _, cast in half_precisions():
         cause = "the step is computed from moments that are already rounded"
