@@ -86,9 +86,8 @@ def test_traffic():
     )
 
 
-@dtypes("float16", "bfloat16")
-def test_compiles(dtype):
-    puzzle.compiles(*heads(1, 2, 1, 128, 128, 64, dtype)[:2])
+def test_compiles():
+    puzzle.compiles(*heads(1, 2, 1, 128, 128, 64)[:2])
 
 
 def test_speedup():

@@ -88,9 +88,8 @@ def test_traffic(B, H, Hkv, S, D, part, causal):
     traffic.check(largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
 
 
-@cases(float16=("float16", False), bfloat16_causal=("bfloat16", True))
-def test_compiles(dtype, causal):
-    puzzle.compiles(*heads(1, 2, 1, 128, 128, 128, dtype), causal=causal)
+def test_compiles():
+    puzzle.compiles(*heads(1, 2, 1, 128, 128, 128, "bfloat16"), causal=True)
 
 
 def test_speedup():

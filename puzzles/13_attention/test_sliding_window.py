@@ -83,9 +83,8 @@ def test_traffic(B, S, D, part):
     traffic.check(writes=1, largest_write=B * H * S * D, total_writes=B * H * S * (D + 1))
 
 
-@dtypes("float16", "bfloat16")
-def test_compiles(dtype):
-    puzzle.compiles(*heads(1, 2, 1, 128, 128, 128, dtype), 50)
+def test_compiles():
+    puzzle.compiles(*heads(1, 2, 1, 128, 128, 128, "bfloat16"), 50)
 
 
 def test_speedup():

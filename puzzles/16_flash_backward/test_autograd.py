@@ -86,9 +86,8 @@ def test_traffic_kept_for_the_backward_pass():
     puzzle.saved_for_backward(q, k, v, dout=dout, at_most=4 * 2 * 4 * 40)
 
 
-@cases(narrow_heads=("float16", 16), wide_heads=("bfloat16", 64))
-def test_compiles(dtype, D):
-    q, k, v, dout = heads_and_dout(1, 2, 1, 128, 128, D, dtype)
+def test_compiles():
+    q, k, v, dout = heads_and_dout(1, 2, 1, 128, 128, 64, "bfloat16")
     puzzle.compiles(q, k, v, causal=True, dout=dout)
 
 

@@ -87,9 +87,10 @@ def test_traffic(B, H, Hkv, S, seen):
     traffic.check(reads=reads, sectors=1.1)
 
 
-@cases(narrow_heads=("float16", 16), wide_heads=("bfloat16", 64))
-def test_compiles(dtype, D):
-    puzzle.compiles(*attention_saved(*heads_and_dout(1, 2, 1, 128, 128, D, dtype)), causal=True)
+def test_compiles():
+    puzzle.compiles(
+        *attention_saved(*heads_and_dout(1, 2, 1, 128, 128, 64, "bfloat16")), causal=True
+    )
 
 
 def test_speedup():

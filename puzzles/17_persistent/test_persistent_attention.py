@@ -88,9 +88,8 @@ def test_traffic(B, H, Hkv, S, D, seen):
     traffic.check(total_writes=B * H * S * D + tiles + multiprocessors())
 
 
-@dtypes("float16", "bfloat16")
-def test_compiles(dtype):
-    puzzle.compiles(*heads(1, 2, 1, 128, 128, 64, dtype), causal=True)
+def test_compiles():
+    puzzle.compiles(*heads(1, 2, 1, 128, 128, 64, "bfloat16"), causal=True)
 
 
 def test_speedup():

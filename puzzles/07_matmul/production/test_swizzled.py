@@ -116,7 +116,7 @@ def test_compiles_small_tiles():
 
 
 def test_compiles_ragged():
-    puzzle.compiles(randn(35, 67, dtype="bfloat16").T, randn(35, 33, dtype="bfloat16"))
+    puzzle.compiles(randn(35, 67, dtype="float16").T, randn(35, 33, dtype="float16"))
 
 
 def test_speedup():

@@ -105,7 +105,7 @@ def test_traffic_long_sums():
 
 
 def test_compiles_ragged():
-    puzzle.compiles(randn(35, 67, dtype="bfloat16").T, randn(35, 33, dtype="bfloat16"))
+    puzzle.compiles(randn(35, 67, dtype="float16").T, randn(35, 33, dtype="float16"))
 
 
 def test_speedup():

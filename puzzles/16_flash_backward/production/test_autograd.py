@@ -292,10 +292,9 @@ def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
 # Compilation and speed of what the first level leaves out.
 
 
-@cases(d_64=("float16", 64, False), d_128_causal=("bfloat16", 128, True))
-def test_compiles(dtype, D, causal):
-    q, k, v, dout = four(1, 2, 1, 128, 128, D, dtype=dtype)
-    puzzle.compiles(q, k, v, causal=causal, dout=dout)
+def test_compiles_d_128():
+    q, k, v, dout = four(1, 2, 1, 128, 128, 128)
+    puzzle.compiles(q, k, v, dout=dout)
 
 
 def test_compiles_ragged_and_transposed():

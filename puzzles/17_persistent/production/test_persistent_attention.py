@@ -213,9 +213,8 @@ def test_traffic_one_tile_a_head():
     puzzle.traffic(*heads(1, 2, 1, 64, 64, 16), causal=True).check(reads={"q": 1}, writes=1)
 
 
-@cases(d_64=("float16", 64, False), d_128_causal=("bfloat16", 128, True))
-def test_compiles(dtype, D, causal):
-    puzzle.compiles(*heads(1, 2, 1, 128, 128, D, dtype), causal=causal)
+def test_compiles_d_128():
+    puzzle.compiles(*heads(1, 2, 1, 128, 128, 128))
 
 
 def test_compiles_ragged_and_transposed():
