@@ -138,11 +138,11 @@ def stepped(a, b, step, dtype):
 
 # Words that must be said, and the mistake.
 SAID = {
-    "a loop or a mask ends too early (with only the first 64 of the 300": lambda: product(
+    "a loop, a mask or the grid ends too early (with only the first 64 of the 300": lambda: product(
         lambda a, b: a[:, :64] @ b[:64], 16, 64
     ),
-    "a loop or a mask ends too early (with only the first 256 of the 300": lambda: product(
-        lambda a, b: a[:, :256] @ b[:256], 64
+    "a loop, a mask or the grid ends too early (with only the first 256 of the 300": lambda: (
+        product(lambda a, b: a[:, :256] @ b[:256], 64)
     ),
     "each step overwrites the accumulator": lambda: product(lambda a, b: a[:, 256:] @ b[256:], 64),
     "a sum is accumulated in float16": lambda: said(

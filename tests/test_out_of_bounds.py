@@ -368,7 +368,7 @@ MESSAGES = {
         (descriptor_kernel, (2, 1), TOO_LARGE, *described(torch.empty(40, 24)), 32),
         "x_desc.load([row, column])",
         "program (1, 0, 0) reads x[40..43, 0..23] but x has 40 rows",
-        "the shape given to the descriptor is larger than x",
+        "the shape or the strides given to the descriptor are not those of x: (40, 24), (24, 1)",
     ),
     "a descriptor of a larger shape, made in the kernel": (
         (make_descriptor_kernel, (1,), torch.randn(12, 8), torch.empty(12, 8), 13, 8, 16),

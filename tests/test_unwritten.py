@@ -23,12 +23,28 @@ ROWS = np.s_[256:]
 
 
 def test_a_grid_that_ends_too_early():
-    places, hint = explained((330, 70), ROWS, launch((4, 2, 1), BLOCK_M=64, BLOCK_N=64))
-    assert places == ", rows 256..329, all from there on: from tile 4 of BLOCK_M = 64"
+    places, hint = explained((330, 70), ROWS, launch((8, 2, 1), BLOCK_M=32, BLOCK_N=64))
+    assert places == ", rows 256..329, all from there on: from tile 8 of BLOCK_M = 32"
     assert hint == (
-        "the grid has 4 programs along axis 0, which cover 256 of 330 rows: "
-        "triton.cdiv(330, BLOCK_M) is 6"
+        "the grid has 8 programs along axis 0, which cover 256 of 330 rows: "
+        "triton.cdiv(330, BLOCK_M) is 11"
     )
+
+
+def test_axes_of_the_grid_that_are_swapped():
+    _, hint = explained((70, 330), np.s_[:, 128:], launch((2, 6, 1), BLOCK_M=64, BLOCK_N=64))
+    assert hint.endswith("triton.cdiv(330, BLOCK_N) is 6, as along axis 1: are the axes swapped?")
+
+
+def test_a_program_for_each_multiprocessor_needs_a_loop(monkeypatch):
+    monkeypatch.setattr(unwritten.settings, "multiprocessors", 8)
+    _, hint = explained((330, 70), ROWS, launch((8, 1, 1), BLOCK_M=32))
+    assert "one for each multiprocessor: each must loop over tiles" in hint
+
+
+def test_indices_of_a_batch():
+    _, hint = explained((3, 20, 16), np.s_[1:], launch((1, 2, 1), BLOCK_M=16))
+    assert hint == "does the grid have a program for each of the 3 indices of dimension 0?"
 
 
 @pytest.mark.parametrize(

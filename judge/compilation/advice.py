@@ -52,6 +52,8 @@ ADVICE = (
      "`if`, `for` over ranges, `while`, and calls"),
     (r"f-string", "an f-string can contain only constexprs: print other values with "
      "tl.device_print(\"name\", value)"),
+    (r"block offset start must be 16-byte aligned", "the coordinates of a descriptor are in "
+     "elements, and count where the tile begins: step * BLOCK_K, not step"),
     (r"num_warps must be a power of 2", "num_warps is 1, 2, 4, 8, 16 or 32"),
     (r"must be a power of 2", "every side of a tile must be a power of two: round up with "
      "triton.next_power_of_2(n) in the launcher, and mask the rest"),

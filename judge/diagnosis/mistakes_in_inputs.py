@@ -65,12 +65,15 @@ def left_out(what_if: WhatIf) -> Iterator[Mistake]:
 
 
 def swapped(what_if: WhatIf) -> Iterator[Mistake]:
-    """Yield pairs of tensors that are used for each other."""
+    """Yield pairs of tensors that are used for each other, both or only one of them."""
     tensors = what_if.arguments.tensors
     for first, second in itertools.combinations(tensors, 2):
         one, other = tensors[first], tensors[second]
         if (one.shape, one.dtype) == (other.shape, other.dtype):
             yield _swapped(what_if, first, second, tensors)
+            for read, meant in ((first, second), (second, first)):
+                cause = f"{read} is read where {meant} is meant"
+                yield what_if.mistake(cause, **{meant: tensors[read]})
 
 
 def _swapped(what_if: WhatIf, first: str, second: str, values: dict) -> Mistake:

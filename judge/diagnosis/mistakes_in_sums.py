@@ -25,7 +25,7 @@ Dims = list[tuple[str, int]]
 
 def partial(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield sums over a part of the loop's steps."""
-    early = "a loop or a mask ends too early"
+    early = "a loop, a mask or the grid ends too early"
     late = "each step overwrites the accumulator instead of adding to it"
     for length, dims in reduced(what_if):
         name, dim = dims[0]

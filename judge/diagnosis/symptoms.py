@@ -94,6 +94,17 @@ def zero(result: WrongResult) -> Symptom | None:
     return Symptom("the whole result is 0", cause + result.stand_in)
 
 
+def sign_of_zero(result: WrongResult) -> Symptom | None:
+    """Detect -0 in place of 0."""
+    if not ((result.got == 0) & (result.truth == 0))[result.wrong].all():
+        return None
+    return Symptom(
+        "the wrong elements are -0, where 0 is expected, or the other way round",
+        "a product with 0: x * 0 is -0 where x is negative, and NaN where x is NaN; select with "
+        "tl.where, or by the mask of the load",
+    )
+
+
 def an_input(result: WrongResult) -> Symptom | None:
     """Detect an input that was copied to the result."""
     for name, value in result.alike():
@@ -266,6 +277,7 @@ ALWAYS = (
     symptoms_nonfinite.not_a_number,
     symptoms_nonfinite.infinite,
     symptoms_nonfinite.lost_nan,
+    sign_of_zero,
     zero,
     input_off,
     an_input,

@@ -40,6 +40,11 @@ MEANINGS = (
     (r"-?inf / -?inf$", "inf / inf, which is NaN"),
     (r"\S+ / -?0$", "a division by 0"),
     (
+        r"exp2?\(inf\)",
+        "exp of inf: the difference before it is the wrong way round, or -inf is subtracted; a "
+        "running sum is rescaled by exp(old maximum - new maximum)",
+    ),
+    (
         r"r?sqrt\(-",
         "the square root of a negative number: a mean of squares minus the square of the mean can "
         "be negative",
@@ -52,7 +57,10 @@ MEANINGS = (
         "overflow: exp is infinite in float32 above 88, exp2 above 128; before exp, subtract the "
         "row's largest value",
     ),
-    (r"\S+ as float16$", "overflow: float16 holds at most 65504; compute and store in float32"),
+    (
+        r"\S+ as float16$|[^0]\S* [-+*/] \S+ in float16$",
+        "overflow: float16 holds at most 65504; compute in float32",
+    ),
     (r"\S+ [-+*/] \S+$|tl.dot", "overflow: this is more than the dtype of the operands holds"),
 )
 
@@ -70,7 +78,7 @@ def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
             cause += f": a mask leaves nothing of a row or tile, or {EMPTY_SUM}{result.stand_in}"
         else:
             cause += ": the divisor needs a guard, or a mask leaves nothing of a row or tile"
-    if operation.startswith("exp") and result.shifted:
+    if operation.startswith("exp") and result.shifted and "inf" not in operation:
         cause = (
             "overflow: exp is infinite in float32 above 88, exp2 above 128; what is subtracted "
             "before is not the largest value"

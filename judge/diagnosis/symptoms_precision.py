@@ -185,6 +185,10 @@ def whole_numbers(result: WrongResult) -> Symptom | None:
     got = result.got[result.wrong]
     if not rounds(result.dtype) or got.is_complex() or not got.isfinite().all():
         return None
+    # Terms are those of a sum, and a sum has a dimension that its result has not.
+    sizes = {size for value in result.inputs.values() for size in value.shape}
+    if result.inputs and sizes <= {*result.truth.shape, 1}:
+        return None
     finite = result.truth[result.truth.isfinite()]
     if len(got) < MIN_WRONG or (finite != finite.round()).any() or (got != got.round()).any():
         return None

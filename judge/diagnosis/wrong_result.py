@@ -155,6 +155,9 @@ class WrongResult:
         if alternative.shape != self.truth.shape:
             return False
         got = self.got
+        # Where 0 and -0 differ, no value tells one mistake from another.
+        if bool((got == self.truth)[self.wrong].all()):
+            return False
         other = alternative if rounds(self.dtype) else alternative.round()
         other = other.to(self.dtype).to(got.dtype)
         # The same number everywhere has many causes.

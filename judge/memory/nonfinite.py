@@ -106,7 +106,14 @@ class Origins:
         operands: tuple,
         said: Callable[[tuple[int, ...]], str],
         elementwise: bool = True,
+        passing: bool = False,
     ) -> None:
+        """Keep an operation if it made NaN or infinity.
+
+        said: describes it in a lane
+        elementwise: whether each lane of the result comes from the same lane of the operands
+        passing: whether to keep it too if an operand already is what the result is
+        """
         if builder.grid_idx != self.program or len(self._events) >= MAX_EVENTS:
             return
         values = _numbers(result)
@@ -117,9 +124,9 @@ class Origins:
         for holds in (np.isnan, np.isinf):
             lanes = holds(values)
             for operand in given:
-                if elementwise:
+                if elementwise and not passing:
                     lanes = lanes & ~np.broadcast_to(holds(operand), lanes.shape)
-                elif holds(operand).any():
+                elif not elementwise and holds(operand).any():
                     lanes = np.zeros_like(lanes)
             if lanes.any() and not (holds is np.isinf and _is_meant(lanes, values, given)):
                 first = tuple(int(i) for i in np.argwhere(lanes)[0])
@@ -133,7 +140,7 @@ class Origins:
                     builder,
                     result,
                     (left, right),
-                    lambda lane: f"{_at(left, lane)} {sign} {_at(right, lane)}",
+                    lambda lane: f"{_at(left, lane)} {sign} {_at(right, lane)}{_narrow(left)}",
                 )
                 return result
 
@@ -146,7 +153,11 @@ class Origins:
             def operation(builder, operand):
                 result = original(builder, operand)
                 self._note(
-                    builder, result, (operand,), lambda lane: f"{name}({_at(operand, lane)})"
+                    builder,
+                    result,
+                    (operand,),
+                    lambda lane: f"{name}({_at(operand, lane)})",
+                    passing=name.startswith("exp") and bool(np.isposinf(_numbers(operand)).any()),
                 )
                 return result
 
@@ -245,6 +256,10 @@ def _numbers(handle) -> np.ndarray | None:
     """Return the floating-point numbers of a tensor of the interpreter, None of any other."""
     dtype = handle.dtype.scalar
     return widen(handle.data, dtype.name) if dtype.is_floating() else None
+
+
+def _narrow(handle) -> str:
+    return " in float16" if handle.dtype.scalar.name == "fp16" else ""
 
 
 def _at(handle, lane: tuple[int, ...]) -> str:

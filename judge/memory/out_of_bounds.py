@@ -61,7 +61,7 @@ def _explain_near(access: Access, region: Region, bad: np.ndarray) -> tuple[str,
         return what, reason
     if dim is None:
         return what, f"{name} has strides {region.strides}; what lies between is not part of it"
-    return what, _hint(access, name, placed, dim, bad)
+    return what, _hint(access, region, placed, dim, bad)
 
 
 def _lanes(access: Access, bad: np.ndarray) -> str:
@@ -85,16 +85,27 @@ def _size_text(shape: tuple[int, ...], dim: int) -> str:
     return f"{shape[dim]} {noun(shape, dim, shape[dim])}"
 
 
-def _hint(access: Access, name: str, placed: LaneCoordinates, dim: int, bad: np.ndarray) -> str:
+def _hint(
+    access: Access, region: Region, placed: LaneCoordinates, dim: int, bad: np.ndarray
+) -> str:
+    name, strides = region.name, region.strides
     index, size = placed.index[dim], placed.shape[dim]
     variable, limit = _comparison(access, placed, dim)
+    if (index[access.mask] < 0).all() and access.pointers.size > 1:
+        return (
+            f"the whole tile is before {name}: its number, which comes from the program id or from "
+            "a loop, is wrong"
+        )
     if (index[bad] < 0).any():
         return f"a negative index is before the tensor: mask with {variable} >= 0"
     many = noun(placed.shape, dim)
     if access.pointers.size == 1:
         return _scalar_hint(placed, dim, limit)
     if not _is_call_of_tl(access):
-        return f"the shape given to the descriptor is larger than {name}"
+        return (
+            f"the shape or the strides given to the descriptor are not those of {name}: "
+            f"{placed.shape}, {strides}"
+        )
     if not access.is_masked:
         return f"the {many} of this tile run past {limit}; mask with {variable} < {limit}"
     if dim in placed.axis and _is_constant(access.mask, placed.axis[dim]):

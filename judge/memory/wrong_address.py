@@ -125,7 +125,10 @@ def _wrong_start(
         for rank, factor, said in _factors(access, region, scalar, rest):
             left = start - scalar.value * factor
             if left >= 0 and _is_inside(region, left, rest):
-                found.append(((left > 0, rank), said))
+                label = said.partition("a step (")[2].partition(")")[0]
+                times = rf"\b{re.escape(scalar.name)}\b[^\n=]*\* {re.escape(label)}\b"
+                unseen = not label or re.search(times, text) is None
+                found.append(((left > 0, rank, unseen), said))
     return min(found, default=(None, None), key=lambda it: it[0])[1]
 
 

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from judge.core.launch import Launch
+from judge.core.settings import settings
 
 # Of larger results only the first element is told.
 MAX_ELEMENTS = 2**24
 
 MASK = "the mask of the store leaves them out"
 ORDER = (
-    "the grid has a program for each tile, but some tiles are nobody's: a loop over tiles ends too "
-    "early, or the order of tiles gives one to two programs"
+    "some tiles are nobody's: a loop over tiles ends too early or takes steps that are too large, "
+    "or the rule that turns a number into a tile leaves them out"
 )
 DEFAULT = "is the grid large enough, and does the mask let every element through?"
 
@@ -42,7 +43,9 @@ def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[str, str]:
             if block:
                 places += f": from tile {first // block[1]} of {block[0]} = {block[1]}"
                 hint = _short_grid(first, size, block, name, launches) or hint
-        if hint == DEFAULT and launches:
+        if axis < missing.ndim - 2:
+            hint = f"does the grid have a program for each of the {size} {name}?"
+        elif hint == DEFAULT and launches:
             hint = ORDER if block and (last + 1) % block[1] in (0, size % block[1]) else MASK
     return places, hint
 
@@ -73,13 +76,23 @@ def _short_grid(
 ) -> str | None:
     """Return what to say if the grid ends where the missing part begins."""
     label, step = block
+    needed = -(-size // step)
     for launch in launches:
         for axis, programs in enumerate(launch.grid):
-            if programs * step == first:
-                many = "1 program" if programs == 1 else f"{programs} programs"
-                covers = "which covers" if programs == 1 else "which cover"
+            if programs * step != first:
+                continue
+            if programs == settings.multiprocessors:
                 return (
-                    f"the grid has {many} along axis {axis}, {covers} {first} of "
-                    f"{size} {name}: triton.cdiv({size}, {label}) is {-(-size // step)}"
+                    f"the grid has {programs} programs, one for each multiprocessor: each must "
+                    "loop over tiles, in steps of tl.num_programs(0), to the last one"
                 )
+            many = "1 program" if programs == 1 else f"{programs} programs"
+            covers = "covers" if programs == 1 else "cover"
+            said = (
+                f"the grid has {many} along axis {axis}, which {covers} {first} of {size} {name}: "
+                f"triton.cdiv({size}, {label}) is {needed}"
+            )
+            if needed in launch.grid:
+                said += f", as along axis {launch.grid.index(needed)}: are the axes swapped?"
+            return said
     return None

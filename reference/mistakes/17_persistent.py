@@ -25,7 +25,7 @@ def over_turns(tiles, programs):
     return turns.cumsum(0).flatten(0, 1)[: len(tiles)]
 
 
-def tile_orders(rows, columns, blocks):
+def _tile_orders(rows, columns, blocks):
     """Yield orders in which a rows x columns grid of tiles is taken: tile numbers, row by row."""
     numbers = torch.arange(rows * columns).view(rows, columns)
     yield numbers.flatten()
@@ -74,7 +74,7 @@ def persistent_matmul(a, b, blocks):
         for c in (a[i] @ b[:, j], pad(a @ b, (0, columns * wide - N, 0, rows * tall - M))):
             tiles = c.unflatten(1, (columns, wide)).unflatten(0, (rows, tall)).transpose(1, 2)
             tiles = tiles.flatten(0, 1)
-            for order, programs in itertools.product(tile_orders(rows, columns, blocks), PROGRAMS):
+            for order, programs in itertools.product(_tile_orders(rows, columns, blocks), PROGRAMS):
                 once = torch.zeros_like(tiles)
                 once[order[:programs]] = tiles[order[:programs]]
                 added = torch.zeros_like(tiles)

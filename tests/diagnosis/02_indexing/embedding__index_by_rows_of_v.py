@@ -1,6 +1,5 @@
 # fault: a row of the table is taken to be V elements long, not D
-# cause: stride|apart|rows? .*long
-# missed: the mask lets row 60 through, mask with the row < V: WRONG
+# cause: the address.*(but the strides of|is wrong)|but the strides of \w+ are .*address is wrong
 import torch
 import triton
 import triton.language as tl

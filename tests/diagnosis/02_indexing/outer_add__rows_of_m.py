@@ -1,6 +1,5 @@
 # fault: the rows of z are taken to be M elements long
 # cause: stride|apart|rows? .*long|race|same element
-# missed: the mask lets all rows through, add the row < M: WRONG
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the stride of the columns is left out: they are taken to be contiguous
-# cause: stride of 1|contiguous|its stride|x has strides
+# cause: the address.*(but the strides of|is wrong)|but the strides of \w+ are .*address is wrong
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the strides are those of y, which is contiguous
-# cause: as if it were contiguous|x has strides
+# cause: the address.*(but the strides of|is wrong)|but the strides of \w+ are .*address is wrong
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the strides of y are passed in the wrong order
 # cause: stride.*swapped|swapped.*stride|wrong stride
-# missed: the mask lets all rows through, add offs_n[None, :] < N: WRONG
 import torch
 import triton
 import triton.language as tl

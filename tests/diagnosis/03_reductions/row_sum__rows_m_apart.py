@@ -1,6 +1,5 @@
 # fault: the offset of a row is row * M instead of row * N
 # cause: stride|rows? .*apart
-# missed: the last row is 199: mask with < M, or skip the access: WRONG
 import torch
 import triton
 import triton.language as tl

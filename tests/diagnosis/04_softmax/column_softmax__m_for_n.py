@@ -1,6 +1,5 @@
 # fault: rows are taken to be M elements apart, not N
 # cause: stride|read (with|as) |apart
-# missed: the mask lets a row through, mask with the row < M: WRONG
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the grid is computed for tiles of 128, whatever was chosen
-# cause: stored by no program[\s\S]*is the grid large enough
+# cause: the grid has 1 program along axis 0, which covers 64 of
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the grid has the tiles of M on axis 0, where the kernel takes the tiles of N
 # cause: (axis|axes) .*(grid|swapped|program)|grid.*(axis|axes)
-# missed: elements that no program stores, and the question whether the grid is large enough: vague
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the stride of a batch of size 1 is passed as it is, not as 0
 # cause: stride of 0|size 1.*(stride|batch|shared|for all)|broadcast
-# missed: a mask of dimension 0 that compares with <=, though no mask does: WRONG
 import torch
 import triton
 import triton.language as tl

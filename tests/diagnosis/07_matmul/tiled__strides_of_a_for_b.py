@@ -1,6 +1,5 @@
 # fault: the launcher passes a's strides for b, too
 # cause: b .*strides? (\w+ )?of a\b|the strides? of b
-# missed: a mask without the row < K, though it has it: WRONG
 import torch
 import triton
 import triton.language as tl

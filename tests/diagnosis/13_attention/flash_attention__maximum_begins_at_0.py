@@ -1,6 +1,5 @@
 # fault: the running maximum begins at 0
 # cause: maximum (that )?(begins|starts) (at|with|from) 0|start the maximum at -inf
-# missed: that the whole result is 0, and a mask or a factor is 0 everywhere: vague
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the batch of v is reached by the stride of q
 # cause: strides? of q|hint: .*stride_(q|v)b
-# missed: a mask of dimension 0 that compares with <=, though no mask does: WRONG
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: a row of a tile without a visible key has the maximum -inf, and -inf - -inf is NaN
 # cause: (maximum|largest value) of .*-inf
-# missed: memory that nothing was stored to, or a mask that leaves nothing of a tile: vague
 import torch
 import triton
 import triton.language as tl

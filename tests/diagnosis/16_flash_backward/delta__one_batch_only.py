@@ -1,5 +1,5 @@
 # fault: the grid has the heads of one batch
-# cause: stored by no program[\s\S]*is the grid large enough
+# cause: does the grid have a program for each of the 3 indices of dimension 0
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: dk and dv are begun anew for each head of the group
-# cause: only the last query head
+# cause: only the last query head|last query head of its group
 import torch
 import triton
 import triton.language as tl
