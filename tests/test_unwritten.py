@@ -9,8 +9,12 @@ from judge.core.launch import Launch
 from judge.subject import unwritten
 
 
+def kernel():
+    """Stands for a kernel in a file that does not ask for the number of multiprocessors."""
+
+
 def launch(grid: tuple[int, int, int], **blocks: int) -> Launch:
-    return Launch(lambda: None, grid, dict(blocks), frozenset(blocks))
+    return Launch(kernel, grid, dict(blocks), frozenset(blocks))
 
 
 def explained(shape: tuple[int, ...], part: tuple, *launches: Launch) -> tuple[str, str]:
@@ -36,10 +40,16 @@ def test_axes_of_the_grid_that_are_swapped():
     assert hint.endswith("triton.cdiv(330, BLOCK_N) is 6, as along axis 1: are the axes swapped?")
 
 
-def test_a_program_for_each_multiprocessor_needs_a_loop(monkeypatch):
+@pytest.mark.parametrize("part", [ROWS, np.s_[::2], np.s_[8:]])
+def test_a_program_for_each_multiprocessor_needs_a_loop(monkeypatch, part):
     monkeypatch.setattr(unwritten.settings, "multiprocessors", 8)
-    _, hint = explained((330, 70), ROWS, launch((8, 1, 1), BLOCK_M=32))
-    assert "one for each multiprocessor: each must loop over tiles" in hint
+    monkeypatch.setitem(globals(), "multiprocessors", lambda device: 8)
+    assert explained((330, 70), part, launch((8, 1, 1), BLOCK_M=32))[1] == unwritten.LOOP
+
+
+def test_an_axis_that_the_grid_does_not_use_is_not_short():
+    _, hint = explained((1, 70), np.s_[:, 32:], launch((3, 1, 1), BLOCK_N=32))
+    assert hint == unwritten.ORDER
 
 
 def test_indices_of_a_batch():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from judge.core.verdict import Wrong
 from judge.memory.watch import Watch
@@ -105,3 +107,31 @@ def test_tensors_on_a_gpu_are_copied_to_the_host_and_back():
     y.zero_()
     with pytest.raises(Wrong, match="outside a kernel"):
         watch.check_contents()
+
+
+@triton.jit
+def count_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, CHANGE: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N, other=0.0)
+    if CHANGE == "xchg":
+        tl.atomic_xchg(y_ptr, tl.sum(x))
+    else:
+        tl.atomic_add(y_ptr, tl.sum(x))
+
+
+def test_an_atomic_on_memory_that_nothing_has_set():
+    y = torch.empty(1)
+    watch = watched(count_kernel, (2,), torch.ones(100), y, 100, 64, "add")
+    with pytest.raises(Wrong, match="tl.atomic_add.*\nchanges elements that nothing has set"):
+        watch.check_set([y])
+    # What the launcher filled is not given.
+    watch.check_set([])
+
+
+def test_an_atomic_after_a_store_or_that_replaces_is_right():
+    y = torch.empty(1)
+    watched(count_kernel, (2,), torch.ones(100), y, 100, 64, "xchg").check_set([y])
+    with Watch() as watch:
+        copy_kernel[(1,)](torch.zeros(1), y, 1, 64, "right")
+        count_kernel[(2,)](torch.ones(100), y, 100, 64, "add")
+    watch.check_set([y])

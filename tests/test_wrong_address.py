@@ -101,7 +101,7 @@ def sum_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, TIMES: tl.constexpr):
         (
             20,
             64,
-            "row (13) moves x by 64 elements a step (BLOCK), but the strides of x are (43, 1)",
+            "row (13) moves x by 64 elements a step (TIMES), but the strides of x are (43, 1)",
         ),
         (21, 43, "the grid has 21 programs along axis 0, but x has 20 rows: launch fewer"),
     ],
@@ -121,3 +121,62 @@ def blocks_kernel(x_ptr, N, BLOCK: tl.constexpr):
 def test_a_block_whose_mask_forgets_where_it_begins():
     told = fault(blocks_kernel, (2,), torch.empty(100), 100, 64)
     assert "hint: the tile begins at 64, and the mask compares offs without that" in told
+
+
+@triton.jit
+def scale_kernel(x_ptr, weight_ptr, index_ptr, y_ptr, M, N, BLOCK: tl.constexpr, BY: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    mask = cols < N
+    if BY == "row":
+        weight = tl.load(weight_ptr + row)
+    elif BY == "rows":
+        rows = tl.arange(0, BLOCK)
+        weight = tl.sum(tl.load(weight_ptr + rows, mask=rows < M, other=0.0))
+    else:
+        weight = tl.load(weight_ptr + cols, mask=mask, other=0.0)
+    x = tl.load(x_ptr + row * N + cols, mask=mask, other=0.0)
+    tl.store(y_ptr + row * N + cols, x * weight, mask=mask)
+
+
+@pytest.mark.parametrize(
+    ("by", "hint"),
+    [
+        (
+            "row",
+            "the grid has 20 programs along axis 0, but weight has 7 elements: it has one for "
+            "each of N, not for each row of x",
+        ),
+        (
+            "rows",
+            "the mask compares rows with M, which is 20, but weight has 7 elements (N): index "
+            "it by what runs to N",
+        ),
+    ],
+)
+def test_hint_about_a_vector(by, hint):
+    x = torch.randn(20, 7)
+    y = torch.empty_like(x)
+    told = fault(scale_kernel, (20,), x, torch.randn(7), None, y, 20, 7, 32, by)
+    assert hint in told
+
+
+def test_hint_about_an_index_that_is_not_loaded():
+    x, index = torch.randn(5, 7), torch.randint(0, 5, (20,))
+    y = torch.empty(20, 7)
+    told = fault(scale_kernel, (20,), x, torch.randn(7), index, y, 20, 7, 32, "column")
+    assert "but x has 5 rows: is the index to be loaded from index?" in told
+
+
+@triton.jit
+def flat_kernel(x_ptr, y_ptr, N, numel, stride_xm, stride_xn, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < numel
+    x = tl.load(x_ptr + offs % N * stride_xm + offs // N * stride_xn, mask=mask)
+    tl.store(y_ptr + offs, x, mask=mask)
+
+
+def test_hint_about_numbers_of_all_elements():
+    x = torch.randn(20, 70)
+    told = fault(flat_kernel, (11,), x, torch.empty_like(x), 70, 1400, *x.stride(), 128)
+    assert "hint: the mask holds, offs < numel: what is made of offs by // and %" in told

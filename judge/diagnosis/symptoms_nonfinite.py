@@ -75,7 +75,8 @@ def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
         return None
     if cause.startswith(("0 / 0", "the logarithm of 0")):
         if result.source.uses(EXPONENTIALS, otherwise=False):
-            cause += f": a mask leaves nothing of a row or tile, or {EMPTY_SUM}{result.stand_in}"
+            cause += f": a mask or a loop leaves nothing of a row or tile, or {EMPTY_SUM}"
+            cause += result.stand_in
         else:
             cause += ": the divisor needs a guard, or a mask leaves nothing of a row or tile"
     if operation.startswith("exp") and result.shifted and "inf" not in operation:

@@ -6,6 +6,7 @@ by the `Watch` of the run.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from judge.memory.data_races import History
 
 # The contents of larger allocations are not compared from launch to launch.
 MAX_COMPARED_BYTES = 2**26
+
+# Atomics whose result depends on what was there.
+CHANGES = r"atomic_(add|max|min|and|or|xor|cas)\b"
 
 STORES: tuple[Verb, ...] = ("writes", "updates")
 
@@ -153,6 +157,27 @@ class Watch:
         launch = next(launch for first, launch in reversed(self.begun) if first <= number)
         line = self.sites[self.history.site[number]].describe(*ACCESS_CALLS[verb])
         return Store(launch.program(self.history.program[number]), line)
+
+    def check_set(self, fresh: list[torch.Tensor]) -> None:
+        """Raise Wrong if an atomic changed memory that nothing had set.
+
+        fresh: allocations that held anything when they were made, as those of torch.empty
+        """
+        for tensor in fresh:
+            _, last, _ = self._last_stores(tensor)
+            if "updates" not in last:
+                continue
+            updated = last["updates"]
+            unset = updated > 0 if "writes" not in last else (updated > 0) & (last["writes"] == 0)
+            for number in np.unique(updated[unset])[:1]:
+                site = self.sites[self.history.site[int(number)]]
+                if re.search(CHANGES, site.whole_call(*ACCESS_CALLS["updates"])):
+                    raise Wrong(
+                        f"{site.describe(*ACCESS_CALLS['updates'])}\n"
+                        "changes elements that nothing has set: torch.empty leaves anything there\n"
+                        "hint: allocate what atomics add to with torch.zeros, or set it in a "
+                        "kernel that is launched before"
+                    )
 
     def _last_stores(self, tensor: torch.Tensor) -> tuple[Region, dict[Verb, np.ndarray], int]:
         """Return the last stores and atomics to a tensor's memory, and the tensor's first unit."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from judge.memory.addresses import Region
 from judge.memory.call_sites import source_of
@@ -36,10 +37,17 @@ def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
 
     element: int64 offsets in elements, of the tile's shape
     """
+    limits = limits_of(access)
+    flat = [limit for limit in limits.values() if limit.value == region.numel]
+    if flat and sum(size > 1 for size in region.shape) > 1:
+        return (
+            f"the mask holds, {flat[0].variable} < {flat[0].name}: what is made of "
+            f"{flat[0].variable} by // and %, or a stride, is wrong; the strides of {region.name} "
+            f"are {region.strides}"
+        )
     steps = spacing(element)
     if steps is None or not region.shape:
         return None
-    limits = limits_of(access)
     start = int(element.flat[0])
     # The dimensions that an axis of the tile runs along, and what bounds it there.
     taken: dict[int, Limit | None] = {}
@@ -65,7 +73,7 @@ def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
             return _wrong_stride(access, region, limit, used)
         fitting = [dim for dim in dims if limit.value <= region.shape[dim] and dim not in taken]
         if dims and not fitting and through > 1:
-            return _other_dimension(region, limit, used, dims[-1])
+            return _other_dimension(access, region, limit, used, dims[-1])
         if fitting:
             best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
             taken[best] = limit
@@ -82,7 +90,9 @@ def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> st
     )
 
 
-def _other_dimension(region: Region, limit: Limit, used: int, dim: int) -> str | None:
+def _other_dimension(
+    access: Access, region: Region, limit: Limit, used: int, dim: int
+) -> str | None:
     """The mask allows what the dimension of this stride does not have."""
     shape = region.shape
     meant = [d for d, size in enumerate(shape) if size == limit.value and d != dim]
@@ -92,10 +102,16 @@ def _other_dimension(region: Region, limit: Limit, used: int, dim: int) -> str |
             f"{region.name}, but {limit.variable} moves by {used} elements, the stride of its "
             f"{noun(shape, dim)}: are its strides swapped?"
         )
+    compared = f"the mask compares {limit.variable} with {limit.name}, which is {limit.value}, but"
     if len(shape) > 2:
         return (
-            f"the mask compares {limit.variable} with {limit.name}, which is {limit.value}, but "
-            f"{region.name} has size {shape[dim]} in dimension {dim}: compare with that"
+            f"{compared} {region.name} has size {shape[dim]} in dimension {dim}: compare with that"
+        )
+    others = [name for value, name in _arguments(access) if value == shape[0]]
+    if len(shape) == 1 and others and not limit.name.startswith("BLOCK"):
+        return (
+            f"{compared} {region.name} has {shape[0]} elements ({others[0]}): index it by what "
+            f"runs to {others[0]}"
         )
     return None
 
@@ -110,6 +126,8 @@ def _wrong_start(
     text = source_of(access.site.file)
     scalars = _scalars(access)
     loops = [it.value for it in scalars if _is_of_a_loop(it.name, text)]
+    # A loop may count tiles.
+    loops += [value * factor for value in loops for factor, _ in _arguments(access)]
     for dim, limit in taken.items():
         stride = region.strides[dim]
         # Without other dimensions, all that is added before the tile belongs to this one.
@@ -172,10 +190,17 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str
             "there must count as 0"
         )
     if axis is not None and access.launch.grid[axis] > shape[dim]:
-        return (
-            f"the grid has {access.launch.grid[axis]} programs along axis {axis}, but {size}: "
-            "launch fewer, or skip what is past the end"
+        programs = (
+            f"the grid has {access.launch.grid[axis]} programs along axis {axis}, but {size}:"
         )
+        indices = _tensors_of_indices(access)
+        if indices and region.name not in indices:
+            return f"{programs} is the index to be loaded from {indices[0]}?"
+        vector = [name for value, name in _arguments(access) if value == shape[0]]
+        rows = _tensors_of_rows(access, access.launch.grid[axis])
+        if len(shape) == 1 and vector and rows:
+            return f"{programs} it has one for each of {vector[0]}, not for each row of {rows[0]}"
+        return f"{programs} launch fewer, or skip what is past the end"
     return (
         f"{scalar.name} is {scalar.value}, but {size}: the index is wrong, not the mask; check its "
         "// and %, and what they divide by"
@@ -189,6 +214,24 @@ def _is_inside(region: Region, start: int, dims: list[int]) -> bool:
             index = min(start // region.strides[dim], region.shape[dim] - 1)
             start -= index * region.strides[dim]
     return start == 0
+
+
+def _tensors_of_indices(access: Access) -> list[str]:
+    """Return the kernel's tensors of integers, without _ptr in their names."""
+    return [
+        name.removesuffix("_ptr")
+        for name, value in access.launch.arguments.items()
+        if isinstance(value, torch.Tensor) and not value.is_floating_point()
+    ]
+
+
+def _tensors_of_rows(access: Access, count: int) -> list[str]:
+    """Return the kernel's tensors that have so many rows, without _ptr in their names."""
+    return [
+        name.removesuffix("_ptr")
+        for name, value in access.launch.arguments.items()
+        if isinstance(value, torch.Tensor) and value.dim() > 1 and len(value) == count
+    ]
 
 
 def _is_of_a_loop(name: str, text: str) -> bool:

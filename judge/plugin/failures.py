@@ -34,6 +34,7 @@ MEMORY = (
     (r" (?:writes|updates) (\w+)\[?.*\n?.*out of bounds", "a store outside {name}"),
     (r"^race:", "programs race for the same element"),
     (r"was stored by no program", "elements that no program stores"),
+    (r"changes elements that nothing has set", "an atomic on memory that nothing has set"),
     (r"IntegerOverflow|2\*\*32 too small", "an offset that does not fit 32 bits"),
 )
 RESULTS = (

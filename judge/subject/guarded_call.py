@@ -138,6 +138,7 @@ class GuardedCall:
             self._check_own_memory(results, guard)
             if isinstance(log, Watch):
                 self._check_not_stored_to(log)
+                log.check_set([arena.tensor for arena in guard.arenas if not arena.filled])
             if all_run and not self.in_place:
                 self._check_stored(results, guard, log)
         except Wrong as wrong:

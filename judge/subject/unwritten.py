@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,10 @@ ORDER = (
     "some tiles are nobody's: a loop over tiles ends too early or takes steps that are too large, "
     "or the rule that turns a number into a tile leaves them out"
 )
+LOOP = (
+    "the grid has one program for each multiprocessor: each must loop over tiles, in steps of "
+    "tl.num_programs(0), to the last one"
+)
 DEFAULT = "is the grid large enough, and does the mask let every element through?"
 
 
@@ -28,7 +33,12 @@ def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[str, str]:
     """
     if missing.size > MAX_ELEMENTS:
         return "", DEFAULT
-    places, hint = "", DEFAULT
+    persistent = any(
+        math.prod(launch.grid) == settings.multiprocessors
+        and "multiprocessors" in getattr(launch.kernel, "__globals__", {})
+        for launch in launches
+    )
+    places, hint = "", LOOP if persistent else DEFAULT
     for axis, size in enumerate(missing.shape):
         others = tuple({*range(missing.ndim)} - {axis})
         hit = np.flatnonzero(missing.any(axis=others) if others else missing)
@@ -42,7 +52,10 @@ def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[str, str]:
             places += ", all from there on"
             if block:
                 places += f": from tile {first // block[1]} of {block[0]} = {block[1]}"
-                hint = _short_grid(first, size, block, name, launches) or hint
+                if hint == DEFAULT:
+                    hint = _short_grid(first, size, block, name, launches) or hint
+        if persistent:
+            continue
         if axis < missing.ndim - 2:
             hint = f"does the grid have a program for each of the {size} {name}?"
         elif hint == DEFAULT and launches:
@@ -78,21 +91,16 @@ def _short_grid(
     label, step = block
     needed = -(-size // step)
     for launch in launches:
-        for axis, programs in enumerate(launch.grid):
-            if programs * step != first:
-                continue
-            if programs == settings.multiprocessors:
-                return (
-                    f"the grid has {programs} programs, one for each multiprocessor: each must "
-                    "loop over tiles, in steps of tl.num_programs(0), to the last one"
+        used = [axis for axis, programs in enumerate(launch.grid) if programs > 1] or [0]
+        for axis, programs in enumerate(launch.grid[: used[-1] + 1]):
+            if programs * step == first:
+                many = "1 program" if programs == 1 else f"{programs} programs"
+                covers = "covers" if programs == 1 else "cover"
+                said = (
+                    f"the grid has {many} along axis {axis}, which {covers} {first} of {size} "
+                    f"{name}: triton.cdiv({size}, {label}) is {needed}"
                 )
-            many = "1 program" if programs == 1 else f"{programs} programs"
-            covers = "covers" if programs == 1 else "cover"
-            said = (
-                f"the grid has {many} along axis {axis}, which {covers} {first} of {size} {name}: "
-                f"triton.cdiv({size}, {label}) is {needed}"
-            )
-            if needed in launch.grid:
-                said += f", as along axis {launch.grid.index(needed)}: are the axes swapped?"
-            return said
+                if needed in launch.grid:
+                    said += f", as along axis {launch.grid.index(needed)}: are the axes swapped?"
+                return said
     return None

@@ -1,6 +1,5 @@
 # fault: the number of the program is used as the row of the table
-# cause: indices (is|are) (left out|not used|ignored)|never (loaded|read)|not loaded
-# missed: the mask lets row 50 through, compare with < 50, not <=: WRONG
+# cause: is the index to be loaded from indices
 import torch
 import triton
 import triton.language as tl

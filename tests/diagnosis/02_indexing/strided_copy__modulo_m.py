@@ -1,6 +1,5 @@
 # fault: row and column come from a division by M, not by N
-# cause: number of rows|by M\b|\bM .*instead of|in place of N
-# missed: the mask lets row 79 through, mask with the row < M: WRONG
+# cause: by // and %, or a stride, is wrong
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the store goes to the place of x in memory, not to that of y
-# cause: y has strides|strides of x|wrong stride
-# missed: the mask lets row 78 through, mask with the row < 41: WRONG
+# cause: by // and %, or a stride, is wrong
 import torch
 import triton
 import triton.language as tl

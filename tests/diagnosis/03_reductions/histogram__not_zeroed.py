@@ -1,6 +1,5 @@
 # fault: the atomic additions go to memory that was never set to 0
-# cause: uninitiali[sz]ed|never (written|set|zeroed)|not (zeroed|initiali[sz]ed)|zeros
-# missed: a constant term is left out or added twice: WRONG
+# cause: changes elements that nothing has set
 import torch
 import triton
 import triton.language as tl

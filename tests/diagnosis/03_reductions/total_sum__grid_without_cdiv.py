@@ -1,6 +1,5 @@
 # fault: N // 4096 programs: what is left after the last whole block is not summed
-# cause: cdiv|grid|too few programs|no program
-# missed: a loop, a mask or the grid ends too early: vague, it is the grid
+# cause: the grid ends too early
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the sum is multiplied by exp(new - old) in place of exp(old - new)
-# cause: wrong way|rescaled|old maximum
-# missed: NaN from inf - inf, inf / inf or 0 * inf: vague
+# cause: difference before it is the wrong way round
 import torch
 import triton
 import triton.language as tl

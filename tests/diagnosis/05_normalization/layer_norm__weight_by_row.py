@@ -1,6 +1,5 @@
 # fault: weight and bias are loaded at the number of the row
-# cause: (wrong|index|number).* row|index by|stride
-# missed: the grid has 130 programs for 7 elements, launch fewer: WRONG
+# cause: it has one for each of N, not for each program
 import torch
 import triton
 import triton.language as tl

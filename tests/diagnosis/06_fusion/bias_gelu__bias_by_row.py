@@ -1,6 +1,5 @@
 # fault: the bias is loaded by row
-# cause: bias.* (by|of|along|for) (the |each )?rows?|index by|wrong (index|axis)
-# missed: the mask lets all elements through, add rows < N to it: WRONG
+# cause: index it by what runs to N
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: a group is taken to have GROUP_SIZE_M * num_pid_m tiles instead of GROUP_SIZE_M * num_pid_n
-# cause: (pid_n|pid_m|group|order of the tiles|tile (number|of this program)|a program's tile)
-# missed: columns before the tensor, to be masked with offs_bn >= 0: WRONG
+# cause: its number, .*is wrong
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: the mask compares with K although the pointers have moved on
-# cause: hint: .*(K - k|pointers?.*(moved?|move on|advance)|mask (moves?|does not move))
-# missed: that the column < K is to be added to the mask, not that offs_k stays behind: vague
+# cause: mask compares offs_k without that
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: a and b are loaded at the number of the step, not at step * BLOCK_K
-# cause: a and b.*(along K|step)
-# missed: a block offset that must be 16-byte aligned, with the line of the load: vague
+# cause: coordinates of a descriptor are in elements
 import torch
 import triton
 import triton.language as tl

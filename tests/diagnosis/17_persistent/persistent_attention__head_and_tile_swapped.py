@@ -1,6 +1,5 @@
 # fault: the head is taken from place // HEADS and the tile from place % HEADS
-# cause: hint: .*(head|tile|place)
-# missed: rows before q, to be masked with rows >= 0: WRONG
+# cause: its number, .*is wrong
 import torch
 import triton
 import triton.language as tl

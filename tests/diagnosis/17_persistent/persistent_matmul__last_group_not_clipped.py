@@ -1,6 +1,5 @@
 # fault: the last group of rows is taken to be full
-# cause: hint: .*(group|order of the tiles)
-# missed: elements that no program stores, and the question whether the grid is large enough: vague
+# cause: the rule that turns a number into a tile leaves them out
 import torch
 import triton
 import triton.language as tl

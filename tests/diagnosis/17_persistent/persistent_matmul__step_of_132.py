@@ -1,6 +1,5 @@
 # fault: the loop steps by 132, the multiprocessors of an H100, and the grid by those of this GPU
-# cause: hint: .*(step|num_programs|loop)
-# missed: elements that no program stores, and the question whether the grid is large enough: vague
+# cause: loop over tiles, in steps of tl.num_programs
 import torch
 import triton
 import triton.language as tl

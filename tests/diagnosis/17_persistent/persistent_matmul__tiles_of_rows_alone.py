@@ -1,6 +1,5 @@
 # fault: the loop counts the rows of tiles instead of all tiles
-# cause: hint: .*(loop|num_programs)
-# missed: elements that no program stores, and the question whether the grid is large enough: vague
+# cause: a loop over tiles ends too early|the rule that turns a number into a tile
 import torch
 import triton
 import triton.language as tl

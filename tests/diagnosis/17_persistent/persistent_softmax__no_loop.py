@@ -1,6 +1,5 @@
 # fault: each program computes one row only
-# cause: hint: .*(loop|num_programs)
-# missed: elements that no program stores, and the question whether the grid is large enough: vague
+# cause: loop over tiles, in steps of tl.num_programs
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # fault: each program takes M // programs rows, and the remainder is nobody's
-# cause: hint: .*(loop|share|remainder|num_programs)
-# missed: elements that no program stores, and the question whether the grid is large enough: vague
+# cause: loop over tiles, in steps of tl.num_programs
 import torch
 import triton
 import triton.language as tl
