@@ -114,24 +114,24 @@ def count_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, CHANGE: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offs, mask=offs < N, other=0.0)
     if CHANGE == "xchg":
-        tl.atomic_xchg(y_ptr, tl.sum(x))
+        tl.atomic_xchg(y_ptr, tl.sum(x).to(tl.int32))
     else:
-        tl.atomic_add(y_ptr, tl.sum(x))
+        tl.atomic_add(y_ptr, tl.sum(x).to(tl.int32))
 
 
 def test_an_atomic_on_memory_that_nothing_has_set():
-    y = torch.empty(1)
+    y = torch.empty(1, dtype=torch.int32)
     watch = watched(count_kernel, (2,), torch.ones(100), y, 100, 64, "add")
-    with pytest.raises(Wrong, match="tl.atomic_add.*\nchanges elements that nothing has set"):
+    with pytest.raises(Wrong, match=r"tl.atomic_add.*\nchanges elements that nothing has set"):
         watch.check_set([y])
     # What the launcher filled is not given.
     watch.check_set([])
 
 
 def test_an_atomic_after_a_store_or_that_replaces_is_right():
-    y = torch.empty(1)
+    y = torch.empty(1, dtype=torch.int32)
     watched(count_kernel, (2,), torch.ones(100), y, 100, 64, "xchg").check_set([y])
     with Watch() as watch:
-        copy_kernel[(1,)](torch.zeros(1), y, 1, 64, "right")
+        copy_kernel[(1,)](torch.zeros_like(y), y, 1, 64, "right")
         count_kernel[(2,)](torch.ones(100), y, 100, 64, "add")
     watch.check_set([y])
