@@ -9,5 +9,6 @@ For other packages:
     executor.KernelError: a kernel raised a Python exception
     watch.Watch: one run of a subject, and what is known of it afterwards
     budgets.Traffic: what a run moved, and its budgets
+    nonfinite.Origins: the operations of a program that made NaN or infinity
     selftest.failures: the hooks that this version of Triton has moved
 """

@@ -10,5 +10,5 @@ Uses core, memory, compilation.
 - loader: load_mistakes, load_reference, load_subject
 - tamper: untouched
 
-For use in this room: audit, launch_recorder and the rest of canaries and guard.
+For use in this room: audit, launch_recorder, unwritten and the rest of canaries and guard.
 """
