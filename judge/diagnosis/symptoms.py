@@ -87,8 +87,10 @@ def zero(result: WrongResult) -> Symptom | None:
             f"the whole result is 0, and inputs reach {large:.4g}",
             f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
-    cause = "the result is stored before anything is added to it, or a mask or a factor is 0 "
-    cause += "everywhere"
+    cause = (
+        "nothing is added to the result before it is stored: a loop takes no turn, or a mask or "
+    )
+    cause += "a factor is 0 everywhere"
     if result.source.uses(EXPONENTIALS, otherwise=False):
         cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
     return Symptom("the whole result is 0", cause + result.stand_in)

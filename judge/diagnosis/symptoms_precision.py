@@ -185,9 +185,9 @@ def whole_numbers(result: WrongResult) -> Symptom | None:
     got = result.got[result.wrong]
     if not rounds(result.dtype) or got.is_complex() or not got.isfinite().all():
         return None
-    # Terms are those of a sum, and a sum has a dimension that its result has not.
-    sizes = {size for value in result.inputs.values() for size in value.shape}
-    if result.inputs and sizes <= {*result.truth.shape, 1}:
+    # Terms are those of a sum, and what is computed element by element sums nothing.
+    shapes = {tuple(value.shape) for value in result.inputs.values()}
+    if shapes == {tuple(result.truth.shape)}:
         return None
     finite = result.truth[result.truth.isfinite()]
     if len(got) < MIN_WRONG or (finite != finite.round()).any() or (got != got.round()).any():

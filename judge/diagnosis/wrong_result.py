@@ -156,7 +156,7 @@ class WrongResult:
             return False
         got = self.got
         # Where 0 and -0 differ, no value tells one mistake from another.
-        if bool((got == self.truth)[self.wrong].all()):
+        if not got[self.wrong].any() and not self.truth[self.wrong].any():
             return False
         other = alternative if rounds(self.dtype) else alternative.round()
         other = other.to(self.dtype).to(got.dtype)

@@ -39,6 +39,9 @@ def polynomial(x, coefficients, blocks):
     rising = sum(c * x**i for i, c in enumerate(coefficients))
     cause = "each coefficient is multiplied by one power of x too many"
     yield cause, (rising * x,)
+    lower = sum(c * x ** (i + 1) for i, c in enumerate(coefficients[:-1]))
+    cause = "each coefficient is added before the multiplication by x, not after it"
+    yield cause, (coefficients[-1] * x ** (len(coefficients) - 1) + lower,)
     first, *others = coefficients
     cause = "the power of x is not raised from coefficient to coefficient"
     yield cause, (first + sum(others) * x,)

@@ -1,5 +1,5 @@
 # fault: y is never loaded: x is added to itself
-# cause: y is (left out|not used)|x is added (twice|to itself)
+# cause: x is read where y is meant|y is (left out|not used)|x is added (twice|to itself)
 import torch
 import triton
 import triton.language as tl

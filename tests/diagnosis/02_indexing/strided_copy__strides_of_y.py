@@ -1,5 +1,5 @@
 # fault: the strides are those of y, which is contiguous
-# cause: the address.*(but the strides of|is wrong)|but the strides of \w+ are .*address is wrong
+# cause: by // and %, or a stride, is wrong; the strides of x are
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the loop runs over the whole blocks only: cdiv is forgotten
-# cause: ends too early|cdiv|last block
+# cause: ends too early|cdiv|last block|a loop takes no turn
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the loop ends one block too early
-# cause: last block|ends too early
+# cause: last block|ends too early|the first block only
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the first tile of keys is not clipped to 0
-# cause: negative|before the tensor
+# cause: the whole tile is before k
 import torch
 import triton
 import triton.language as tl

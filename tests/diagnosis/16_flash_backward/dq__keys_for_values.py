@@ -1,5 +1,5 @@
 # fault: dp is the product of dout with k
-# cause: dp.*(k\b|keys)|v and k|k and v|keys.*values|values.*keys
+# cause: k is read where v is meant
 import torch
 import triton
 import triton.language as tl
