@@ -133,7 +133,7 @@ SYMPTOMS = {
         changed(SOFTMAX, 3, math.nan),
         x=changed(X, (3, 5), math.inf),
     ),
-    "every element ... the whole result is 0 ... nothing is added to the result before it is stored": case(0 * X, X),
+    "every element ... the whole result is 0 ... nothing is added to the result": case(0 * X, X),
     "only column 130 (the last) ... all wrong elements are 0": case(
         changed(X, (COLUMNS, 130), 0.0), X
     ),

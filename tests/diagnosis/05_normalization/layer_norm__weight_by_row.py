@@ -1,5 +1,5 @@
 # fault: weight and bias are loaded at the number of the row
-# cause: it has one for each of N, not for each program
+# cause: it has one for each of N, not for each (program|row)
 import torch
 import triton
 import triton.language as tl
