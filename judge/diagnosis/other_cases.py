@@ -44,9 +44,11 @@ class OtherCase:
 
     def gives(self, number: int, cause: str) -> bool | None:
         """Return whether this mistake gives the wrong result here, None if that is unclear."""
-        verdicts = {self._gives(number, mistake) for mistake in self._of(number, cause)}
-        if True in verdicts:
-            return True
+        verdicts = set()
+        for mistake in self._of(number, cause):
+            verdicts.add(self._gives(number, mistake))
+            if True in verdicts:
+                return True
         return False if verdicts == {False} else None
 
     def _gives(self, number: int, mistake: Mistake) -> bool | None:
