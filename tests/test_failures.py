@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from judge.plugin import failures
 from judge.plugin.failures import Failure
-from judge.plugin.ladder import SOLVED
+from judge.plugin.ladder import PRODUCTION, SOLVED
 
 OUT_OF_BOUNDS = (
     "puzzles/04_softmax/softmax.py:{line}  tl.load(x_ptr + offs)\n"
@@ -138,3 +140,11 @@ def test_every_kind_has_a_title(message, title):
 )
 def test_the_command_runs_this_case(test, command):
     assert Failure("a/b", SOLVED, test, "", "t.py", 0).command == command
+
+
+def test_the_first_level_comes_before_production():
+    wrong, *memory = failed(
+        WRONG.format(size=5, cause="the mask is left out"), OUT_OF_BOUNDS.format(line=8, first=5)
+    )
+    found = failures.grouped([replace(memory[0], level=PRODUCTION), wrong])
+    assert [group[0].level for group in found] == [SOLVED, PRODUCTION]

@@ -189,7 +189,7 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str
             f"{scalar.name} is {scalar.value}, but {size}: if that one is for all, its stride "
             "there must count as 0"
         )
-    if axis is not None and access.launch.grid[axis] > shape[dim]:
+    if axis is not None and len(shape) <= 2 and access.launch.grid[axis] > shape[dim]:
         programs = (
             f"the grid has {access.launch.grid[axis]} programs along axis {axis}, but {size}:"
         )

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from judge.plugin.ladder import PRODUCTION
+
 MAX_BLOCKS = 2
 MAX_LINES = 12
 MAX_NAMED = 4
@@ -95,6 +97,11 @@ class Failure:
         return found[0].partition(": ")[2] if found else ""
 
     @property
+    def is_production(self) -> bool:
+        """Whether only the second level asks for this."""
+        return self.level == PRODUCTION
+
+    @property
     def is_proven(self) -> bool:
         """Whether a mistake gives the result of this case and of others."""
         return "gives exactly your result, and so it does in" in self.message
@@ -122,18 +129,20 @@ def _first(kinds: tuple, message: str) -> tuple[int, str] | None:
 def grouped(failures: Iterable[Failure]) -> list[list[Failure]]:
     """Return the failures of one puzzle by cause, each cause a block, in the order of printing.
 
-    Of wrong results, the cause that other cases confirm comes first, then one that is shared.
+    What the first level asks for comes before production. Of wrong results, the cause that other
+    cases confirm comes first, then one that is shared.
     """
     causes: dict[tuple, list[Failure]] = {}
-    for failure in sorted(failures, key=lambda failure: (failure.kind[0], failure.order)):
+    for failure in sorted(failures, key=lambda it: (it.is_production, it.kind[0], it.order)):
         causes.setdefault(failure.cause, []).append(failure)
 
     def rank(group: list[Failure]) -> tuple:
         first = group[0]
-        if first.kind[1] != WRONG_RESULT:
-            return first.kind[0], first.order
+        level, kind = first.is_production, first.kind
+        if kind[1] != WRONG_RESULT:
+            return level, kind[0], first.order
         proven = any(failure.is_proven for failure in group)
-        return first.kind[0], not proven, not first.reason, -len(group), first.order
+        return level, kind[0], not proven, not first.reason, -len(group), first.order
 
     return sorted(causes.values(), key=rank)
 
