@@ -88,9 +88,8 @@ def test_traffic(B, H, Hkv, S, seen):
 
 
 def test_compiles():
-    puzzle.compiles(
-        *attention_saved(*heads_and_dout(1, 2, 1, 128, 128, 64, "bfloat16")), causal=True
-    )
+    inputs = heads_and_dout(1, 2, 1, 128, 128, 64, "bfloat16")
+    puzzle.compiles(*attention_saved(*inputs), causal=True)
 
 
 def test_speedup():
