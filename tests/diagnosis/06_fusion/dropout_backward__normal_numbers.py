@@ -1,6 +1,6 @@
 # fault: tl.randn in place of tl.rand: normal numbers, not uniform ones
 # cause: normal|randn
-# missed: terms are lost or counted twice: WRONG
+# missed: nothing but where the result is wrong: vague
 import torch
 import triton
 import triton.language as tl

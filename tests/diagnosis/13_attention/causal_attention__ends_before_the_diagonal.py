@@ -1,6 +1,6 @@
 # fault: the loop ends where the tile of queries begins, before the diagonal
 # cause: (loop|tiles?).*(diagonal)
-# missed: NaN from memory that nothing was stored to, or a mask that leaves nothing of a row: vague
+# missed: 0 / 0, as a mask or a loop leaves nothing of a row or tile: vague
 import torch
 import triton
 import triton.language as tl
