@@ -148,3 +148,15 @@ def test_the_first_level_comes_before_production():
     )
     found = failures.grouped([replace(memory[0], level=PRODUCTION), wrong])
     assert [group[0].level for group in found] == [SOLVED, PRODUCTION]
+
+
+def test_what_compiler_and_interpreter_say_of_one_line_is_one_cause():
+    hint = "hint: every side of a tile must be a power of two"
+    found = failures.grouped(
+        failed(
+            f"t.py:11 in kernel: ValueError: arange's range must be a power of 2\n{hint}",
+            f"t.py:11:34  kernel does not compile for sm_80\n{hint}",
+        )
+    )
+    assert len(found) == 1
+    assert found[0][0].kind[1] == failures.NOT_COMPILED

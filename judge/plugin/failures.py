@@ -17,6 +17,7 @@ MAX_LINES = 12
 MAX_NAMED = 4
 
 WRONG_RESULT = "a wrong result"
+NOT_COMPILED = "it does not compile for a GPU"
 
 # What a message says, and the title for it, in the order in which the causes are to be fixed.
 # {name} stands for the first group.
@@ -26,7 +27,7 @@ RUNS = (
     (r"crashed the process|accessed memory that is not its own", "it ends the whole process"),
     (r"  (?:SyntaxError|IndentationError|TabError): ", "the file is not valid Python"),
     (r"defines no function|is no function but|is not a function", "the function is not there"),
-    (r"does not compile|cannot be compiled|crashed the compiler", "it does not compile for a GPU"),
+    (r"does not compile|cannot be compiled|crashed the compiler", NOT_COMPILED),
     (r"does not fit\b.*for (?:sm|gfx)", "it does not fit on a GPU"),
 )
 MEMORY = (
@@ -82,8 +83,14 @@ class Failure:
 
     @property
     def cause(self) -> tuple:
-        """What failures with one cause have in common: kind, line of the kernel, and reason."""
+        """What failures with one cause have in common: kind, line of the kernel, and reason.
+
+        What the compiler and the interpreter say of one line, with one remedy, is one cause.
+        """
         place = re.search(r"^\S+\.py:\d+", self.message, re.MULTILINE)
+        title = self.kind[1]
+        if place and self.reason and (title == NOT_COMPILED or title.startswith("it raises ")):
+            return place[0], self.reason
         return self.kind, place[0] if place else re.sub(
             r"[\d.,]+", "#", self.reason.partition(" (with ")[0]
         )
@@ -155,8 +162,10 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
     groups = grouped(failures)
     full = len(groups) if verbosity > 0 else MAX_BLOCKS
     # What a wrong result may come from beside a proven cause is a guess.
-    if verbosity <= 0 and len(groups) > 1 and groups[0][0].is_proven and not groups[1][0].reason:
-        full = 1
+    if verbosity <= 0 and len(groups) > 1 and any(failure.is_proven for failure in groups[0]):
+        second = groups[1][0]
+        if second.kind[1] == WRONG_RESULT and not any(failure.is_proven for failure in groups[1]):
+            full = 1
     for group in groups[:full]:
         _write_block(terminal, group, verbosity)
     if rest := groups[full:]:

@@ -170,7 +170,8 @@ class Scoreboard:
         for puzzle in puzzles:
             self._write_row(terminal, puzzle, width, progress.of(puzzle))
         solved = [p for p in puzzles if is_done(progress.of(p), p, SOLVED)]
-        terminal.line("")
+        if len(puzzles) > 1 or solved:
+            terminal.line("")
         if len(puzzles) == 1 and solved:
             self._congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
         else:

@@ -1,6 +1,6 @@
 # fault: the maximum is carried from row to row
 # cause: (carried|earlier|previous|before|another).*(row|tile)|maximum.*(reset|anew)
-# missed: 0 / 0, as more than the largest value is subtracted: vague, the maximum is an earlier row's
+# missed: 0 / 0, as more than the largest value is subtracted: vague
 import torch
 import triton
 import triton.language as tl
