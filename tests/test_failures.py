@@ -160,3 +160,11 @@ def test_what_compiler_and_interpreter_say_of_one_line_is_one_cause():
     )
     assert len(found) == 1
     assert found[0][0].kind[1] == failures.NOT_COMPILED
+
+
+def test_the_second_cause_is_told_briefly():
+    second = WRONG.format(size=5, cause="the mask is left out") + "\nwith the autotuner's kernel"
+    lines = written(failed(OUT_OF_BOUNDS.format(line=8, first=5), second))
+    told = lines[next(i for i, line in enumerate(lines) if "a wrong result" in line) + 1 :]
+    assert told[:4] == second.splitlines()[:4]
+    assert not told[4].startswith("with the autotuner")

@@ -16,6 +16,9 @@ MAX_BLOCKS = 2
 MAX_LINES = 12
 MAX_NAMED = 4
 
+# How the lines of a message begin that say why, the surest first.
+REASONS = ("likely cause: ", "cause: ", "hint: ")
+
 WRONG_RESULT = "a wrong result"
 NOT_COMPILED = "it does not compile for a GPU"
 
@@ -98,9 +101,8 @@ class Failure:
     @property
     def reason(self) -> str:
         """What a wrong result looks like, or the hint, as far as the message says."""
-        starts = ("likely cause: ", "cause: ", "hint: ")
         lines = self.message.splitlines()
-        found = [line for start in starts for line in lines if line.startswith(start)]
+        found = [line for start in REASONS for line in lines if line.startswith(start)]
         return found[0].partition(": ")[2] if found else ""
 
     @property
@@ -161,13 +163,14 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
     """
     groups = grouped(failures)
     full = len(groups) if verbosity > 0 else MAX_BLOCKS
-    # What a wrong result may come from beside a proven cause is a guess.
-    if verbosity <= 0 and len(groups) > 1 and any(failure.is_proven for failure in groups[0]):
-        second = groups[1][0]
-        if second.kind[1] == WRONG_RESULT and not any(failure.is_proven for failure in groups[1]):
+    # Beside a wrong result with a cause, what another one may come from is a guess.
+    if verbosity <= 0 and len(groups) > 1:
+        one, other = groups[0][0], groups[1]
+        guessed = other[0].kind[1] == WRONG_RESULT and not any(it.is_proven for it in other)
+        if guessed and one.kind[1] == WRONG_RESULT and one.reason:
             full = 1
-    for group in groups[:full]:
-        _write_block(terminal, group, verbosity)
+    for number, group in enumerate(groups[:full]):
+        _write_block(terminal, group, verbosity, brief=number > 0 and verbosity <= 0)
     if rest := groups[full:]:
         terminal.line("and after that:")
         for group in rest:
@@ -176,11 +179,14 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
         terminal.line(f"  (-v shows them in full: pytest {rest[0][0].path} -v)")
 
 
-def _write_block(terminal, group: list[Failure], verbosity: int) -> None:
+def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) -> None:
+    """Print one cause. brief: only the place, what happened, and why"""
     first = group[0]
     name = first.puzzle.partition("/")[2]
     terminal.section(f"{name}: {first.kind[1]}", sep="_", red=True)
     lines = first.message.splitlines()
+    if brief:
+        lines = lines[:3] + [line for line in lines[3:] if line.startswith(REASONS)]
     if verbosity <= 0 and len(lines) > MAX_LINES:
         drawn = [i for i, line in enumerate(lines) if line.startswith("map of")]
         if drawn:
