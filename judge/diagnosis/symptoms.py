@@ -88,9 +88,9 @@ def zero(result: WrongResult) -> Symptom | None:
             f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
     cause = (
-        "nothing is added to the result before it is stored: a loop takes no turn, or a mask or "
+        "nothing is added to the result before it is stored: a loop takes no turn, or a mask or a "
+        "factor is 0 everywhere"
     )
-    cause += "a factor is 0 everywhere"
     if result.source.uses(EXPONENTIALS, otherwise=False):
         cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
     return Symptom("the whole result is 0", cause + result.stand_in)

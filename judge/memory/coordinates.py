@@ -215,12 +215,18 @@ def _names_of(
     return found
 
 
+def integers(value: object) -> np.ndarray | None:
+    """Return the integers of a tensor of the interpreter, None of anything else."""
+    data = getattr(getattr(value, "handle", None), "data", None)
+    return data if isinstance(data, np.ndarray) and data.dtype.kind in "iu" else None
+
+
 def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
     """Return the integer variables as long as an axis of the tile: name, values, number of axes."""
     found = []
     for name, value in access.variables.items():
-        data = getattr(getattr(value, "handle", None), "data", None)
-        if not isinstance(data, np.ndarray) or data.dtype.kind not in "iu" or data.size < 2:
+        data = integers(value)
+        if data is None or data.size < 2:
             continue
         if data.size == max(data.shape) == access.pointers.shape[axis]:
             found.append((name, data.ravel().astype(np.int64), data.ndim))

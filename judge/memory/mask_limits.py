@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from judge.memory.call_sites import ACCESS_CALLS, source_of
-from judge.memory.coordinates import Access
+from judge.memory.coordinates import Access, integers
 
 MAX_DEPTH = 4
 # The position of `mask` among the arguments, where it is not given by name.
@@ -111,8 +111,7 @@ def evaluate(node: ast.expr, access: Access) -> np.ndarray | None:
 def _integers(value: object) -> np.ndarray | None:
     if isinstance(value, int):
         return np.array(value)
-    data = getattr(getattr(value, "handle", None), "data", None)
-    if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
+    if (data := integers(value)) is not None:
         return data.astype(np.int64)
     constant = getattr(value, "value", None)
     return np.array(constant) if isinstance(constant, int) else None

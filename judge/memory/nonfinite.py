@@ -31,6 +31,7 @@ UNARY = {
     for name in ("exp", "exp2", "log", "log2", "sqrt", "precise_sqrt", "rsqrt")
 }
 CASTS = ("create_fp_trunc", "create_fp_to_fp")
+LOADS = ("create_load", "create_masked_load")
 STORES = ("create_store", "create_masked_store")
 LOADED = "NaN in memory"
 MASKED = "NaN in a masked lane"
@@ -86,8 +87,7 @@ class Origins:
             **{name: self._unary(function) for name, function in UNARY.items()},
             **dict.fromkeys(CASTS, self._cast),
             **dict.fromkeys(STORES, self._store),
-            "create_load": self._load,
-            "create_masked_load": self._masked_load,
+            **dict.fromkeys(LOADS, self._load),
             "create_dot": self._dot,
         }
         for name, hook in hooks.items():
@@ -177,25 +177,15 @@ class Origins:
     def _dot(self, original):
         def dot(builder, a, b, acc, *rest):
             result = original(builder, a, b, acc, *rest)
-            infinite = any(np.isinf(x).any() for x in map(_numbers, (a, b)) if x is not None)
-            said = "tl.dot of inf" if infinite else "tl.dot"
-            self._note(builder, result, (a, b, acc), lambda lane: said, elementwise=False)
+            self._note(builder, result, (a, b, acc), lambda lane: _dot_of(a, b), elementwise=False)
             return result
 
         return dot
 
     def _load(self, original):
-        def load(builder, *arguments):
-            result = original(builder, *arguments)
-            self._note_loaded(builder, result, None)
-            return result
-
-        return load
-
-    def _masked_load(self, original):
-        def load(builder, pointers, mask, *rest):
-            result = original(builder, pointers, mask, *rest)
-            self._note_loaded(builder, result, mask.data)
+        def load(builder, pointers, *rest):
+            result = original(builder, pointers, *rest)
+            self._note_loaded(builder, result, _mask(rest))
             return result
 
         return load
@@ -217,8 +207,7 @@ class Origins:
             if builder.grid_idx == self.program and not self.found.said:
                 values = _numbers(value)
                 if values is not None and not np.isfinite(values).all():
-                    mask = getattr(rest[0], "data", None) if rest else None
-                    self._trace(values, mask)
+                    self._trace(values, _mask(rest))
             return original(builder, pointers, value, *rest)
 
         return store
@@ -226,7 +215,7 @@ class Origins:
     def _trace(self, values: np.ndarray, mask: np.ndarray | None) -> None:
         """Find the operation that made what is not finite in the lanes that are stored."""
         stored = ~np.isfinite(values)
-        if isinstance(mask, np.ndarray) and mask.dtype == bool:
+        if mask is not None:
             stored = stored & np.broadcast_to(mask, stored.shape)
         # Through a sum, or a tile of another shape, any lane may reach any other.
         reaching = [event for event in self._events if _reaches(event.lanes, stored)]
@@ -250,6 +239,17 @@ def _site() -> CallSite:
     if frame is None:
         return CallSite("", 0, "")
     return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _mask(rest: tuple) -> np.ndarray | None:
+    """Return the mask among the arguments of a load or a store, None if there is none."""
+    data = getattr(rest[0], "data", None) if rest else None
+    return data if isinstance(data, np.ndarray) and data.dtype == bool else None
+
+
+def _dot_of(a, b) -> str:
+    infinite = any(np.isinf(x).any() for x in map(_numbers, (a, b)) if x is not None)
+    return "tl.dot of inf" if infinite else "tl.dot"
 
 
 def _numbers(handle) -> np.ndarray | None:

@@ -8,7 +8,7 @@ the lanes. What was added before the tile is tried as a multiple of each scalar 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 
 from judge.memory.addresses import Region
 from judge.memory.call_sites import source_of
-from judge.memory.coordinates import Access, noun, spacing
+from judge.memory.coordinates import Access, integers, noun, spacing
 from judge.memory.mask_limits import Limit, limits_of
 
 
@@ -140,10 +140,9 @@ def _wrong_start(
                 )
     found = []
     for scalar in scalars:
-        for rank, factor, said in _factors(access, region, scalar, rest):
+        for rank, factor, label, said in _factors(access, region, scalar, rest):
             left = start - scalar.value * factor
             if left >= 0 and _is_inside(region, left, rest):
-                label = said.partition("a step (")[2].partition(")")[0]
                 times = rf"\b{re.escape(scalar.name)}\b[^\n=]*\* {re.escape(label)}\b"
                 unseen = not label or re.search(times, text) is None
                 found.append(((left > 0, rank, unseen), said))
@@ -152,11 +151,11 @@ def _wrong_start(
 
 def _factors(
     access: Access, region: Region, scalar: _Scalar, rest: list[int]
-) -> Iterator[tuple[int, int, str]]:
-    """Yield by what a scalar may have been multiplied: rank, factor, and what to say."""
+) -> Iterator[tuple[int, int, str, str]]:
+    """Yield by what a scalar may have been multiplied: rank, factor, its name, and what to say."""
     for dim in rest:
         if scalar.value >= region.shape[dim] and region.strides[dim]:
-            yield 0, region.strides[dim], _too_large(access, region, scalar, dim)
+            yield 0, region.strides[dim], "", _too_large(access, region, scalar, dim)
     moves = f"{scalar.name} ({scalar.value}) moves {region.name} by"
     own = {region.strides[dim] for dim in rest}
     for factor, label in _arguments(access):
@@ -164,6 +163,7 @@ def _factors(
             yield (
                 1 if "stride" in label else 2,
                 factor,
+                label,
                 f"{moves} {factor} elements a step ({label}), but the strides of {region.name} are "
                 f"{region.strides}: the address is wrong, not the mask",
             )
@@ -173,6 +173,7 @@ def _factors(
                 yield (
                     3,
                     factor * stride,
+                    "",
                     f"{moves} {factor} ({label}) {noun(region.shape, dim)} a step, but there are "
                     f"{size}: the address is wrong, not the mask",
                 )
@@ -193,11 +194,11 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str
         programs = (
             f"the grid has {access.launch.grid[axis]} programs along axis {axis}, but {size}:"
         )
-        indices = _tensors_of_indices(access)
+        indices = _tensors(access, lambda x: not x.is_floating_point())
         if indices and region.name not in indices:
             return f"{programs} is the index to be loaded from {indices[0]}?"
         vector = [name for value, name in _arguments(access) if value == shape[0]]
-        rows = _tensors_of_rows(access, access.launch.grid[axis])
+        rows = _tensors(access, lambda x: x.dim() > 1 and len(x) == access.launch.grid[axis])
         if len(shape) == 1 and vector and rows:
             return f"{programs} it has one for each of {vector[0]}, not for each row of {rows[0]}"
         return f"{programs} launch fewer, or skip what is past the end"
@@ -216,21 +217,12 @@ def _is_inside(region: Region, start: int, dims: list[int]) -> bool:
     return start == 0
 
 
-def _tensors_of_indices(access: Access) -> list[str]:
-    """Return the kernel's tensors of integers, without _ptr in their names."""
+def _tensors(access: Access, which: Callable[[torch.Tensor], bool]) -> list[str]:
+    """Return the kernel's tensors of this kind, without _ptr in their names."""
     return [
         name.removesuffix("_ptr")
         for name, value in access.launch.arguments.items()
-        if isinstance(value, torch.Tensor) and not value.is_floating_point()
-    ]
-
-
-def _tensors_of_rows(access: Access, count: int) -> list[str]:
-    """Return the kernel's tensors that have so many rows, without _ptr in their names."""
-    return [
-        name.removesuffix("_ptr")
-        for name, value in access.launch.arguments.items()
-        if isinstance(value, torch.Tensor) and value.dim() > 1 and len(value) == count
+        if isinstance(value, torch.Tensor) and which(value)
     ]
 
 
@@ -242,10 +234,10 @@ def _scalars(access: Access) -> list[_Scalar]:
     """Return the positive ones, without products of a program id and an argument."""
     text, numbers = source_of(access.site.file), {}
     for name, value in access.variables.items():
-        data = getattr(getattr(value, "handle", None), "data", None)
         if name in access.launch.arguments:
             continue
-        if isinstance(data, np.ndarray) and data.dtype.kind in "iu" and data.size == 1:
+        data = integers(value)
+        if data is not None and data.size == 1:
             numbers[name] = int(data.flat[0])
         elif isinstance(value, int) and not isinstance(value, bool):
             numbers[name] = value

@@ -8,9 +8,7 @@ from triton.runtime.jit import JITFunction
 
 from judge.core.launch import Launch
 from judge.core.verdict import Wrong
-
-# The contents of larger allocations are not compared from launch to launch.
-MAX_COMPARED_BYTES = 2**26
+from judge.memory.watch import MAX_COMPARED_BYTES
 
 
 class Recorder:

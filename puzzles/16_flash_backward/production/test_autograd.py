@@ -4,15 +4,20 @@ import torch
 
 from judge.challenge import challenge
 from judge.core.verdict import Wrong
-from judge.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from judge.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    heads_and_dout,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
-
-
-def four(*sizes, dtype="float16"):
-    """q, k, v and dout."""
-    q, k, v = heads(*sizes, dtype=dtype)
-    return q, k, v, randn(*q.shape, dtype=dtype)
 
 
 def check(q, k, v, dout, scale=None, causal=False):
@@ -59,7 +64,7 @@ def test_shapes_v_does_not_fit_k():
 
 @cases(q=0, k=1, v=2)
 def test_numerics_input_changed_in_place(which):
-    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    *inputs, dout = heads_and_dout(1, 2, 1, 20, 24, 16)
     puzzle.check(*inputs, dout=dout)
     inputs = [x.requires_grad_() for x in inputs]
     out = puzzle.subject.function(*inputs)
@@ -92,7 +97,7 @@ def test_numerics_input_changed_in_place(which):
     single_query_and_key=(1, 1, 1, 1, 1, 16),
 )
 def test_shapes(B, H, Hkv, S, T, D):
-    inputs = four(B, H, Hkv, S, T, D)
+    inputs = heads_and_dout(B, H, Hkv, S, T, D)
     check(*inputs)
     check(*inputs, causal=True)
 
@@ -109,27 +114,27 @@ def test_shapes_without_a_backward_pass():
     more_keys_than_queries=(37, 200),
 )
 def test_masks(S, T):
-    inputs = four(1, 2, 1, S, T, 16)
+    inputs = heads_and_dout(1, 2, 1, S, T, 16)
     check(*inputs)
     check(*inputs, causal=True)
 
 
 def test_masks_diagonal_of_the_widest_heads():
-    check(*four(1, 1, 1, 150, 150, 128), causal=True)
+    check(*heads_and_dout(1, 1, 1, 150, 150, 128), causal=True)
 
 
 def test_masks_heads_inside_rows():
-    q, k, v, dout = (x.transpose(1, 2) for x in four(2, 20, 24, 4, 4, 16))
+    q, k, v, dout = (x.transpose(1, 2) for x in heads_and_dout(2, 20, 24, 4, 4, 16))
     check(q, k[:, :2], v[:, :2], dout)
 
 
 def test_masks_transposed():
-    check(*(x.mT.contiguous().mT for x in four(2, 2, 2, 40, 50, 32)))
+    check(*(x.mT.contiguous().mT for x in heads_and_dout(2, 2, 2, 40, 50, 32)))
 
 
 def test_masks_every_stride():
     # More than one tile of queries and of keys.
-    q, k, v, dout = four(2, 2, 2, 140, 150, 16)
+    q, k, v, dout = heads_and_dout(2, 2, 2, 140, 150, 16)
     q, k = strided(q, 2, 1, 3, 2), strided(k, 1, 2, 2, 3)
     v, dout = strided(v, 3, 2, 1, 2), strided(dout, 1, 3, 2, 2)
     check(q, k, v, dout)
@@ -137,7 +142,7 @@ def test_masks_every_stride():
 
 
 def test_masks_unaligned():
-    q, k, v, dout = four(1, 2, 2, 40, 50, 16)
+    q, k, v, dout = heads_and_dout(1, 2, 2, 40, 50, 16)
     check(offset(q), offset(k, 3), offset(v, 5), offset(dout, 7))
 
 
@@ -149,7 +154,7 @@ def test_masks_dout_of_a_sum():
 
 
 def test_masks_more_heads_than_axis_1_takes():
-    q, k, v, dout = four(256, 256, 256, 1, 1, 16)
+    q, k, v, dout = heads_and_dout(256, 256, 256, 1, 1, 16)
     puzzle.check_grid(q, k, v, dout=dout)
 
 
@@ -157,7 +162,7 @@ def test_masks_more_heads_than_axis_1_takes():
 def test_masks_offsets_beyond_32_bits(which):
     sizes = (3, 1, 1, 1, 1, 16), (1, 3, 3, 1, 1, 16), (1, 1, 1, 3, 3, 16), (1, 1, 1, 1, 1, 16)
     for dim, size in enumerate(sizes):
-        inputs = list(four(*size))
+        inputs = list(heads_and_dout(*size))
         shape = inputs[which].shape
         inputs[which] = along(far_apart(randn(shape[dim], dtype="float16")), dim, *shape)
         check(*inputs)
@@ -167,13 +172,13 @@ def test_masks_offsets_beyond_32_bits(which):
 def test_masks_second_tile_beyond_32_bits(which):
     # 32, 64 or 128 strides are 2**31: one step of a tile of so many rows.
     for size in (33, 65, 129):
-        inputs = list(four(1, 1, 1, size, size, 16))
+        inputs = list(heads_and_dout(1, 1, 1, size, size, 16))
         inputs[which] = along(far_apart(randn(size, dtype="float16")), 2, 1, 1, size, 16)
         check(*inputs)
 
 
 def test_masks_result_beyond_32_bits():
-    q, k, v, dout = (x.expand(512, 513, 64, 128) for x in four(1, 1, 1, 1, 1, 128))
+    q, k, v, dout = (x.expand(512, 513, 64, 128) for x in heads_and_dout(1, 1, 1, 1, 1, 128))
     puzzle.check_large_offsets(q, k, v, dout=dout)
 
 
@@ -182,7 +187,7 @@ def test_masks_result_beyond_32_bits():
 
 def test_masks_scores_to_minus_infinity():
     # Below -1e9, which some take for -inf. Forward only: no lse has the digits to go back.
-    q, k, v, _ = four(1, 1, 1, 70, 70, 16)
+    q, k, v, _ = heads_and_dout(1, 1, 1, 70, 70, 16)
     puzzle.check(q * 0 - 2**14, k * 0 + 2**14, v / 8 + 100, scale=1.0)
     early = (tensor(range(70), "float16") < 60)[:, None]
     puzzle.check(
@@ -192,20 +197,20 @@ def test_masks_scores_to_minus_infinity():
 
 @dtypes("float16", "bfloat16")
 def test_numerics_if_causal(dtype):
-    check(*four(1, 2, 1, 70, 150, 64, dtype=dtype), causal=True)
+    check(*heads_and_dout(1, 2, 1, 70, 150, 64, dtype=dtype), causal=True)
 
 
 @cases(of_long_rows=(16, 2048), of_many_rows=(2048, 16))
 def test_numerics_sums_in_float32(S, T):
     # As at the first level, in float16.
-    q, k, v, dout = four(1, 1, 1, 16, 16, 16)
+    q, k, v, dout = heads_and_dout(1, 1, 1, 16, 16, 16)
     q, dout = (x.repeat(1, 1, S // 16, 1) for x in (q, dout.abs() + 1))
     check(q, *(x.repeat(1, 1, T // 16, 1) for x in (k, v.abs() + 1)), dout)
 
 
 @cases(of_long_rows=(16, 2048), of_many_rows=(2048, 16))
 def test_numerics_gradients_summed_in_float32(S, T):
-    q, k, v, dout = (x.abs() + 1 for x in four(1, 1, 1, 16, 16, 16))
+    q, k, v, dout = (x.abs() + 1 for x in heads_and_dout(1, 1, 1, 16, 16, 16))
     sign = tensor([1, -1] * 8, "float16")[:, None]
     q, dout = (x.repeat(1, 1, S // 16, 1) for x in (q / 32, dout))
     check(q, *(x.repeat(1, 1, T // 16, 1) for x in (k * sign, v * sign)), dout)
@@ -213,27 +218,27 @@ def test_numerics_gradients_summed_in_float32(S, T):
 
 def test_numerics_sums_over_a_group_in_float32():
     # Each head adds a gradient that is large against the last bit of the group's sum.
-    q, k, v, dout = (x.abs() + 1 for x in four(1, 64, 1, 16, 16, 16))
+    q, k, v, dout = (x.abs() + 1 for x in heads_and_dout(1, 64, 1, 16, 16, 16))
     sign = tensor([1, -1] * 8, "float16")[:, None]
     check(q / 32, k * sign, v * sign, dout)
 
 
 @cases(scores_of_hundreds=1.0, negative_scale=-1.0)
 def test_numerics_large_scores(scale):
-    q, k, v, dout = four(1, 2, 2, 40, 100, 16)
+    q, k, v, dout = heads_and_dout(1, 2, 2, 40, 100, 16)
     check(q * 30, k, v, dout, scale)
     check(q * 30, k, v, dout, scale, True)
 
 
 def test_numerics_range_of_bfloat16():
     # Cast to float16 on the way, q and the gradients are inf and k is 0.
-    q, k, v, dout = four(1, 2, 2, 40, 70, 16, dtype="bfloat16")
+    q, k, v, dout = heads_and_dout(1, 2, 2, 40, 70, 16, dtype="bfloat16")
     check(q * 1e6, k * 1e-6, v, dout * 1e6)
 
 
 @cases(zero=0.0, large=3.0, tiny=1e-4, negative=-0.3)
 def test_numerics_scale(scale):
-    inputs = four(1, 2, 2, 40, 70, 16)
+    inputs = heads_and_dout(1, 2, 2, 40, 70, 16)
     check(*inputs, scale=scale)
     check(*inputs, scale=scale, causal=True)
 
@@ -243,7 +248,7 @@ def test_numerics_scale(scale):
 
 @cases(q=0, k=1, v=2)
 def test_numerics_gradient_of_one_input(which):
-    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    *inputs, dout = heads_and_dout(1, 2, 1, 20, 24, 16)
     puzzle.check(*inputs, dout=dout)
     inputs[which].requires_grad_()
     out = puzzle.subject.function(*inputs)
@@ -257,7 +262,7 @@ def test_numerics_gradient_of_one_input(which):
 
 @cases(queries=0, keys=1, values=2)
 def test_numerics_two_inputs_that_require_a_gradient(without):
-    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    *inputs, dout = heads_and_dout(1, 2, 1, 20, 24, 16)
     puzzle.check(*inputs, dout=dout)
     wanted = [x.requires_grad_() for number, x in enumerate(inputs) if number != without]
     out = puzzle.subject.function(*inputs)
@@ -267,7 +272,7 @@ def test_numerics_two_inputs_that_require_a_gradient(without):
 
 
 def test_numerics_second_backward_pass_gives_the_same():
-    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    *inputs, dout = heads_and_dout(1, 2, 1, 20, 24, 16)
     check(*inputs, dout, scale=0.3)
     inputs = [x.requires_grad_() for x in inputs]
     out = puzzle.subject.function(*inputs, scale=0.3)
@@ -278,7 +283,7 @@ def test_numerics_second_backward_pass_gives_the_same():
 
 
 def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
-    *inputs, dout = four(1, 2, 1, 20, 24, 16)
+    *inputs, dout = heads_and_dout(1, 2, 1, 20, 24, 16)
     puzzle.check(*inputs, dout=dout)
     inputs = [x.requires_grad_() for x in inputs]
     out = puzzle.subject.function(*inputs)
@@ -293,18 +298,18 @@ def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
 
 
 def test_compiles_d_128():
-    q, k, v, dout = four(1, 2, 1, 128, 128, 128)
+    q, k, v, dout = heads_and_dout(1, 2, 1, 128, 128, 128)
     puzzle.compiles(q, k, v, dout=dout)
 
 
 def test_compiles_ragged_and_transposed():
-    q, k, v, dout = (x.mT.contiguous().mT for x in four(1, 2, 2, 35, 67, 16))
+    q, k, v, dout = (x.mT.contiguous().mT for x in heads_and_dout(1, 2, 2, 35, 67, 16))
     puzzle.compiles(q, k, v, dout=dout)
 
 
 def test_speedup():
     B, H, S, D = 1, 16, 4096, 64
-    q, k, v, dout = four(B, H, H, S, S, D)
+    q, k, v, dout = heads_and_dout(B, H, H, S, S, D)
     # A backward pass needs five products of which the forward pass needs two.
     operations = (3.5 * 4 * B * H * S * S * D, "float16")
     puzzle.race(q, k, v, dout=dout, at_least=0.9, operations=operations, baseline="solution")
