@@ -223,6 +223,9 @@ class Challenge:
     def compiles(self, *inputs: Any, every_config: bool = False, **options: Any) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
+        At the first level Triton must accept it and its shared memory must fit; in production it is
+        compiled to machine code.
+
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         """
@@ -236,7 +239,12 @@ class Challenge:
             misfits = []
             for launches in runs:
                 try:
-                    check_compiles(launches, (target,), subject=self.spec.path)
+                    check_compiles(
+                        launches,
+                        (target,),
+                        subject=self.spec.path,
+                        machine_code=self.spec.is_production,
+                    )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)
             if misfits and (every_config or len(misfits) == len(runs)):

@@ -60,6 +60,27 @@ def test_kernels_of_every_kind_compile_for_two_nvidia_gpus():
     assert all(one.registers is None for one in found)
 
 
+def test_without_machine_code_shared_memory_is_known_and_the_assembler_is_not_asked(tmp_path):
+    assembly = """
+    value = tl.inline_asm_elementwise(
+        "no_such_instruction $0, $1;", "=r,r", [n], dtype=tl.int32, is_pure=True, pack=1
+    )
+    tl.store(x_ptr, value)
+    """
+    launch = launch_from(tmp_path, assembly)
+    compiled(launch, machine_code=False)
+    assert "ptxas" in rejection(launch)
+
+    for gpu in ("sm_80", "sm_90", "gfx942"):
+        (lowered,) = compiled(matmul(), targets=(gpu,), machine_code=False)
+        assert [lowered] == compiled(matmul(), targets=(gpu,))
+
+
+def test_without_machine_code_too_much_shared_memory_is_still_too_much():
+    large = matmul(arguments={"BM": 256, "BN": 256, "BK": 128}, num_stages=4)
+    assert "bytes of shared memory per program" in rejection(large, machine_code=False)
+
+
 def test_the_compiler_knows_every_target():
     found = compiled(pointwise(), targets=tuple(TARGETS), details=True)
     assert [one.target for one in found] == list(TARGETS)

@@ -102,7 +102,8 @@ def answer(request: dict) -> dict:
     """Compile a kernel. Returns its resources, or {"error": what was raised and where}.
 
     request: file, kernel (its name), line (of its definition), subject (the learner's file),
-        arguments (from specialization.py), options, target (backend, arch, warp size), details
+        arguments (from specialization.py), options, target (backend, arch, warp size),
+        machine_code, details
     """
     from judge.core import paths
 
@@ -124,12 +125,15 @@ def answer(request: dict) -> dict:
 
 def compile_kernel(request: dict) -> Any:
     """Return Triton's CompiledKernel, made in the same way as by a launch."""
+    from triton import knobs
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
+    knobs.runtime.add_stages_inspection_hook = None if request["machine_code"] else _end_at_llvm_ir
+    _optimize(request["machine_code"])
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
     except BaseException:
@@ -139,6 +143,32 @@ def compile_kernel(request: dict) -> Any:
         raise
     finally:
         driver.set_active(None)
+
+
+def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+    """Let the stages after LLVM IR do nothing. Without arguments: what tells such kernels apart.
+
+    This is Triton's hook for pipelines of one's own, knobs.runtime.add_stages_inspection_hook.
+    """
+    if stages is None:
+        return _end_at_llvm_ir.__name__, _end_at_llvm_ir.__name__
+
+    def assembly(module: str, metadata: dict) -> str:
+        metadata["name"] = ""
+        return ""
+
+    after = list(stages)[list(stages).index("llir") + 1 :]
+    stages |= dict.fromkeys(after, assembly)
+    stages[after[-1]] = lambda module, metadata: b""
+    return None
+
+
+def _optimize(wanted: bool) -> None:
+    """Have LLVM optimize or not. Triton reads this variable at each compilation."""
+    if wanted:
+        os.environ.pop("DISABLE_LLVM_OPT", None)
+    else:
+        os.environ["DISABLE_LLVM_OPT"] = "1"
 
 
 def find(file: str, name: str, line: int) -> Any:
