@@ -31,7 +31,13 @@ puzzles = pytest.mark.parametrize("puzzle", LADDER)
 # The others still have one level: issue 16 divides them, chapter by chapter.
 CONVERTED = [p for p in LADDER if ladder.path_of_tests(p, PRODUCTION).exists()]
 two_levels = pytest.mark.parametrize("puzzle", CONVERTED)
+# Their stubs are whole kernels with one fault, which is the first mutant of their solution.
+PLANTED = [p for p in LADDER if p.startswith("08_debugging/")]
+planted = pytest.mark.parametrize("puzzle", PLANTED)
 stubs = pytest.mark.parametrize("puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES])
+empty_stubs = pytest.mark.parametrize(
+    "puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES and p not in PLANTED]
+)
 
 
 def tree_of(path: Path) -> ast.Module:
@@ -70,6 +76,11 @@ def section(text: str, name: str) -> str:
     """What a spec says after this word, up to the next word at the beginning of a line."""
     found = re.search(rf"^{name} +(.+(?:\n +.+)*)", text, re.MULTILINE)
     return found[1] if found else ""
+
+
+def mutants_of(puzzle: str) -> list[mutants.Mutant]:
+    path = mutants.FOLDER / f"{puzzle.split('/')[0]}.toml"
+    return [mutant for mutant in mutants.read(path) if mutant.puzzle == puzzle]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -143,7 +154,7 @@ def test_solution_fills_in_the_kernels_of_the_stub(puzzle):
         assert all(parameter in remaining for parameter in parameters(kernel))
 
 
-@stubs
+@empty_stubs
 def test_stub_holds_no_part_of_the_solution(puzzle):
     path = PUZZLES / f"{puzzle}.py"
     for kernel in kernels(path).values():
@@ -153,7 +164,7 @@ def test_stub_holds_no_part_of_the_solution(puzzle):
     assert "TODO" in path.read_text()
 
 
-@stubs
+@empty_stubs
 def test_stub_is_unsolved(puzzle):
     path = PUZZLES / f"{puzzle}.py"
     launcher = getattr(paths.load(path), function_name(puzzle))
@@ -163,12 +174,29 @@ def test_stub_is_unsolved(puzzle):
     assert blame.is_unsolved(raised.value, path)
 
 
+def undocumented(source: str) -> str:
+    """What a file does, without docstrings, comments and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.unparse(tree)
+
+
+@planted
+def test_stub_is_the_solution_with_one_fault(puzzle):
+    first, *others = mutants_of(puzzle)
+    assert first.name == "planted"
+    assert len(others) >= 5, "a planted fault needs wrong ways to fix it among the mutants"
+    assert undocumented((PUZZLES / f"{puzzle}.py").read_text()) == undocumented(first.source())
+
+
 @two_levels
 def test_spec(puzzle):
     solved, _, production = spec(puzzle).partition(PRODUCTION_BLOCK)
     assert production, f"the spec of {puzzle} has no line {PRODUCTION_BLOCK.strip()!r}"
     for part, level, words in (
-        (solved, ladder.SOLVED, SPEC),
+        (solved, ladder.SOLVED, (*SPEC, "Report") if puzzle in PLANTED else SPEC),
         (production, PRODUCTION, ("Speed", "Run")),
     ):
         for word in words:
@@ -210,5 +238,4 @@ def test_speed_bars_of_the_spec_are_those_of_the_tests(puzzle):
 
 @puzzles
 def test_mutants(puzzle):
-    path = mutants.FOLDER / f"{puzzle.split('/')[0]}.toml"
-    assert sum(mutant.puzzle == puzzle for mutant in mutants.read(path)) >= 6
+    assert len(mutants_of(puzzle)) >= 6
