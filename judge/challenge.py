@@ -220,11 +220,19 @@ class Challenge:
                 "hint: what is cheap to make again in the backward pass need not be kept"
             )
 
-    def compiles(self, *inputs: Any, every_config: bool = False, **options: Any) -> None:
+    def compiles(
+        self,
+        *inputs: Any,
+        every_config: bool = False,
+        targets: Sequence[str] | None = None,
+        **options: Any,
+    ) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
+        targets: the GPUs to compile for, instead of those of this run, where the dtypes of the
+            puzzle exist on some GPUs only
         """
         call = self._guarded(self._arguments(inputs, options))
         try:
@@ -232,7 +240,7 @@ class Challenge:
         except NotMeasured:
             # What it launches depends on what its kernels compute.
             runs = [outcome.launches for outcome in self._outcomes(call)]
-        for target in settings.targets:
+        for target in settings.targets if targets is None else targets:
             misfits = []
             for launches in runs:
                 try:
