@@ -235,6 +235,7 @@ class Challenge:
         *inputs: Any,
         every_config: bool = False,
         spills: int | None = None,
+        targets: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
@@ -245,6 +246,8 @@ class Challenge:
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         spills: how many bytes a thread may spill to memory, if the spec limits them
+        targets: the GPUs to compile for, instead of those of this run, where the dtypes of the
+            puzzle exist on some GPUs only
         """
         call = self._guarded(self._arguments(inputs, options))
         try:
@@ -252,7 +255,7 @@ class Challenge:
         except NotMeasured:
             # What it launches depends on what its kernels compute.
             runs = [outcome.launches for outcome in self._outcomes(call)]
-        for target in settings.targets:
+        for target in settings.targets if targets is None else targets:
             misfits = []
             for launches in runs:
                 try:

@@ -45,7 +45,8 @@ class Spec:
     in_place: parameters that the subject changes; it then returns None
     exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance
     deterministic: two runs must agree bit for bit
-    input_precision: "tf32" where the spec lets float32 factors of a tl.dot be rounded to tf32
+    input_precision: "tf32" where the spec lets float32 factors of a tl.dot be rounded to tf32;
+        "fp8" where the sums may be as exact as tensor cores make them of 8-bit floats
     gradients: the subject is differentiable. A case with `dout=` grades its one result and the
         gradient of each input, against autograd through the reference
     rounded_on_the_way: one more rounding to the input's dtype is allowed, as shipped code makes it
@@ -298,7 +299,7 @@ class ResultCheck:
             truth,
             exact=self.exact,
             name=self.spec.name_of(number),
-            input_precision=self.spec.input_precision if got.dtype == torch.float32 else None,
+            input_precision=self._input_precision(got.dtype),
             roundings=2 if self.spec.rounded_on_the_way else 1,
         )
         # Yardsticks and terms only ever allow more, and most right results do without.
@@ -306,6 +307,14 @@ class ResultCheck:
         if not self.exact and compared(truth, magnitude=nothing) is None:
             return None
         return compared(expected.yardsticks[number], magnitude=expected.terms[number])
+
+    def _input_precision(self, dtype: torch.dtype) -> str | None:
+        """What a result of this dtype may lose in the tensor cores, as `compare` takes it."""
+        precision = self.spec.input_precision
+        if precision == "fp8":
+            # In the interpreter such sums are exact.
+            return None if settings.interpreted else precision
+        return precision if dtype == torch.float32 else None
 
     def _mistakes(
         self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected

@@ -16,11 +16,15 @@ from typing import Any
 import pytest
 import torch
 
+from judge.core.dtypes import dtype_name
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
 
 _generators: dict[str, torch.Generator] = {}
 _case = ""
+
+# The compute capability from which on a GPU computes in a dtype, where not all of them do.
+LEAST_CAPABILITY = {torch.bfloat16: (8, 0), torch.float8_e4m3fn: (8, 9)}
 
 # Above this many elements numbers are drawn on the device: on the CPU that takes seconds.
 DRAW_ON_DEVICE = 2**24
@@ -247,11 +251,11 @@ def reserve(size: int, dtype: str | torch.dtype) -> torch.Tensor:
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:
     """The torch dtype of this name. Raises NotMeasured where the GPU does not compute in it."""
     dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    if dtype == torch.bfloat16 and settings.capability and settings.capability < (8, 0):
-        major, minor = settings.capability
+    needed, has = LEAST_CAPABILITY.get(dtype), settings.capability
+    if needed and has and has < needed:
         raise NotMeasured(
-            "bfloat16 takes a GPU of compute capability 8.0, this one has "
-            f"{major}.{minor}: the interpreter grades it, set TRITON_INTERPRET=1"
+            f"{dtype_name(dtype)} takes a GPU of compute capability {needed[0]}.{needed[1]}, this "
+            f"one has {has[0]}.{has[1]}: the interpreter grades it, set TRITON_INTERPRET=1"
         )
     return dtype
 

@@ -11,5 +11,12 @@ H200 = Limits(
     l2_bytes=60 * MB,
     copy=4.28e12,
     read=4.2e12,
-    matmul={"float16": 700e12, "float32": 50e12},
+    matmul={
+        "float16": 700e12,
+        "bfloat16": 700e12,
+        "float32": 50e12,
+        "tf32": 350e12,
+        "int8": 1400e12,
+        "float8_e4m3fn": 1288e12,
+    },
 )

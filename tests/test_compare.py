@@ -163,6 +163,24 @@ def test_tf32_passes_only_if_the_spec_allows_it(randn):
         compare(got, truth, yardstick, input_precision="ieee")
 
 
+def test_sums_of_8_bit_floats_pass_only_if_the_spec_allows_them(randn):
+    a, b = (randn(32, 4096).to(torch.float8_e4m3fn).double() for _ in range(2))
+    truth = a @ b.mT
+    magnitude = (a**2 @ b.mT**2).sqrt()
+
+    def off_by(part):
+        """Errors of this size, in proportion to the terms, of a kernel whose result is exact."""
+        return (truth + part * magnitude * randn(32, 32).sign()).float()
+
+    # What an H200 loses: see FP8_NOISE.
+    got, yardstick = off_by(6.9e-4), truth.float()
+    assert compare(got, truth, yardstick, magnitude=magnitude)
+    allowed = {"magnitude": magnitude, "input_precision": "fp8"}
+    assert compare(got, truth, yardstick, **allowed) is None
+    assert compare(got.bfloat16(), truth, truth.bfloat16(), **allowed) is None
+    assert compare(off_by(2.0**-7), truth, yardstick, **allowed)
+
+
 NONFINITE = {
     "NaN": (math.nan, [0.0, math.inf], math.nan),
     "-inf": (-math.inf, [math.inf, math.nan, "the least number", 0.0], math.inf),

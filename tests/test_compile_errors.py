@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+import torch
 import triton
 
 from judge.compilation import errors
@@ -36,6 +37,16 @@ REJECTED = {
     ),
     "dot_dtypes": ("y = tl.dot(tile, tile.to(tl.float16))", r"b.to\(a.dtype\)"),
     "dot_shapes": ("y = tl.dot(tile, tl.zeros((32, 16), tl.float32))", "as many columns"),
+    "dot_int8": (
+        "t = tl.zeros((32, 32), tl.int8)\ny = tl.dot(t, t, tl.zeros((32, 32), tl.int32))",
+        r"out_dtype=tl.int32",
+    ),
+    "dot_int8_into_floats": (
+        "t = tl.zeros((32, 32), tl.int8)\n"
+        "acc = tl.dot(t, t, tl.zeros((32, 32), tl.float32))\n"
+        "tl.store(x_ptr + tl.arange(0, 32)[:, None] + tl.arange(0, 32)[None, :], acc)",
+        r"product of int8 tiles is int32",
+    ),
     "dot_vector": ("y = tl.dot(tile, x)", r"tl.sum\(a \* x"),
     "f_string": ("y = f'{n}'", "tl.device_print"),
     "try": ("try:\n    y = x\nexcept Exception:\n    y = x", "no `try`"),
@@ -139,6 +150,20 @@ def test_every_target_gets_the_same_message(rejected):
         targets=("sm_80", "sm_90", "gfx942"),
     )
     assert message.count("hint:") == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("y = tl.load(x_ptr + offs, mask=offs < n, other=0)", r"write 0\.0 instead of 0"),
+        ("y = x + x", r"no arithmetic on 8-bit floats .*x\.to\(tl\.float32\)"),
+    ],
+)
+def test_what_8_bit_floats_cannot_do(tmp_path, statement, words):
+    body = f"offs = tl.arange(0, 16)\nx = tl.load(x_ptr + offs)\n{statement}\n"
+    launch = launch_from(tmp_path, body + "tl.store(x_ptr + offs, y)")
+    launch.arguments["x_ptr"] = x.to(torch.float8_e4m3fn)
+    rejection(launch, match=words, targets=("sm_89",))
 
 
 def test_message_in_full(tmp_path, monkeypatch):

@@ -186,6 +186,9 @@ def failing_kernel(x_ptr, KIND: tl.constexpr):
         x = failing_helper(offs)
     elif KIND == "deep":
         x = outer_helper(x_ptr)
+    elif KIND == "dot":
+        tile = tl.zeros((32, 32), tl.int8)
+        x = tl.dot(tile, tile, tl.zeros((32, 32), tl.int32))
     elif KIND == "static_assert":
         tl.static_assert(KIND == "other", "not this one")
     tl.store(x_ptr + offs, x)
@@ -225,6 +228,11 @@ def test_an_exception_in_a_kernel_names_the_line(kind, kind_of_error, source):
     assert source in message.splitlines()[-1]
     assert type(caught.value.__cause__).__name__ == kind_of_error
     assert isinstance(caught.value, Wrong)
+
+
+def test_an_assertion_without_words_says_what_it_asserts():
+    with pytest.raises(KernelError, match=r"AssertionError: .*acc\.type"):
+        failing_kernel[(1,)](torch.zeros(16), "dot")
 
 
 def test_wrong_in_nested_functions_comes_out_as_itself():

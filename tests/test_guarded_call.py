@@ -16,7 +16,7 @@ from judge.challenge import Challenge
 from judge.core import paths
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
-from judge.grading import Spec
+from judge.grading import Expected, ResultCheck, Spec
 from judge.subject import loader
 
 HEADER = """
@@ -56,6 +56,30 @@ def copying(tmp_path, monkeypatch):
 
     inputs.seed("trial")
     return make
+
+
+def test_the_puzzle_chooses_what_it_compiles_for(copying, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(settings, "targets", ("sm_75", "sm_80"))
+    monkeypatch.setattr(
+        challenge, "check_compiles", lambda launches, targets, subject: compiled.extend(targets)
+    )
+    puzzle = copying("def copy(x): return launch(x, torch.empty_like(x))")
+    puzzle.compiles(inputs.randn(5))
+    puzzle.compiles(inputs.randn(5), targets=("sm_89", "sm_90"))
+    assert compiled == ["sm_75", "sm_80", "sm_89", "sm_90"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_sums_of_tensor_cores_are_allowed_where_there_are_any(monkeypatch, dtype):
+    test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
+    check = ResultCheck(Spec("copy", test, input_precision="fp8"))
+    truth, size = torch.zeros(8, 32, dtype=torch.float64), torch.ones(8, 32).double()
+    expected = Expected((truth,), (truth,), lambda: [[truth]], lambda: [size])
+    got = (truth + 2.0**-10 * torch.randn(8, 32).sign()).to(dtype)
+    for interpreted in (True, False):
+        monkeypatch.setattr(settings, "interpreted", interpreted)
+        assert bool(check._mismatch(0, got, expected)) == interpreted
 
 
 in_the_interpreter = pytest.mark.skipif(

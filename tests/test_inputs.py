@@ -87,3 +87,12 @@ def test_a_gpu_without_bfloat16_says_so(monkeypatch):
         inputs.randn(3, dtype="bfloat16")
     monkeypatch.setattr(settings, "capability", (8, 0))
     assert inputs.randn(3, dtype="bfloat16").dtype == torch.bfloat16
+
+
+def test_a_gpu_without_8_bit_floats_says_so(monkeypatch):
+    monkeypatch.setattr(settings, "capability", (8, 0))
+    with pytest.raises(NotMeasured, match=r"float8_e4m3fn .* capability 8\.9, this one has 8\.0"):
+        inputs.randn(3, dtype="float8_e4m3fn")
+    for capability in ((8, 9), None):
+        monkeypatch.setattr(settings, "capability", capability)
+        assert inputs.randn(3, dtype="float8_e4m3fn").dtype == torch.float8_e4m3fn

@@ -46,6 +46,12 @@ def test_equal_terms_are_not_moved_alike(x):
     assert (size > 0.01 * x.abs()).double().mean() > 0.95
 
 
+def test_a_result_in_8_bits_has_a_size(x):
+    (size,) = term_size(lambda x: (x * 2**26).to(torch.float8_e4m3fn), [x])
+    assert size.shape == x.shape
+    assert size.dtype == torch.float64
+
+
 def test_every_result_has_its_size(x):
     def reference(x, scale, index):
         return (x * scale).sum(1), x.argmax(1), torch.view_as_complex(x.reshape(-1, 2))[index]

@@ -17,11 +17,14 @@ def test_json_round_trip():
     assert Limits.from_json(H200.to_json()) == H200
     with pytest.raises((TypeError, ValueError)):
         Limits.from_json('{"name": "NVIDIA H200"}')
+    fewer = replace(H200, matmul={"float16": 700e12})
+    with pytest.raises(ValueError, match="rates of float16"):
+        Limits.from_json(fewer.to_json())
 
 
 def test_the_bound_is_the_larger_time():
     assert H200.bound(None, None) is None
-    assert H200.bound(None, (1e12, "int8")) is None
+    assert H200.bound(None, (1e12, "int4")) is None
     memory = H200.bound(428 * MB, (1e9, torch.float16))
     assert (memory.ms, memory.limit) == (pytest.approx(0.1), "copy bandwidth")
     arithmetic = H200.bound(428 * MB, (1e12, "float32"))
@@ -43,7 +46,7 @@ def test_a_time_near_the_limit_is_possible(part_of_limit):
     assert H200.impossible(ms, 268 * MB, None) is None
     ms = 1e12 / (1.1 * part_of_limit * 700e12) * 1e3
     assert H200.impossible(ms, None, (1e12, "float16")) is None
-    assert H200.impossible(1e-6, None, (1e12, "int8")) is None
+    assert H200.impossible(1e-6, None, (1e12, "int4")) is None
 
 
 def test_written_bytes_may_stay_in_the_l2():
@@ -92,9 +95,9 @@ class Event:
 
 
 @pytest.fixture
-def products(monkeypatch):
+def products(monkeypatch, request):
     """Simulate CUDA in judge.speed.roofline. Returns (size, dtype, precision) of each product."""
-    products = []
+    products, no_float8 = [], getattr(request, "param", None) == "no float8"
 
     class Tensor:
         def __init__(self, size, dtype=torch.float32):
@@ -103,6 +106,11 @@ def products(monkeypatch):
 
         def to(self, dtype):
             return Tensor(self.size, dtype)
+
+        def mul_(self, factor):
+            return self
+
+        T = property(lambda self: self)
 
         def copy_(self, other):
             Event.now += 2 * self.nbytes * 1e-9
@@ -114,6 +122,16 @@ def products(monkeypatch):
         products.append((a.size[0], a.dtype, torch.get_float32_matmul_precision()))
         Event.now += 2 * a.size[0] ** 3 * 1e-15
 
+    def int_mm(a, b):
+        assert a.dtype == b.dtype == torch.int8
+        mm(a, b, None)
+
+    def scaled_mm(a, b, scale_a, scale_b, out_dtype, use_fast_accum):
+        assert a.dtype == b.dtype == torch.float8_e4m3fn
+        if no_float8:
+            raise RuntimeError("torch._scaled_mm is only supported on newer devices")
+        Event.now += a.size[0] ** 3 * 1e-15
+
     properties = SimpleNamespace(
         name="Simulated", uuid="GPU-7", multi_processor_count=4, L2_cache_size=1000
     )
@@ -124,15 +142,18 @@ def products(monkeypatch):
         mem_get_info=lambda: (4_000_000, 8_000_000),
         get_device_properties=lambda device: properties,
     )
-    names = ("float16", "bfloat16", "float32", "__version__")
+    names = ("float16", "bfloat16", "float32", "int8", "float8_e4m3fn", "__version__")
     names += ("get_float32_matmul_precision", "set_float32_matmul_precision")
     fake = SimpleNamespace(
         cuda=cuda,
         randn=lambda size, device: Tensor(size),
+        ones=lambda size, device: Tensor(size),
         empty=lambda size, device, dtype=None: Tensor(size, dtype),
         empty_like=lambda tensor: tensor,
         sum=total,
         mm=mm,
+        _int_mm=int_mm,
+        _scaled_mm=scaled_mm,
         **{name: getattr(torch, name) for name in names},
     )
     monkeypatch.setattr(roofline, "torch", fake)
@@ -143,14 +164,34 @@ def test_measuring(products):
     before = torch.get_float32_matmul_precision()
     found = measure()
     assert (found.copy, found.read) == (pytest.approx(1e9), pytest.approx(0.5e9))
+    once, twice = pytest.approx(1e15), pytest.approx(2e15)
     assert found.matmul == {
-        dtype: pytest.approx(1e15) for dtype in ("float16", "bfloat16", "float32", "tf32")
+        **dict.fromkeys(("float16", "bfloat16", "float32", "tf32"), once),
+        # The simulated torch multiplies int8 no faster than float16. The hardware does.
+        **dict.fromkeys(("int8", "float8_e4m3fn"), twice),
     }
+    assert Limits.from_json(found.to_json()) == found
     assert (found.name, found.uuid, found.l2_bytes) == ("Simulated", "GPU-7", 1000)
     precisions = {(dtype, precision) for _, dtype, precision in products}
     assert {(torch.float32, "highest"), (torch.float32, "high")} <= precisions
     assert {size for size, _, _ in products} == {4096, 8192}
     assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize("products", ["no float8"], indirect=True)
+def test_a_gpu_without_8_bit_floats_has_no_rate_for_them(products):
+    found = measure()
+    assert found.matmul["float8_e4m3fn"] == 0.0
+    assert found.bound(None, (1e12, "float8_e4m3fn")) is None
+    assert found.impossible(1e-6, None, (1e12, "float8_e4m3fn")) is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="measures a GPU")
+def test_a_gpu_multiplies_8_bits_faster_than_16():
+    found = measure().matmul
+    assert found["int8"] > 1.2 * found["float16"]
+    if torch.cuda.get_device_capability() >= (8, 9):
+        assert found["float8_e4m3fn"] > 1.2 * found["float16"]
 
 
 def test_a_slow_gpu_skips_the_large_product(products, monkeypatch):

@@ -18,6 +18,8 @@ from judge.speed.interval import interval_of
 from judge.speed.measure import race
 from tests.simulated_limits import H200, MB
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
 WRONG_RESULT = "a timed call returned a wrong result: y"
 
 
@@ -519,6 +521,19 @@ def test_other_contents_have_other_sums_and_only_old_values():
         assert set(content[0].tolist()) <= set(indices.tolist())
         assert set(map(tuple, content[1][0].tolist())) <= old_rows
     assert len({float(content[1].sum()) for content in buffers.contents}) == 3
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_8_bit_floats_get_other_contents(device):
+    x = torch.randn(12, 7, device=device).to(torch.float8_e4m3fn)
+    scale = x.float().abs().amax(1)
+    buffers = Buffers((x.T.contiguous().T, scale), 10**9)
+    buffers.renew()
+    old_rows = set(map(tuple, x.tolist()))
+    for rows, beside in buffers.contents:
+        assert set(map(tuple, rows.tolist())) <= old_rows
+        assert torch.equal(rows.float().abs().amax(1), beside)
+    assert len({tuple(beside.tolist()) for _, beside in buffers.contents}) == 3
 
 
 def test_rows_that_belong_together_stay_together():

@@ -73,7 +73,15 @@ ADVICE = (
     (r"Unsupported (?:lhs|rhs) dtype|only int8 supported", "tl.dot multiplies int8, fp8, fp16, "
      "bf16, fp32 and fp64: convert the tiles first"),
     (r"acc\.type", "the accumulator of tl.dot must have the shape and dtype of the product: "
-     "tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"),
+     "tl.zeros((BLOCK_M, BLOCK_N), tl.float32); from int8 tiles it is int32, which has to be said "
+     "twice: tl.zeros((BLOCK_M, BLOCK_N), tl.int32) and tl.dot(a, b, acc, out_dtype=tl.int32)"),
+    (r"'arith\.\w+' op operand #\d must be signless-fixed-width-integer.* got '.*xf32>'",
+     "the product of int8 tiles is int32, and so must be its accumulator: "
+     "tl.zeros((BLOCK_M, BLOCK_N), tl.int32), tl.dot(a, b, acc, out_dtype=tl.int32)"),
+    (r"cannot cast int\d+.* to fp8", "an int does not become an 8-bit float: write 0.0 instead of "
+     "0, as in other=0.0"),
+    (r"'llvm\.f\w+' op operand #\d .* but got 'i8'", "there is no arithmetic on 8-bit floats "
+     "except tl.dot: convert first, with x.to(tl.float32)"),
     (r"Cannot access global variable (\w+)", "a kernel can use a global only if it is a constexpr: "
      "write {0} = tl.constexpr(...), or pass it as an argument"),
     (r"Boolean value of Tensor|must be 1-bit signless integer, but got 'tensor", ONE_CONDITION),

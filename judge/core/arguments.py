@@ -55,6 +55,6 @@ def describe_value(value: object) -> str:
     if isinstance(value, torch.Tensor):
         layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
         return f"{dtype_name(value.dtype)} {tuple(value.shape)}{layout}"
-    if isinstance(value, (int, float, str, bool, type(None), tuple)):
+    if isinstance(value, (int, float, str, bool, type(None), tuple, torch.dtype)):
         return repr(value)
     return f"a {type(value).__name__}"

@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import math
 import operator
+import traceback
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -252,6 +253,9 @@ def _root(error: BaseException) -> BaseException:
 
 def _kernel_error(root: BaseException, error: Exception) -> KernelError:
     site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
+    if isinstance(root, AssertionError) and not str(root):
+        # Triton's own, which say nothing else: acc.type.element_ty == out_dtype.
+        root.args = (traceback.extract_tb(root.__traceback__)[-1].line,)
     text = f"{type(root).__name__}: {root}"
     if site is None:
         return KernelError(text)

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from judge.core.dtypes import rounds, wide
+from judge.core.dtypes import double, rounds, wide
 from judge.numerics.compare import spacing
 
 # Small enough for a reference to be linear over it, and well above 2**-53.
@@ -52,7 +52,9 @@ def term_size(
             moved = _as_list(reference(*nudged))
         for total, near, far in zip(squares, truth, moved, strict=True):
             if rounds(near.dtype):
-                total += (((far - near).abs() / STEP) ** 2).nan_to_num(0, 0, 0)
+                # In float64: torch does not subtract numbers of 8 bits.
+                moved_by = double(far) - double(near)
+                total += ((moved_by.abs() / STEP) ** 2).nan_to_num(0, 0, 0)
     return [(total / runs).sqrt() for total in squares]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 
+from judge.core.dtypes import rounds
 from judge.core.tensors import map_tensors, tensors
 
 # How many contents and places of the inputs there are: the first pair that fits into memory.
@@ -91,7 +92,7 @@ def vary(arguments: tuple, number: int, of: int) -> tuple:
         if (dim := _varied_dim(tensor)) is None:
             continue
         with torch.no_grad():
-            size = tensor.shape[dim]
+            size, tensor = tensor.shape[dim], _movable(tensor)
             rolled = tensor.roll(max(1, number * size // of), dim)
             part = max(1, size // (of + 1))
             rolled.narrow(dim, 0, part).copy_(rolled.narrow(dim, part, part).clone())
@@ -110,7 +111,12 @@ def redraw(arguments: tuple, source: tuple, seed: int) -> None:
         size, generator = tensor.shape[dim], torch.Generator(tensor.device).manual_seed(seed)
         rows = torch.randint(size, (size,), device=tensor.device, generator=generator)
         with torch.no_grad():
-            tensor.copy_(drawn_from.index_select(dim, rows))
+            _movable(tensor).copy_(_movable(drawn_from).index_select(dim, rows))
+
+
+def _movable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or the bytes of 8-bit floats, which torch does not roll on a GPU."""
+    return tensor.view(torch.uint8) if rounds(tensor.dtype) and tensor.itemsize == 1 else tensor
 
 
 def _varied_dim(tensor: torch.Tensor) -> int | None:
