@@ -62,7 +62,7 @@ def test_the_puzzle_chooses_what_it_compiles_for(copying, monkeypatch):
     compiled = []
     monkeypatch.setattr(settings, "targets", ("sm_75", "sm_80"))
     monkeypatch.setattr(
-        challenge, "check_compiles", lambda launches, targets, subject: compiled.extend(targets)
+        challenge, "check_compiles", lambda launches, targets, **_: compiled.extend(targets)
     )
     puzzle = copying("def copy(x): return launch(x, torch.empty_like(x))")
     puzzle.compiles(inputs.randn(5))
