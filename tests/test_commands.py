@@ -1,4 +1,7 @@
-"""The commands that a learner types, run as a learner runs them."""
+"""The commands that a learner types, run as a learner runs them.
+
+Each starts a process of its own, which takes seconds: they are a part of the proof.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from judge.core import crash_notes
 from judge.core.paths import ROOT, SOLUTIONS
 from judge.core.settings import settings
 
-pytestmark = pytest.mark.commands
+pytestmark = [pytest.mark.commands, pytest.mark.proof]
 
 HERE = "puzzles/01_pointwise"
 HEADER = "import torch, triton\nimport triton.language as tl\n"
@@ -75,7 +78,6 @@ def test_unsolved_stub_fails_in_one_line(grade):
     assert outcomes == {"unsolved": 1}
 
 
-@pytest.mark.proof
 def test_stepwise_climbs_and_goes_on(grade):
     first = grade("puzzles", "--sw")
     first.stdout.fnmatch_lines(
@@ -108,7 +110,6 @@ def test_solutions_and_subject_exclude_each_other(grade):
     result.stderr.fnmatch_lines(["ERROR: --solutions and --subject *"])
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, workers, monkeypatch):
     """One subject each: syntax, import, no such function, None, raises, never returns.
@@ -151,7 +152,6 @@ def plugin(folder: Path, monkeypatch, change: str) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypatch, workers):
     plugin(tmp_path, monkeypatch, "judge.speed.gpu.is_busy = lambda: True")
@@ -166,7 +166,6 @@ def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypa
     assert result.ret == (crash_notes.DEAD_GPU if workers == "0" else 1)
 
 
-@pytest.mark.proof
 def test_one_overrun_is_enough_for_all_workers(grade, tmp_path, monkeypatch):
     """Nothing interrupts this one: its worker is ended, and the new one does not try again."""
     plugin(tmp_path, monkeypatch, "judge.core.timeouts.GRACE = 0.5")
@@ -181,7 +180,6 @@ def test_one_overrun_is_enough_for_all_workers(grade, tmp_path, monkeypatch):
     assert not_run(text) >= 4
 
 
-@pytest.mark.proof
 def test_a_process_that_is_ended_costs_its_own_puzzle(grade):
     """With as many of them as xdist by itself would give a worker up for, and more."""
     names = ("vector_add", "fma", "swish", "polynomial", "complex_multiply")
@@ -214,7 +212,6 @@ def test_puzzle_missing_in_the_subject_folder_counts_as_unsolved(grade):
     )
 
 
-@pytest.mark.proof
 def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch, tmp_path):
     """Only the learner's own stubs are remembered, so this works on a copy of the repository."""
     import shutil
@@ -234,7 +231,6 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch
     result.stdout.fnmatch_lines(["On the whole ladder: 1 of * solved."])
 
 
-@pytest.mark.proof
 def test_a_patch_of_triton_without_effect_fails_the_run(grade, tmp_path, monkeypatch):
     """Also where -q hides the header, and all tests pass."""
     (tmp_path / "unseen.py").write_text(

@@ -83,6 +83,7 @@ def test_a_file_that_changed_is_compiled_anew(tmp_path):
     rejection(launch, match="unknown is not defined")
 
 
+@pytest.mark.proof
 def test_time_limit_ends_the_compilation_and_not_the_judge(forgetful):
     message = rejection(slow_matmul(), targets=("sm_80", "sm_90"), time_limit=1.0)
     told = r".*kernels_to_compile.py:(\d+)  matmul did not finish compiling within 1 s for sm_80\n"
@@ -98,6 +99,7 @@ def test_time_limit_of_the_test_counts_too(monkeypatch, forgetful):
     assert "smaller tiles" not in rejection(slow_matmul(), match=limit)
 
 
+@pytest.mark.proof
 def test_a_compiler_that_dies_is_named_and_replaced(forgetful):
     victim = process._current().process.pid
     threading.Timer(0.7, os.kill, (victim, signal.SIGKILL)).start()
@@ -107,6 +109,7 @@ def test_a_compiler_that_dies_is_named_and_replaced(forgetful):
     assert process._worker.process.pid != victim
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(
     tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9), reason="Triton 3.9 compiles it"
 )
@@ -122,6 +125,7 @@ def test_a_crash_that_triton_catches_is_named_and_the_compiler_replaced(forgetfu
     assert compiled(pointwise())
 
 
+@pytest.mark.proof
 def test_an_interrupted_check_leaves_no_answer_behind(forgetful):
     class Interrupted(BaseException):
         pass
@@ -140,6 +144,7 @@ def test_an_interrupted_check_leaves_no_answer_behind(forgetful):
     assert [one.kernel for one in compiled(pointwise())] == ["pointwise"]
 
 
+@pytest.mark.proof
 def test_a_forked_process_answers_without_the_interpreter(tmp_path):
     script = textwrap.dedent("""
         import os, sys
@@ -162,6 +167,7 @@ def test_a_forked_process_answers_without_the_interpreter(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "printed by the parent\n", "")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("how", ["started", "forked"])
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "compiling"])
 def test_the_compilers_process_dies_with_its_parent(busy, how, tmp_path):

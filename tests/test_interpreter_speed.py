@@ -58,6 +58,7 @@ def seconds() -> float:
     return taken
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(not triton.knobs.runtime.interpret, reason="needs TRITON_INTERPRET=1")
 def test_matmul_is_faster_than_stock():
     def measure(interpreter: str) -> float:
