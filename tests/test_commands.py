@@ -54,7 +54,7 @@ def solution(name: str) -> str:
 
 
 def test_first_chapter_of_a_fresh_clone(grade):
-    result = grade(HERE, "-n", "2")
+    result = grade(HERE)
     assert result.ret == 1
     result.assert_outcomes(passed=result.parseoutcomes()["passed"])
     text = result.stdout.str()
@@ -161,7 +161,7 @@ def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypa
         swish=f"{HEADER}def swish(x):\n    while True: pass\n",
     )  # fmt: skip
     text = result.stdout.str() + result.stderr.str()
-    assert "did not return within 2 s" in text
+    assert re.search(r"did not return within \d+ s", text)
     assert "the kernel still runs: its process was ended" in text
     assert result.ret == (crash_notes.DEAD_GPU if workers == "0" else 1)
 
