@@ -6,6 +6,7 @@ shape.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 
@@ -44,31 +45,39 @@ def partial(what_if: WhatIf) -> Iterator[Mistake]:
 
 
 def in_few_bits(what_if: WhatIf) -> Iterator[Mistake]:
-    """Yield sums that are rounded to the inputs' dtype after each step."""
-    dtypes = {x.dtype for x in what_if.arguments.tensors.values()}
-    for dtype in dtypes & {torch.float16, torch.bfloat16}:
-        word = dtype_name(dtype)
-        for length, dims in reduced(what_if):
-            for block in what_if.blocks:
-                if 1 < block < length <= MAX_STEPS * block:
+    """Yield sums that are rounded to the inputs' dtype after each step, and before it too."""
+    dtypes = {x.dtype for x in what_if.arguments.tensors.values()} & {torch.float16, torch.bfloat16}
+    for length, dims in reduced(what_if) if dtypes else ():
+        for block in what_if.blocks:
+            if not 1 < block < length <= MAX_STEPS * block:
+                continue
+            parts = functools.cache(lambda d=dims, n=length, b=block: _parts(what_if, d, n, b))
+            for dtype in dtypes:
+                word = dtype_name(dtype)
+                for each, order in ((False, "after"), (True, "before and after")):
                     yield Mistake(
                         f"a sum is accumulated in {word} instead of float32",
-                        lambda d=dims, n=length, b=block, t=dtype: _summed(what_if, d, n, b, t),
-                        f"a sum rounded to {word} after every {block} of {length}",
+                        lambda p=parts, t=dtype, e=each: _summed(p(), t, e),
+                        f"a sum rounded to {word} {order} every {block} of {length}",
                     )
 
 
-def _summed(
-    what_if: WhatIf, dims: Dims, length: int, block: int, dtype: torch.dtype
-) -> torch.Tensor:
-    total = exact = 0.0
+def _parts(what_if: WhatIf, dims: Dims, length: int, block: int) -> list[torch.Tensor]:
+    """Return the results of each step alone. Raises ValueError unless they add up to the whole."""
+    parts = []
     for begin in range(0, length, block):
         values = _narrowed(what_if, dims, begin, min(begin + block, length))
-        part = what_if.evaluate(what_if.arguments.replaced(values))
-        exact = exact + part
-        total = (total + part).to(dtype).double()
-    if not torch.allclose(exact, what_if.evaluate(what_if.arguments)):
+        parts.append(what_if.evaluate(what_if.arguments.replaced(values)))
+    if not torch.allclose(sum(parts), what_if.evaluate(what_if.arguments)):
         raise ValueError("the reference is not the sum of its parts")
+    return parts
+
+
+def _summed(parts: list[torch.Tensor], dtype: torch.dtype, each: bool) -> torch.Tensor:
+    """Return the sum, rounded after each step; each: whether the step's own part is rounded too."""
+    total = torch.zeros_like(parts[0])
+    for part in parts:
+        total = (total + (part.to(dtype).double() if each else part)).to(dtype).double()
     return total
 
 

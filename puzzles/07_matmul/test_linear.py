@@ -39,7 +39,7 @@ def test_numerics(dtype, activation):
     puzzle.check(*layer(33, 50, 100, dtype), activation)
 
 
-@dtypes("float16", "bfloat16")
+@dtypes("float16", "bfloat16", "float32")
 def test_numerics_sums_in_float32(dtype):
     ones = integers(16, 1024, low=1, high=2, dtype=dtype)
     puzzle.check_exactly(climbing(16, 1024, dtype), ones, ones[0, :16], None)

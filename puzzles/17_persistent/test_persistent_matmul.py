@@ -45,7 +45,7 @@ def test_numerics(dtype):
     puzzle.check(*matrices(45, 50, 300, dtype))
 
 
-@dtypes("float16", "bfloat16")
+@dtypes("float16", "bfloat16", "float32")
 def test_numerics_sums_in_float32(dtype):
     ones = integers(1024, 16, low=1, high=2, dtype=dtype)
     puzzle.check_exactly(climbing(16, 1024, dtype), ones)

@@ -96,7 +96,7 @@ def test_masks_more_tiles_than_axis_1_takes():
 # Any value.
 
 
-@dtypes("float16")
+@dtypes("float16", "float32")
 def test_numerics_sums_in_float32(dtype):
     ones = integers(1024, 16, low=1, high=2, dtype=dtype)
     puzzle.check_exactly(climbing(16, 1024, dtype), ones)
