@@ -61,3 +61,54 @@ def quantize_rows(x, blocks):
     for name, cast in half_precisions():
         yield f"the scale is rounded to {name}", scaled(cast(scale))
         yield f"the scale is rounded to {name} where it is stored", (q, cast(scale))
+
+
+def quantize_blocks(x, block, blocks):
+    (M, N), (rows, columns) = x.shape, block
+    padded = torch.nn.functional.pad(x, (0, -N % columns, 0, -M % rows))
+    sizes = padded.abs().unflatten(1, (-1, columns)).unflatten(0, (-1, rows))
+    largest = sizes.amax((1, 3))
+    scale = scale_of(largest, FLOAT8)
+
+    def everywhere(scale):
+        """The scale of each element."""
+        return scale.repeat_interleave(rows, 0)[:M].repeat_interleave(columns, 1)[:, :N]
+
+    quotients = x / everywhere(scale)
+
+    def scaled(scale):
+        """q, not rounded yet, and scale if this is the scale of each block."""
+        scale = scale.expand_as(largest)
+        return x / everywhere(scale), scale
+
+    yield "the quotient is rounded toward zero", (towards_zero(quotients), scale)
+    yield "x is multiplied by the scale instead of divided", (x * everywhere(scale), scale)
+    for other in (127.0, 240.0, 256.0, 464.0, 480.0, 57344.0):
+        yield f"the maximum is divided by {other:g} instead of 448", scaled(largest / other)
+    signed = padded.unflatten(1, (-1, columns)).unflatten(0, (-1, rows)).amax((1, 3))
+    for maximum in (signed, signed.clamp(min=0)):
+        cause = "the maximum is that of x, not of its absolute values"
+        yield cause, scaled(scale_of(maximum, FLOAT8))
+    for dim, all_of in ((1, "a row"), (0, "a column")):
+        cause = f"the blocks of {all_of} share the maximum of all of them"
+        yield cause, scaled(scale.amax(dim, keepdim=True))
+    yield "the scale of the first block is used for every block", scaled(scale[:1, :1])
+    if rows > 1:
+        alone = scale_of(sizes.amax(3).flatten(0, 1)[:M], FLOAT8).repeat_interleave(columns, 1)
+        cause = "each row of a block is divided by a scale of its own"
+        yield cause, (x / alone[:, :N], None)
+    turned = scale.T.reshape(scale.shape)
+    yield "the scales are stored column by column", (None, turned)
+    yield "the reciprocal of the scale is stored", (None, 1 / scale)
+    yield "the maximum itself is stored as the scale", (None, largest)
+    yield "a block of zeros gets the scale 0 instead of 1", (None, largest / FLOAT8)
+    for name, cast in half_precisions():
+        yield f"the scale is rounded to {name}", scaled(cast(scale))
+        quotients = cast(cast(x) / cast(everywhere(scale))).clamp(-FLOAT8, FLOAT8)
+        yield f"the quotient is computed in {name}", (quotients, None)
+
+
+def towards_zero(x):
+    """x rounded toward zero to the fraction of float8_e4m3fn: 3 bits, or steps of 2**-9."""
+    step = torch.ldexp(torch.ones_like(x), (torch.frexp(x).exponent - 4).clamp(min=-9))
+    return (x / step).trunc() * step
