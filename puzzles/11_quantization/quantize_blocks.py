@@ -2,7 +2,7 @@
 
 Store a matrix in float8, with a scale for each block of it: DeepSeek-V3's format.
 
-    scale[i, j] = max |x| / 448 over the block in block row i and block column j, or 1 where that is 0
+    scale[i, j] = max |x| / 448 over block (i, j), or 1 where that is 0
     q[m, n] = x[m, n] / scale[m // rows, n // 128], rounded to the nearest float8
 
     source: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.3.2
@@ -22,8 +22,9 @@ Production (puzzles/PRODUCTION.md says how) adds
 Layout    any strides, also 0
 Sizes     offsets and results beyond 2**31 elements; more blocks than 65535
 Values    the bits of PyTorch: divisions rounded to nearest (tl.div_rn), then one rounding to
-          float8, ties to even; a block with NaN or inf has that as its scale, and x / scale as it is
-Raise     ValueError that names x if it is not 2-D or not floating point, and block if it is another.
+          float8, ties to even; NaN or inf in a block is its scale, and q is still x / scale
+Raise     ValueError that names x if it is not 2-D or not floating point, and block if it is not
+          one of the two.
           A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/11_quantization/production/test_quantize_blocks.py
