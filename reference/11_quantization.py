@@ -22,3 +22,16 @@ def quantize_blocks(x, block=(1, 128)):
     q = (blocks / scale[:, None, :, None]).flatten(2).flatten(0, 1)[:M, :N]
     # Before torch 2.12 the cast makes NaN of numbers beyond 464.
     return q.clamp(-448, 448).to(torch.float8_e4m3fn), scale
+
+
+def int8_matmul(x, weight, x_scale, weight_scale, out_dtype=torch.bfloat16):
+    # Exact in float64. The truth, whose scales are float64 too, is not rounded.
+    total = (x.double() @ weight.double().mT).to(x_scale.dtype)
+    out = total * x_scale[:, None] * weight_scale
+    return out.to(out_dtype) if x_scale.dtype == torch.float32 else out
+
+
+def int8_matmul_in_bfloat16(x, weight, x_scale, weight_scale, out_dtype=torch.bfloat16):
+    """What the race is against: the formula in eager PyTorch, without products of integers."""
+    total = x.bfloat16() @ weight.bfloat16().mT
+    return (total * x_scale[:, None] * weight_scale).to(out_dtype)

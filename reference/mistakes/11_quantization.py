@@ -1,8 +1,13 @@
 """Results of the puzzles of chapter 11 with one step done wrong."""
 
+from pathlib import Path
+
 import torch
 
+from judge.core.paths import load
 from judge.diagnosis.mistakes import half_precisions
+
+matmul = load(Path(__file__).with_name("matmul.py"))
 
 INT8, FLOAT8 = 127.0, 448.0
 
@@ -112,3 +117,52 @@ def towards_zero(x):
     """x rounded toward zero to the fraction of float8_e4m3fn: 3 bits, or steps of 2**-9."""
     step = torch.ldexp(torch.ones_like(x), (torch.frexp(x).exponent - 4).clamp(min=-9))
     return (x / step).trunc() * step
+
+
+def int8_matmul(x, weight, x_scale, weight_scale, out_dtype, blocks):
+    x, columns = x.double(), weight.double().mT
+    scales = x_scale[:, None] * weight_scale
+    for cause, total in matmul.along_k(x, columns, blocks, ("x", "weight")):
+        yield cause, (total * scales,)
+    total = x @ columns
+    for bits in (8, 16):
+        half = 2 ** (bits - 1)
+        wrapped = (total + half) % (2 * half) - half
+        cause = f"the sums wrap around in {bits} bits: products of int8 add up in int32"
+        yield cause, (wrapped * scales,)
+    for name, cast in half_precisions():
+        cause = f"the sum is rounded to {name} before it is scaled"
+        yield cause, (cast(total) * scales,)
+        yield (
+            f"the scales are rounded to {name}",
+            (total * cast(x_scale)[:, None] * cast(weight_scale),),
+        )
+    for block in blocks:
+        if 1 < block < x.shape[1] <= 256 * block:
+            rounded = 0.0
+            for part, other in zip(x.split(block, 1), columns.split(block), strict=True):
+                rounded = (rounded + part @ other).float().double()
+            cause = "the sums are kept in float32, which loses odd numbers from 2**24 on"
+            yield cause, (rounded * scales,)
+            for inside, after in (
+                (scales, 1.0),
+                (x_scale[:, None], weight_scale),
+                (weight_scale, x_scale[:, None]),
+            ):
+                kept = 0.0
+                for part, other in zip(x.split(block, 1), columns.split(block), strict=True):
+                    kept = (kept + part @ other) * inside
+                cause = "the sum so far is scaled again in every step of the loop"
+                yield cause, (kept * after,)
+    yield (
+        "the scales are added up instead of multiplied",
+        (total * (x_scale[:, None] + weight_scale),),
+    )
+    yield "the sums are divided by the scales instead of multiplied", (total / scales,)
+    yield "the scale of row 0 of x is used for every row", (total * x_scale[0] * weight_scale,)
+    yield (
+        "the scale of row 0 of weight is used for every column",
+        (total * x_scale[:, None] * weight_scale[0],),
+    )
+    if len(x_scale) == len(weight_scale):
+        yield "x_scale and weight_scale are exchanged", (total * weight_scale[:, None] * x_scale,)
