@@ -35,3 +35,11 @@ def int8_matmul_in_bfloat16(x, weight, x_scale, weight_scale, out_dtype=torch.bf
     """What the race is against: the formula in eager PyTorch, without products of integers."""
     total = x.bfloat16() @ weight.bfloat16().mT
     return (total * x_scale[:, None] * weight_scale).to(out_dtype)
+
+
+def int4_matmul(x, weight, scale, zero):
+    # Byte j holds k = 2j in its low four bits and k = 2j + 1 in its high four.
+    q = torch.stack((weight & 15, weight >> 4), -1).flatten(1)
+    groups = q.to(scale.dtype).unflatten(1, (scale.shape[1], -1))
+    dequantized = (groups - zero.to(scale.dtype)[..., None]) * scale[..., None]
+    return x @ dequantized.flatten(1).mT

@@ -166,3 +166,68 @@ def int8_matmul(x, weight, x_scale, weight_scale, out_dtype, blocks):
     )
     if len(x_scale) == len(weight_scale):
         yield "x_scale and weight_scale are exchanged", (total * weight_scale[:, None] * x_scale,)
+
+
+def int4_matmul(x, weight, scale, zero, blocks):
+    (N, groups), K = scale.shape, x.shape[1]
+    low, high = (weight & 15).double(), (weight >> 4).double()
+    zero = zero.double()
+
+    def per_weight(of_groups):
+        return of_groups.repeat_interleave(K // groups, 1)
+
+    def joined(first, second):
+        return torch.stack((first, second), -1).flatten(1)
+
+    q = joined(low, high)
+    minus_zero, scales = q - per_weight(zero), per_weight(scale)
+
+    def product(dequantized):
+        return (x @ dequantized.mT,)
+
+    yield (
+        "the high four bits of a byte are taken for the first of its two weights",
+        product((joined(high, low) - per_weight(zero)) * scales),
+    )
+    for half in (block // 2 for block in (*blocks, 2 * low.shape[1]) if low.shape[1] % block == 0):
+        if half > 1 and low.shape[1] % half == 0:
+            parts = zip(low.split(half, 1), high.split(half, 1), strict=True)
+            beside = torch.cat([half for pair in parts for half in pair], 1)
+            cause = (
+                "the low halves of a tile's bytes stand before the high halves, not between them"
+            )
+            yield cause, product((beside - per_weight(zero)) * scales)
+    signed = (q + 8) % 16 - 8
+    cause = "the four bits are taken for a number with a sign, -8 to 7"
+    yield cause, product((signed - per_weight(zero)) * scales)
+    yield cause, product(signed * scales)
+    yield (
+        "q - zero wraps around in uint8: convert before you subtract",
+        product(minus_zero % 256 * scales),
+    )
+    yield "the zero points are left out", product(q * scales)
+    yield "8 is subtracted instead of the zero point", product((q - 8) * scales)
+    yield "the zero point is added instead of subtracted", product((q + per_weight(zero)) * scales)
+    yield (
+        "the zero point is subtracted after the scale is applied",
+        product(q * scales - per_weight(zero)),
+    )
+    yield "the scales are left out", product(minus_zero)
+    yield (
+        "only the low four bits of each byte are used",
+        product((joined(low, low) - per_weight(zero)) * scales),
+    )
+    for which, group in (("first", 0), ("last", groups - 1)):
+        one = per_weight(scale[:, [group]].expand(N, groups))
+        cause = f"the scale of the {which} group is used for every group"
+        yield cause, product(minus_zero * one)
+        yield (
+            f"{cause}, and so is its zero point",
+            product((q - per_weight(zero[:, [group]].expand(N, groups))) * one),
+        )
+        yield (
+            f"the zero point of the {which} group is used for every group",
+            product((q - per_weight(zero[:, [group]].expand(N, groups))) * scales),
+        )
+    for cause, wrong in matmul.along_k(x, (minus_zero * scales).mT, blocks, ("x", "weight")):
+        yield cause, (wrong,)

@@ -1,5 +1,7 @@
 """What a user would take instead of the solutions of chapter 11."""
 
+import functools
+
 import torch
 
 from judge.benchmark.peers import COMPILED, Benchmark, Peer
@@ -51,6 +53,27 @@ def matmul_8_bits(M, N, K, itemsize):
     return M * K + K * N + M * N * itemsize
 
 
+def int4_layer(M, N, K, dtype):
+    K -= K % 32
+    groups = (N, K // (32 if K % 128 else 128))
+    return (
+        torch.randn(M, K, dtype=dtype),
+        torch.randint(0, 256, (N, K // 2), dtype=torch.uint8),
+        torch.rand(groups).to(dtype) / 10,
+        torch.randint(0, 16, groups, dtype=torch.uint8),
+    )
+
+
+@functools.cache
+def widened(N, K, dtype, device):
+    """Weights that were brought back to 16 bits beforehand. Their values do not matter here."""
+    return torch.randn(N, K, dtype=dtype, device=device)
+
+
+def cublas_of_widened(x, weight, scale, zero):
+    return x @ widened(len(weight), x.shape[1], x.dtype, x.device).mT
+
+
 BENCHMARKS = {
     "quantize_rows": Benchmark(
         "quantize_rows",
@@ -72,5 +95,25 @@ BENCHMARKS = {
         operations=matmul_operations,
         rate="int8",
         baseline="int8_matmul_in_bfloat16",
+    ),
+    # Is W4A16 worth it? Against cuBLAS on weights of 16 bits, whose product is another: so results
+    # are not compared here, as they are where there is a baseline.
+    "int4_matmul": Benchmark(
+        "int4_matmul",
+        make=int4_layer,
+        sizes=(
+            (1, 8192, 8192),
+            (16, 16384, 16384),
+            (33, 5003, 8192),
+            (128, 8192, 8192),
+            (4096, 4096, 4096),
+        ),
+        dtypes=HALF,
+        peers=(Peer("cuBLAS, 16-bit weights", cublas_of_widened), COMPILED),
+        bytes_moved=lambda M, N, K, itemsize: (
+            (M * K + M * N) * itemsize + N * K // 2 + N * K // 128 * (itemsize + 1)
+        ),
+        operations=matmul_operations,
+        baseline="int4_matmul",
     ),
 }
