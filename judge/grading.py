@@ -14,7 +14,7 @@ import torch
 
 from judge.core import paths
 from judge.core.arguments import Arguments
-from judge.core.dtypes import wide
+from judge.core.dtypes import double, wide
 from judge.core.launch import blocks_of
 from judge.core.paths import display_path
 from judge.core.settings import settings
@@ -43,7 +43,8 @@ class Spec:
     test_file: puzzles/NN_chapter/test_name.py, or production/test_name.py in that folder
     results: names of the results, for messages, where there is more than one
     in_place: parameters that the subject changes; it then returns None
-    exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance
+    exact: results must equal the reference's bit for bit (copies, gathers), not within tolerance;
+        or the names of those results that must
     deterministic: two runs must agree bit for bit
     input_precision: "tf32" where the spec lets float32 factors of a tl.dot be rounded to tf32;
         "fp8" where the sums may be as exact as tensor cores make them of 8-bit floats
@@ -59,7 +60,7 @@ class Spec:
     test_file: Path
     results: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
-    exact: bool | None = None
+    exact: bool | tuple[str, ...] | None = None
     deterministic: bool = False
     input_precision: str | None = None
     gradients: bool = False
@@ -169,7 +170,7 @@ class ResultCheck:
     def __init__(
         self,
         spec: Spec,
-        exact: bool | None = None,
+        exact: bool | tuple[str, ...] | None = None,
         others: Callable[[], Sequence[OtherCase]] = lambda: (),
     ):
         self.spec, self.others = spec, others
@@ -213,8 +214,9 @@ class ResultCheck:
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
     ) -> Origin | None:
         """Run the program again that stored NaN or infinity instead of a number, and see why."""
-        got = outcome.results[number]
-        hit = ~torch.isfinite(got) & torch.isfinite(expected.truth[number].to(got.device))
+        got, truth = outcome.results[number], expected.truth[number]
+        # In float64, since torch does not ask this of 8-bit floats.
+        hit = ~torch.isfinite(double(got)) & torch.isfinite(double(truth.to(got.device)))
         if not outcome.watch or not hit.any():
             return None
         store = outcome.watch.store_of(got, tuple(hit.nonzero()[0].tolist()))
@@ -292,19 +294,21 @@ class ResultCheck:
         return [[result, *runs] for result, runs in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
-        truth = expected.truth[number]
+        truth, exact = expected.truth[number], self.exact
+        if isinstance(exact, tuple):
+            exact = self.spec.name_of(number) in exact or None
         compared = partial(
             compare.compare,
             got,
             truth,
-            exact=self.exact,
+            exact=exact,
             name=self.spec.name_of(number),
             input_precision=self._input_precision(got.dtype),
             roundings=2 if self.spec.rounded_on_the_way else 1,
         )
         # Yardsticks and terms only ever allow more, and most right results do without.
         nothing = torch.zeros_like(truth, dtype=torch.float64)
-        if not self.exact and compared(truth, magnitude=nothing) is None:
+        if not exact and compared(truth, magnitude=nothing) is None:
             return None
         return compared(expected.yardsticks[number], magnitude=expected.terms[number])
 

@@ -82,6 +82,16 @@ def test_the_sums_of_tensor_cores_are_allowed_where_there_are_any(monkeypatch, d
         assert bool(check._mismatch(0, got, expected)) == interpreted
 
 
+def test_some_results_are_exact_and_others_are_not():
+    test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
+    spec = Spec("copy", test, results=("codes", "sums"), exact=("codes",))
+    truth = 1 + torch.randn(8, 32).abs().double()
+    expected = Expected((truth,) * 2, (truth,) * 2, lambda: [[truth]] * 2, lambda: [None] * 2)
+    got = truth.float() * (1 + 2.0**-22)
+    assert ResultCheck(spec)._mismatch(0, got, expected)
+    assert ResultCheck(spec)._mismatch(1, got, expected) is None
+
+
 in_the_interpreter = pytest.mark.skipif(
     not settings.interpreted, reason="a GPU does not show which program stores what, and runs all"
 )

@@ -1,8 +1,13 @@
 """Results of the puzzles of chapter 11 with one step done wrong."""
 
+from pathlib import Path
+
 import torch
 
+from judge.core.paths import load
 from judge.diagnosis.mistakes import half_precisions
+
+matmul = load(Path(__file__).with_name("matmul.py"))
 
 INT8, FLOAT8 = 127.0, 448.0
 
@@ -61,3 +66,168 @@ def quantize_rows(x, blocks):
     for name, cast in half_precisions():
         yield f"the scale is rounded to {name}", scaled(cast(scale))
         yield f"the scale is rounded to {name} where it is stored", (q, cast(scale))
+
+
+def quantize_blocks(x, block, blocks):
+    (M, N), (rows, columns) = x.shape, block
+    padded = torch.nn.functional.pad(x, (0, -N % columns, 0, -M % rows))
+    sizes = padded.abs().unflatten(1, (-1, columns)).unflatten(0, (-1, rows))
+    largest = sizes.amax((1, 3))
+    scale = scale_of(largest, FLOAT8)
+
+    def everywhere(scale):
+        """The scale of each element."""
+        return scale.repeat_interleave(rows, 0)[:M].repeat_interleave(columns, 1)[:, :N]
+
+    quotients = x / everywhere(scale)
+
+    def scaled(scale):
+        """q, not rounded yet, and scale if this is the scale of each block."""
+        scale = scale.expand_as(largest)
+        return x / everywhere(scale), scale
+
+    yield "the quotient is rounded toward zero", (towards_zero(quotients), scale)
+    yield "x is multiplied by the scale instead of divided", (x * everywhere(scale), scale)
+    for other in (127.0, 240.0, 256.0, 464.0, 480.0, 57344.0):
+        yield f"the maximum is divided by {other:g} instead of 448", scaled(largest / other)
+    signed = padded.unflatten(1, (-1, columns)).unflatten(0, (-1, rows)).amax((1, 3))
+    for maximum in (signed, signed.clamp(min=0)):
+        cause = "the maximum is that of x, not of its absolute values"
+        yield cause, scaled(scale_of(maximum, FLOAT8))
+    for dim, all_of in ((1, "a row"), (0, "a column")):
+        cause = f"the blocks of {all_of} share the maximum of all of them"
+        yield cause, scaled(scale.amax(dim, keepdim=True))
+    yield "the scale of the first block is used for every block", scaled(scale[:1, :1])
+    if rows > 1:
+        alone = scale_of(sizes.amax(3).flatten(0, 1)[:M], FLOAT8).repeat_interleave(columns, 1)
+        cause = "each row of a block is divided by a scale of its own"
+        yield cause, (x / alone[:, :N], None)
+    turned = scale.T.reshape(scale.shape)
+    yield "the scales are stored column by column", (None, turned)
+    yield "the reciprocal of the scale is stored", (None, 1 / scale)
+    yield "the maximum itself is stored as the scale", (None, largest)
+    yield "a block of zeros gets the scale 0 instead of 1", (None, largest / FLOAT8)
+    for name, cast in half_precisions():
+        yield f"the scale is rounded to {name}", scaled(cast(scale))
+        quotients = cast(cast(x) / cast(everywhere(scale))).clamp(-FLOAT8, FLOAT8)
+        yield f"the quotient is computed in {name}", (quotients, None)
+
+
+def towards_zero(x):
+    """x rounded toward zero to the fraction of float8_e4m3fn: 3 bits, or steps of 2**-9."""
+    step = torch.ldexp(torch.ones_like(x), (torch.frexp(x).exponent - 4).clamp(min=-9))
+    return (x / step).trunc() * step
+
+
+def int8_matmul(x, weight, x_scale, weight_scale, out_dtype, blocks):
+    x, columns = x.double(), weight.double().mT
+    scales = x_scale[:, None] * weight_scale
+    for cause, total in matmul.along_k(x, columns, blocks, ("x", "weight")):
+        yield cause, (total * scales,)
+    total = x @ columns
+    for bits in (8, 16):
+        half = 2 ** (bits - 1)
+        wrapped = (total + half) % (2 * half) - half
+        cause = f"the sums wrap around in {bits} bits: products of int8 add up in int32"
+        yield cause, (wrapped * scales,)
+    for name, cast in half_precisions():
+        cause = f"the sum is rounded to {name} before it is scaled"
+        yield cause, (cast(total) * scales,)
+        yield (
+            f"the scales are rounded to {name}",
+            (total * cast(x_scale)[:, None] * cast(weight_scale),),
+        )
+    for block in blocks:
+        if 1 < block < x.shape[1] <= 256 * block:
+            rounded = 0.0
+            for part, other in zip(x.split(block, 1), columns.split(block), strict=True):
+                rounded = (rounded + part @ other).float().double()
+            cause = "the sums are kept in float32, which loses odd numbers from 2**24 on"
+            yield cause, (rounded * scales,)
+            for inside, after in (
+                (scales, 1.0),
+                (x_scale[:, None], weight_scale),
+                (weight_scale, x_scale[:, None]),
+            ):
+                kept = 0.0
+                for part, other in zip(x.split(block, 1), columns.split(block), strict=True):
+                    kept = (kept + part @ other) * inside
+                cause = "the sum so far is scaled again in every step of the loop"
+                yield cause, (kept * after,)
+    yield (
+        "the scales are added up instead of multiplied",
+        (total * (x_scale[:, None] + weight_scale),),
+    )
+    yield "the sums are divided by the scales instead of multiplied", (total / scales,)
+    yield "the scale of row 0 of x is used for every row", (total * x_scale[0] * weight_scale,)
+    yield (
+        "the scale of row 0 of weight is used for every column",
+        (total * x_scale[:, None] * weight_scale[0],),
+    )
+    if len(x_scale) == len(weight_scale):
+        yield "x_scale and weight_scale are exchanged", (total * weight_scale[:, None] * x_scale,)
+
+
+def int4_matmul(x, weight, scale, zero, blocks):
+    (N, groups), K = scale.shape, x.shape[1]
+    low, high = (weight & 15).double(), (weight >> 4).double()
+    zero = zero.double()
+
+    def per_weight(of_groups):
+        return of_groups.repeat_interleave(K // groups, 1)
+
+    def joined(first, second):
+        return torch.stack((first, second), -1).flatten(1)
+
+    q = joined(low, high)
+    minus_zero, scales = q - per_weight(zero), per_weight(scale)
+
+    def product(dequantized):
+        return (x @ dequantized.mT,)
+
+    yield (
+        "the high four bits of a byte are taken for the first of its two weights",
+        product((joined(high, low) - per_weight(zero)) * scales),
+    )
+    for half in (block // 2 for block in (*blocks, 2 * low.shape[1]) if low.shape[1] % block == 0):
+        if half > 1 and low.shape[1] % half == 0:
+            parts = zip(low.split(half, 1), high.split(half, 1), strict=True)
+            beside = torch.cat([half for pair in parts for half in pair], 1)
+            cause = (
+                "the low halves of a tile's bytes stand before the high halves, not between them"
+            )
+            yield cause, product((beside - per_weight(zero)) * scales)
+    signed = (q + 8) % 16 - 8
+    cause = "the four bits are taken for a number with a sign, -8 to 7"
+    yield cause, product((signed - per_weight(zero)) * scales)
+    yield cause, product(signed * scales)
+    yield (
+        "q - zero wraps around in uint8: convert before you subtract",
+        product(minus_zero % 256 * scales),
+    )
+    yield "the zero points are left out", product(q * scales)
+    yield "8 is subtracted instead of the zero point", product((q - 8) * scales)
+    yield "the zero point is added instead of subtracted", product((q + per_weight(zero)) * scales)
+    yield (
+        "the zero point is subtracted after the scale is applied",
+        product(q * scales - per_weight(zero)),
+    )
+    yield "the scales are left out", product(minus_zero)
+    yield (
+        "only the low four bits of each byte are used",
+        product((joined(low, low) - per_weight(zero)) * scales),
+    )
+    for which, group in (("first", 0), ("last", groups - 1)):
+        one = per_weight(scale[:, [group]].expand(N, groups))
+        cause = f"the scale of the {which} group is used for every group"
+        yield cause, product(minus_zero * one)
+        yield (
+            f"{cause}, and so is its zero point",
+            product((q - per_weight(zero[:, [group]].expand(N, groups))) * one),
+        )
+        yield (
+            f"the zero point of the {which} group is used for every group",
+            product((q - per_weight(zero[:, [group]].expand(N, groups))) * scales),
+        )
+    for cause, wrong in matmul.along_k(x, (minus_zero * scales).mT, blocks, ("x", "weight")):
+        yield cause, (wrong,)
