@@ -73,6 +73,9 @@ def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
     cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
     if cause is None:
         return None
+    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0 ", result.origin.said):
+        cause = "0 * log(0) is 0 * -inf, which is NaN, although its limit is 0"
+        return Symptom(pattern, cause)
     if cause.startswith(("0 / 0", "the logarithm of 0")):
         if result.source.uses(EXPONENTIALS, otherwise=False):
             cause += f": a mask or a loop leaves nothing of a row or tile, or {EMPTY_SUM}"

@@ -1,0 +1,28 @@
+"""Results of the puzzles of chapter 08 with one step done wrong."""
+
+import math
+
+import torch
+
+
+def _entropy(p, inside):
+    """Return minus the sum of p times the logarithm of `inside`; a term of p = 0 is 0."""
+    return -torch.special.xlogy(p, inside).sum(1)
+
+
+def softmax_entropy(x, blocks):
+    p = torch.softmax(x, 1)
+    right = _entropy(p, p)
+    yield "a logarithm to base 2 is taken instead of the natural one", (right / math.log(2),)
+    for small in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5):
+        cause = f"{small:g} is added inside the logarithm: small probabilities are all of the sum"
+        yield cause, (_entropy(p, p + small),)
+    for bound in (20.0, 50.0, 80.0, 88.0, 100.0):
+        q = torch.softmax(x.clamp(-bound, bound), 1)
+        yield (
+            f"the logits are clipped to +-{bound:g}, which changes their distances",
+            (_entropy(q, q),),
+        )
+    cause = "the NaN of 0 * log(0) is replaced in the result, and with it the whole row"
+    yield cause, (right.where(~(p == 0).any(1), 0.0),)
+    yield "the sum of p * log(p) is not negated", (-right,)
