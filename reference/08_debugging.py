@@ -13,3 +13,17 @@ def softmax_entropy(x):
     exponentials = torch.exp(wide - wide.amax(1, keepdim=True))
     p = exponentials / exponentials.sum(1, keepdim=True)
     return -torch.special.xlogy(p, p).sum(1).to(x.dtype)
+
+
+def ragged_mean(x, lengths):
+    inside = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+    total = torch.where(inside, _wide(x), 0.0).sum(1)
+    return (total / lengths).to(x.dtype)
+
+
+def last_tokens(x, lengths):
+    return x[torch.arange(len(x), device=x.device), lengths.long() - 1]
+
+
+def l1_norms(x):
+    return _wide(x).abs().sum(1).to(x.dtype)

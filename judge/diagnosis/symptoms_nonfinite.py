@@ -95,6 +95,11 @@ def _loaded(result: WrongResult, pattern: str) -> Symptom:
     assert result.origin
     if result.origin.operation == MASKED:
         cause = "a masked lane that was loaded without `other=` reaches the result"
+    elif result.origin.unset:
+        cause = (
+            f"NaN was loaded from memory that nothing was stored to: {result.origin.unset}, where "
+            "torch.empty leaves what was there before"
+        )
     elif any(value.isnan().any() for value in result.inputs.values() if rounds(value.dtype)):
         cause = (
             "NaN of an input reaches what it should not: 0 * NaN is NaN, so leave it out by "

@@ -26,3 +26,17 @@ def softmax_entropy(x, blocks):
     cause = "the NaN of 0 * log(0) is replaced in the result, and with it the whole row"
     yield cause, (right.where(~(p == 0).any(1), 0.0),)
     yield "the sum of p * log(p) is not negated", (-right,)
+
+
+def ragged_mean(x, lengths, blocks):
+    T = x.shape[1]
+    inside = torch.arange(T) < lengths[:, None]
+    total = torch.where(inside, x, 0.0).sum(1)
+    yield "the sum is divided by T instead of the row's length", (total / T,)
+    for block in blocks:
+        whole = torch.arange(T) < (lengths // block * block)[:, None]
+        cause = f"the last, partial block of each length (blocks of {block}) is left out"
+        yield cause, (torch.where(whole, x, 0.0).sum(1) / lengths,)
+        cut = torch.arange(T) < T // block * block
+        cause = f"the last, partial block of the width (blocks of {block}) is left out"
+        yield cause, (torch.where(inside & cut, x, 0.0).sum(1) / lengths,)
