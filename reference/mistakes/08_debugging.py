@@ -40,3 +40,12 @@ def ragged_mean(x, lengths, blocks):
         cut = torch.arange(T) < T // block * block
         cause = f"the last, partial block of the width (blocks of {block}) is left out"
         yield cause, (torch.where(inside & cut, x, 0.0).sum(1) / lengths,)
+
+
+def last_tokens(x, lengths, blocks):
+    B, S, _ = x.shape
+    rows, last = torch.arange(B), lengths.long() - 1
+    yield "the last token of the whole row is taken, whatever its length", (x[:, S - 1],)
+    yield "the first token is taken, not the last one", (x[:, 0],)
+    yield "the token after the last one is taken", (x[rows, (last + 1).clamp(max=S - 1)],)
+    yield "the length of the first sequence is taken for all", (x[rows, last[0]],)

@@ -18,6 +18,15 @@ def rows_and_lengths(B, T, dtype):
     return torch.randn(B, T, dtype=dtype), lengths
 
 
+def tokens_and_lengths(B, S, D, dtype):
+    return torch.randn(B, S, D, dtype=dtype), torch.randint(1, S + 1, (B,))
+
+
+def gather_last(x, lengths):
+    last = (lengths - 1)[:, None, None].expand(-1, 1, x.shape[2])
+    return torch.gather(x, 1, last)[:, 0]
+
+
 BENCHMARKS = {
     "entropy": Benchmark(
         "softmax_entropy",
@@ -33,5 +42,12 @@ BENCHMARKS = {
         peers=(COMPILED,),
         # Of lengths that are spread evenly, as these are.
         bytes_moved=lambda B, T, itemsize: B * (T + 1) // 2 * itemsize,
+    ),
+    "last_tokens": Benchmark(
+        "last_tokens",
+        make=tokens_and_lengths,
+        sizes=((8192, 16, 8192), (2048, 64, 8192), (5003, 17, 4099)),
+        peers=(Peer("torch.gather", gather_last), COMPILED),
+        bytes_moved=lambda B, S, D, itemsize: 2 * B * D * itemsize,
     ),
 }
