@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from judge.diagnosis.mistakes import half_precisions
+
 
 def _entropy(p, inside):
     """Return minus the sum of p times the logarithm of `inside`; a term of p = 0 is 0."""
@@ -49,3 +51,21 @@ def last_tokens(x, lengths, blocks):
     yield "the first token is taken, not the last one", (x[:, 0],)
     yield "the token after the last one is taken", (x[rows, (last + 1).clamp(max=S - 1)],)
     yield "the length of the first sequence is taken for all", (x[rows, last[0]],)
+
+
+def l1_norms(x, blocks):
+    size = x.abs()
+    yield "the numbers are added, not their absolute values", (x.sum(1),)
+    yield "the squares are added, not the absolute values", (x.square().sum(1),)
+    yield "the absolute value is taken of the sum, not of each number", (x.sum(1).abs(),)
+    for block in blocks:
+        if not 1 < block < x.shape[1]:
+            continue
+        first = size[:, :block].sum(1)
+        yield "the first block is counted twice", (size.sum(1) + first,)
+        yield "the first block is left out", (size.sum(1) - first,)
+        for name, cast in half_precisions():
+            lanes = 0.0
+            for part in torch.nn.functional.pad(size, (0, -size.shape[1] % block)).split(block, 1):
+                lanes = cast(lanes + part)
+            yield f"a sum is accumulated in {name} instead of float32", (lanes.sum(1),)

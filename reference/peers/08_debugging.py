@@ -50,4 +50,14 @@ BENCHMARKS = {
         peers=(Peer("torch.gather", gather_last), COMPILED),
         bytes_moved=lambda B, S, D, itemsize: 2 * B * D * itemsize,
     ),
+    "l1_norms": Benchmark(
+        "l1_norms",
+        make=randn(1),
+        sizes=((16384, 4096), (32768, 8192), (10_007, 6007)),
+        peers=(
+            Peer("linalg.vector_norm", lambda x: torch.linalg.vector_norm(x, 1, 1)),
+            COMPILED,
+        ),
+        bytes_moved=moved(1),
+    ),
 }
