@@ -27,3 +27,13 @@ def last_tokens(x, lengths):
 
 def l1_norms(x):
     return _wide(x).abs().sum(1).to(x.dtype)
+
+
+def running_sum(x):
+    return _wide(x).cumsum(0).to(x.dtype)
+
+
+def momentum_step(param, grad, velocity, lr, momentum):
+    moved = momentum * _wide(velocity) + _wide(grad)
+    param.copy_(_wide(param) - lr * moved)
+    velocity.copy_(moved)

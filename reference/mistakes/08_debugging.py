@@ -69,3 +69,27 @@ def l1_norms(x, blocks):
             for part in torch.nn.functional.pad(size, (0, -size.shape[1] % block)).split(block, 1):
                 lanes = cast(lanes + part)
             yield f"a sum is accumulated in {name} instead of float32", (lanes.sum(1),)
+
+
+def running_sum(x, blocks):
+    N, scan = len(x), x.cumsum(0)
+    yield "the running sum leaves out the element itself: an exclusive scan", (scan - x,)
+    for block in blocks:
+        if not 1 < block < N:
+            continue
+        within = torch.nn.functional.pad(x, (0, -N % block)).unflatten(0, (-1, block)).cumsum(1)
+        sums = within[:, -1:]
+        last = sums.roll(1, 0)
+        last[0] = 0.0
+        cause = "the carry is that of the previous block instead of all before it"
+        yield cause, ((within + last).flatten()[:N],)
+        cause = "the carry already includes the block's own sum"
+        yield cause, ((within + sums.cumsum(0)).flatten()[:N],)
+        for many in blocks:
+            if not 1 < many < len(sums):
+                continue
+            parts = torch.nn.functional.pad(sums[:, 0], (0, -len(sums) % many))
+            alone = parts.unflatten(0, (-1, many)).cumsum(1).flatten()[: len(sums), None].roll(1, 0)
+            alone[0] = 0.0
+            cause = f"the sums of blocks are added up anew after every {many} of them"
+            yield cause, ((within + alone).flatten()[:N],)

@@ -60,4 +60,11 @@ BENCHMARKS = {
         ),
         bytes_moved=moved(1),
     ),
+    "running_sum": Benchmark(
+        "running_sum",
+        make=randn(1),
+        sizes=((2**24,), (2**27,), (100_000_007,)),
+        peers=(COMPILED,),
+        bytes_moved=moved(2),
+    ),
 }
