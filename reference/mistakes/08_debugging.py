@@ -93,3 +93,16 @@ def running_sum(x, blocks):
             alone[0] = 0.0
             cause = f"the sums of blocks are added up anew after every {many} of them"
             yield cause, ((within + alone).flatten()[:N],)
+
+
+def momentum_step(param, grad, velocity, lr, momentum, blocks):
+    moved = momentum * velocity + grad
+    wrong = {
+        "the old velocity is taken for the step": (param - lr * velocity, moved),
+        "the velocity is added to the parameter": (param + lr * moved, moved),
+        "the gradient is taken for the step, not the velocity": (param - lr * grad, moved),
+        "the step looks ahead, as Nesterov's does": (param - lr * (grad + momentum * moved), moved),
+    }
+    damped = momentum * velocity + (1 - momentum) * grad
+    wrong["the gradient is multiplied by 1 - momentum"] = (param - lr * damped, damped)
+    yield from wrong.items()

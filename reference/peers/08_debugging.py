@@ -27,6 +27,12 @@ def gather_last(x, lengths):
     return torch.gather(x, 1, last)[:, 0]
 
 
+def foreach_step(param, grad, velocity, lr, momentum):
+    torch._foreach_mul_([velocity], momentum)
+    torch._foreach_add_([velocity], [grad])
+    torch._foreach_add_([param], [velocity], alpha=-lr)
+
+
 BENCHMARKS = {
     "entropy": Benchmark(
         "softmax_entropy",
@@ -46,7 +52,7 @@ BENCHMARKS = {
     "last_tokens": Benchmark(
         "last_tokens",
         make=tokens_and_lengths,
-        sizes=((8192, 16, 8192), (2048, 64, 8192), (5003, 17, 4099)),
+        sizes=((8192, 16, 8192), (4096, 16, 8192), (5003, 17, 4099)),
         peers=(Peer("torch.gather", gather_last), COMPILED),
         bytes_moved=lambda B, S, D, itemsize: 2 * B * D * itemsize,
     ),
@@ -66,5 +72,12 @@ BENCHMARKS = {
         sizes=((2**24,), (2**27,), (100_000_007,)),
         peers=(COMPILED,),
         bytes_moved=moved(2),
+    ),
+    "momentum_step": Benchmark(
+        "momentum_step",
+        make=lambda N, dtype: (*(torch.randn(N, dtype=dtype) for _ in range(3)), 1e-3, 0.9),
+        sizes=((2**24,), (2**26,), (50_000_017,)),
+        peers=(Peer("torch._foreach", foreach_step), COMPILED),
+        bytes_moved=moved(5),
     ),
 }
