@@ -363,8 +363,8 @@ class ResultCheck:
         if outcome.configs > 1 and right_if(rehearse=False, **same):
             yield (
                 "cause: right where the kernel runs once, wrong where the autotuner has run it "
-                "before: it times each config on the tensors themselves, so name those that the "
-                "kernel changes in restore_value=[...]"
+                "before: it times each config on the tensors themselves, and what the kernel "
+                "changes in them must be put back"
             )
         elif sites and right_if(order="shuffled", poison=False):
             lines = ", ".join(f"{Path(file).name}:{line}" for file, line in sites)

@@ -89,6 +89,15 @@ def test_what_was_loaded_is_no_operation():
     assert f"NaN in memory at tests/{line_of(step_kernel, 'x = tl.load')}" in found.said
 
 
+def test_what_was_loaded_and_never_stored_is_named():
+    x, y = torch.full((10,), float("nan")), torch.empty(10)
+    for inputs, unset in (({}, "x[0]"), ({"x": x}, "")):
+        with Origins((0, 0, 0)) as origins:
+            watched(step_kernel, (1,), x, y, 10, 16, "square", inputs=inputs)
+        assert origins.found.is_loaded
+        assert origins.found.unset == unset
+
+
 def test_afterwards_the_interpreter_is_as_before():
     from judge.memory.access_hooks import Builder
 

@@ -73,6 +73,9 @@ def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
     cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
     if cause is None:
         return None
+    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0 ", result.origin.said):
+        cause = "0 * log(0) is 0 * -inf, which is NaN, although its limit is 0"
+        return Symptom(pattern, cause)
     if cause.startswith(("0 / 0", "the logarithm of 0")):
         if result.source.uses(EXPONENTIALS, otherwise=False):
             cause += f": a mask or a loop leaves nothing of a row or tile, or {EMPTY_SUM}"
@@ -92,6 +95,11 @@ def _loaded(result: WrongResult, pattern: str) -> Symptom:
     assert result.origin
     if result.origin.operation == MASKED:
         cause = "a masked lane that was loaded without `other=` reaches the result"
+    elif result.origin.unset:
+        cause = (
+            f"NaN was loaded from memory that nothing was stored to: {result.origin.unset}, where "
+            "torch.empty leaves what was there before"
+        )
     elif any(value.isnan().any() for value in result.inputs.values() if rounds(value.dtype)):
         cause = (
             "NaN of an input reaches what it should not: 0 * NaN is NaN, so leave it out by "

@@ -18,6 +18,7 @@ import numpy as np
 from judge.interpreter.arithmetic import widen
 from judge.memory.access_hooks import Builder, replaced
 from judge.memory.call_sites import CallSite, user_frame
+from judge.memory.watch import current_watch
 
 BINARY = {
     "create_fadd": "+",
@@ -43,12 +44,14 @@ class _Event:
     """An operation that made NaN or infinity out of numbers.
 
     lanes: in which lanes of its result
+    unset: of a load, an element that no program stored
     """
 
     said: str
     site: CallSite
     lanes: np.ndarray
     nan: bool
+    unset: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,12 @@ class Origin:
 
     operation: such as "0 / 0" or "exp(1000)", or LOADED or MASKED; empty if none was seen
     said: the operation and its line, and those of an infinity that it was given
+    unset: the element that was loaded and that no program stored, if that is the origin
     """
 
     operation: str = ""
     said: str = ""
+    unset: str = ""
 
     @property
     def is_loaded(self) -> bool:
@@ -200,7 +205,8 @@ class Origins:
         inside = lanes if mask is None else lanes & np.broadcast_to(mask, lanes.shape)
         for said, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
-                self._events.append(_Event(said, _site(), where, True))
+                unset = current_watch().unset if said is LOADED else ""
+                self._events.append(_Event(said, _site(), where, True, unset))
 
     def _store(self, original):
         def store(builder, pointers, value, *rest):
@@ -231,7 +237,7 @@ class Origins:
             first = before[0]
             said += f"; the infinity is {first.said} at {first.site.place}  {first.site.line_text}"
             operation = first.said
-        self.found = Origin(operation, said)
+        self.found = Origin(operation, said, made.unset)
 
 
 def _site() -> CallSite:

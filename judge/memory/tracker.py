@@ -100,6 +100,8 @@ class Tracker:
                 verb, self.sites[site], self.program, self.launch, pointers, mask, size, variables
             )
             raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
+        if verb == "reads":
+            self.watch.unset = self._unset(parts)
         if not parts:
             return real
         if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):
@@ -113,6 +115,21 @@ class Tracker:
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
         return real
+
+    def _unset(self, parts: Parts) -> str:
+        """Return the first element of the subject's own memory that no program stored, or ""."""
+        for region, units in parts:
+            if region.storage.key in self.watch.given:
+                continue
+            ledger = region.storage.ledger
+            unset = np.ones(units.shape, dtype=bool)
+            for kind in ("writes", "updates"):
+                if kind in ledger.last:
+                    unset &= ledger.last[kind][units] == 0
+            if unset.any():
+                address = int(units[unset.argmax()]) * ledger.unit + region.storage.base
+                return format_element(region, address - region.real)
+        return ""
 
     def _is_unwritten(self, region: Region, units: np.ndarray) -> bool:
         """Return whether programs that did not run should have stored what is loaded here."""

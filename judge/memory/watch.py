@@ -51,6 +51,8 @@ class Watch:
     begun: the number of each launch's first access, and the launch
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
+    unset: the first element of the last load that is the subject's own and that no program stored;
+        empty if there is none
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Watch:
         self.history = History()
         self.sites = CallSites()
         self.known: list[Region] = []
+        self.unset = ""
         self.traffic = Traffic(self.sites, inputs) if count else None
         self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
         self._storages: dict[int, Storage] = {}

@@ -1,0 +1,42 @@
+"""08.4  L1 norms: one good answer."""
+
+import torch
+import triton
+import triton.language as tl
+
+TILE = 2048
+
+
+@triton.jit
+def l1_norms_kernel(
+    x_ptr, out_ptr,
+    M, N,
+    stride_xm, stride_xn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = tl.arange(0, BLOCK_N).to(tl.int64)[None, :]
+    mask_m = (rows < M)[:, None]
+    x_ptrs = x_ptr + rows[:, None] * stride_xm + cols * stride_xn
+    # Fixed: the first block was float16 and the sum with the second one float32. A loop must keep
+    # the types of what it carries; only the interpreter lets them change.
+    acc = tl.abs(tl.load(x_ptrs, mask=mask_m & (cols < N), other=0.0).to(tl.float32))
+    for start in range(BLOCK_N, N, BLOCK_N):
+        x_ptrs += tl.cast(stride_xn, tl.int64) * BLOCK_N
+        x = tl.load(x_ptrs, mask=mask_m & (start + cols < N), other=0.0)
+        acc += tl.abs(x.to(tl.float32))
+    tl.store(out_ptr + rows, tl.sum(acc, axis=1), mask=rows < M)
+
+
+def l1_norms(x: torch.Tensor) -> torch.Tensor:
+    if x.dim() != 2 or x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"x must be 2-D and float16, bfloat16 or float32, not {x.dtype} {tuple(x.shape)}"
+        )
+    M, N = x.shape
+    out = torch.empty(M, dtype=x.dtype, device=x.device)
+    BLOCK_N = min(triton.next_power_of_2(max(N, 1)), TILE)
+    BLOCK_M = min(triton.next_power_of_2(max(M, 1)), TILE // BLOCK_N)
+    grid = (triton.cdiv(M, BLOCK_M),)
+    l1_norms_kernel[grid](x, out, M, N, *x.stride(), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    return out
