@@ -189,15 +189,25 @@ class Challenge:
             return False
         return True
 
-    def traffic(self, *inputs: Any, **options: Any) -> Traffic:
-        """Count what one call moves. Returns the Traffic, whose `check` compares with a budget."""
+    def traffic(self, *inputs: Any, config: int | None = None, **options: Any) -> Traffic:
+        """Count what one call moves. Returns the Traffic, whose `check` compares with a budget.
+
+        config: index of the autotuner's configuration, after pruning; the first by default
+        """
         call = self._guarded(self._arguments(inputs, options))
-        watch = call.run(count=True).watch
+        watch = call.run(count=True, config=config).watch
         if not (watch and watch.traffic):
             raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
         traffic = watch.traffic
         measured["traffic"] = _moved(traffic)
         return traffic
+
+    def configs(self, *inputs: Any, **options: Any) -> int:
+        """Return how many configurations an autotuner tries for this call, 1 without one.
+
+        Those that `prune_configs_by` leaves out do not count.
+        """
+        return self._guarded(self._arguments(inputs, options)).run(programs="none").configs
 
     def saved_for_backward(self, *inputs: Any, at_most: int, **options: Any) -> None:
         """Check how much stays for the backward pass, beside the inputs and the result.
@@ -220,11 +230,18 @@ class Challenge:
                 "hint: what is cheap to make again in the backward pass need not be kept"
             )
 
-    def compiles(self, *inputs: Any, every_config: bool = False, **options: Any) -> None:
+    def compiles(
+        self,
+        *inputs: Any,
+        every_config: bool = False,
+        spills: int | None = None,
+        **options: Any,
+    ) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
+        spills: how many bytes a thread may spill to memory, if the spec limits them
         """
         call = self._guarded(self._arguments(inputs, options))
         try:
@@ -236,7 +253,7 @@ class Challenge:
             misfits = []
             for launches in runs:
                 try:
-                    check_compiles(launches, (target,), subject=self.spec.path)
+                    check_compiles(launches, (target,), subject=self.spec.path, spills=spills)
                 except DoesNotFit as misfit:
                     misfits.append(misfit)
             if misfits and (every_config or len(misfits) == len(runs)):
@@ -294,11 +311,20 @@ class Challenge:
             raise Wrong(f"{display_path(spec.path)}: {race.message()}")
 
     @contextlib.contextmanager
-    def multiprocessors(self, count: int) -> Iterator[None]:
-        """Let the subject's own `multiprocessors`, which the stub gives, return this count."""
+    def given(
+        self, *, multiprocessors: int | None = None, shared_memory: int | None = None
+    ) -> Iterator[None]:
+        """Let the subject's own functions that ask for a GPU's size, which stubs give, return this.
+
+        multiprocessors: what `multiprocessors(device)` returns
+        shared_memory: what `shared_memory(device)` returns, in bytes
+        """
         names = inspect.unwrap(self.spec.subject).__globals__
+        sizes = {"multiprocessors": multiprocessors, "shared_memory": shared_memory}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(names, "multiprocessors", lambda device: count)
+            for name, size in sizes.items():
+                if size is not None:
+                    patch.setitem(names, name, lambda device, size=size: size)
             yield
 
     def _check(

@@ -149,6 +149,15 @@ def test_spills_are_reported_and_not_rejected():
     assert found.spills > 100
 
 
+def test_spills_beyond_a_budget_are_rejected():
+    launch = matmul(arguments={"BM": 128, "BN": 128}, maxnreg=64)
+    message = rejection(launch, match="matmul spills registers to memory for sm_80", spills=100)
+    assert "bytes per thread go out to memory and come back, but the budget is 100: " in message
+    assert "launched with " in message
+    compiled(launch, spills=10_000)
+    compiled(matmul(), spills=0)
+
+
 def test_widths_of_accesses_in_ptx():
     ptx = """
         ld.global.L1::evict_last.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];

@@ -168,3 +168,18 @@ def test_the_second_cause_is_told_briefly():
     told = lines[next(i for i, line in enumerate(lines) if "a wrong result" in line) + 1 :]
     assert told[:4] == second.splitlines()[:4]
     assert not told[4].startswith("with the autotuner")
+
+
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        ("k spills registers to memory for sm_80\nbut the budget is 32", "it spills registers"),
+        ("1 program does the work, but the spec asks for at least 9 programs", "too few programs"),
+        ("the busiest program does 1.4 times as many, at most 1.1 are allowed", "the work is not"),
+        ("3 of 9 programs neither load nor store, at most 0 may be without work", "programs with"),
+        ("x is read 2.0 times, but the budget is 1", "more traffic"),
+    ],
+)
+def test_budgets_have_titles_of_their_own(message, title):
+    (failure,) = failed(message)
+    assert failure.kind[1].startswith(title)

@@ -399,6 +399,77 @@ def test_cause_is_sought_with_the_config_that_is_wrong(copying):
     assert "cause:" not in str(caught.value)
 
 
+DOUBLES_IN_PLACE = """
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (32, 64, 128)], key=["N"], RESTORE)
+@triton.jit
+def tuned(x_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N)
+    tl.store(x_ptr + offs, 2 * x, mask=offs < N)
+
+def copy(x):
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, x.numel())
+"""
+
+
+@in_the_interpreter
+def test_what_an_autotuner_ran_before_is_told_from_races_and_masked_lanes(copying, monkeypatch):
+    in_place = {"in_place": ("x",), "exact": False}
+    restored = copying(DOUBLES_IN_PLACE.replace("RESTORE", 'restore_value=["x_ptr"]'), **in_place)
+    monkeypatch.setattr(loader, "load_reference", lambda *_: lambda x: x.mul_(2))
+    restored.check(inputs.randn(300))
+    puzzle = copying(DOUBLES_IN_PLACE.replace(", RESTORE", ""), **in_place)
+    monkeypatch.setattr(loader, "load_reference", lambda *_: lambda x: x.mul_(2))
+    with pytest.raises(Wrong) as caught:
+        puzzle.check(inputs.randn(300))
+    causes = [line for line in str(caught.value).splitlines() if line.startswith("cause: ")]
+    assert len(causes) == 1
+    assert causes[0].startswith("cause: right where the kernel runs once, wrong where the autotun")
+
+
+PRUNED = """
+def multiprocessors(device): return 4
+def shared_memory(device): return 1000
+
+def fitting(configs, named, **_):
+    few = named["x_ptr"].numel() // multiprocessors(None)
+    return [c for c in configs if c.kwargs["BLOCK"] <= min(few, shared_memory(None))]
+
+@triton.autotune(
+    [triton.Config({"BLOCK": b}) for b in (32, 64, 128)],
+    key=["N"],
+    prune_configs_by={"early_config_prune": fitting},
+)
+@triton.jit
+def tuned(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < N), mask=offs < N)
+
+def copy(x):
+    y = torch.empty_like(x)
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+    return y
+"""
+
+
+def test_configs_that_are_left_on_a_gpu_of_a_given_size(copying):
+    puzzle, x = copying(PRUNED), inputs.randn(512)
+    assert puzzle.configs(x) == 3
+    with puzzle.given(multiprocessors=8):
+        assert puzzle.configs(x) == 2
+    with puzzle.given(multiprocessors=8, shared_memory=40):
+        assert puzzle.configs(x) == 1
+    assert puzzle.configs(x) == 3
+    assert copying(RIGHT["plain"]).configs(x) == 1
+
+
+@in_the_interpreter
+def test_traffic_of_one_config(copying):
+    puzzle, x = copying(PRUNED), inputs.randn(512)
+    assert [puzzle.traffic(x, config=i).programs for i in range(3)] == [16, 8, 4]
+    assert puzzle.traffic(x).programs == 16
+
+
 def test_launcher_that_raises_not_implemented_is_unsolved(copying):
     with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))

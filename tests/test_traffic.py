@@ -307,6 +307,70 @@ def test_reuse_and_multiply_adds_of_a_matmul():
     assert "tl.dot does 524288 multiply-adds, but the budget is 1000" in message
 
 
+def test_work_that_is_spread_over_programs():
+    traffic = matmul(1)
+    assert (traffic.programs, traffic.largest_share, traffic.idle) == (64, 1, 0)
+    traffic.check(programs_at_least=64, largest_share=1, idle=0)
+    message = excess(traffic, programs_at_least=65)
+    assert message == "64 programs do the work, but the spec asks for at least 65 programs"
+
+
+@triton.jit
+def one_dot_kernel(a_ptr, c_ptr, STEPS: tl.constexpr):
+    offs = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    pid = tl.program_id(0)
+    if pid < 3:
+        a = tl.load(a_ptr + offs)
+        acc = tl.zeros((16, 16), tl.float32)
+        for _ in range(STEPS - pid):
+            acc = tl.dot(a, a, acc)
+        tl.store(c_ptr + pid * 256 + offs, acc)
+
+
+def test_work_that_is_not_spread_evenly():
+    a, c, y = torch.ones(16, 16), torch.empty(3, 16, 16), torch.empty(256)
+    # Four programs with 3, 2, 1 and no steps, and a copy by more programs, which multiply nothing.
+    traffic = count(lambda: one_dot_kernel[(4,)](a, c, 3) or copy(a.view(-1), y), c, y, a=a)
+    assert (traffic.programs, traffic.largest_share, traffic.idle) == (4, 2, 1)
+    assert traffic.dot_macs == 6 * 16**3
+    traffic.check(programs_at_least=4, largest_share=2, idle=1)
+    assert excess(traffic, programs_at_least=5).startswith("4 programs do the work")
+    assert excess(traffic, largest_share=1.9) == (
+        "the busiest program does 2.0 times as many multiply-adds as the mean, at most 1.9 are "
+        "allowed"
+    )
+    assert excess(traffic, idle=0) == (
+        "1 of 8 programs neither load nor store anything, at most 0 may be without work"
+    )
+
+
+def test_work_without_multiplications():
+    traffic = copied(torch.randn(256), torch.empty(256))
+    assert (traffic.programs, traffic.largest_share, traffic.idle) == (4, 1, 0)
+    traffic.check(programs_at_least=4, largest_share=1, idle=0)
+
+
+@triton.jit
+def window_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr, HALO: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for i in tl.static_range(HALO + 1):
+        acc += tl.load(x_ptr + offs + i)
+    tl.store(y_ptr + offs, acc)
+
+
+def test_what_programs_load_of_their_neighbours():
+    x, y = torch.randn(68), torch.empty(64)
+    for block, times in ((16, 80), (64, 68)):
+        grid = (64 // block,)
+        traffic = count(lambda g=grid, b=block: window_kernel[g](x, y, b, 4), y, x=x)
+        assert traffic.tensor("x").loads == 5 * 64 / 68
+        assert traffic.distinct("x") == times / 68
+        traffic.check(distinct={"x": times / 68})
+    message = excess(traffic, distinct={"x": 0.9})
+    assert message.startswith("the programs together load x 1.0 times, each element once a program")
+
+
 def tile_of(pid: int, group: int) -> tuple[int, int]:
     """Row and column of tiles that a program of `matmul` works on."""
     if group == 1:

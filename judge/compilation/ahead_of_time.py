@@ -82,6 +82,7 @@ def check_compiles(
     *,
     subject: Path,
     details: bool = False,
+    spills: int | None = None,
     time_limit: float = MAX_SECONDS,
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
@@ -92,19 +93,22 @@ def check_compiles(
 
     subject: the learner's file, which the compiler's process loads
     details: whether to find registers, spills and kinds of instructions too
+    spills: how many bytes a thread may spill to memory, if that is asked
     time_limit: seconds of processor time for one kernel and target
     """
     gpus = [find_target(name) for name in targets]
     done: list[Compiled] = []
     seen = set()
     for launch in launches:
-        request = _request(launch, subject) | {"details": details}
+        request = _request(launch, subject) | {"details": details or spills is not None}
         if repr(request) in seen:
             continue
         seen.add(repr(request))
         faults: dict[Fault, list[Target]] = {}
         for gpu in gpus:
             outcome = _compile(launch, request, gpu, time_limit)
+            if isinstance(outcome, Compiled) and spills is not None:
+                outcome = _spilling(launch, outcome, spills) or outcome
             if isinstance(outcome, Compiled):
                 done.append(outcome)
                 continue
@@ -176,6 +180,20 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         return Fault(place, MISFIT, body)
     kernel = launch.kernel.__name__
     return Compiled(kernel=kernel, target=gpu.name, settings=settings, **answer)
+
+
+def _spilling(launch: Launch, compiled: Compiled, budget: int) -> Fault | None:
+    """Return the fault of a kernel that spills more bytes a thread than the budget allows."""
+    if compiled.spills is None or compiled.spills <= budget:
+        return None
+    body = _lines(
+        f"{compiled.spills:,} bytes per thread go out to memory and come back, but the budget is "
+        f"{budget}: a thread of {compiled.num_warps} warps holds more values than registers",
+        f"launched with {compiled.settings}" if compiled.settings else "",
+        "hint: a program keeps its tile in registers: spread it over more warps, or take a "
+        "smaller one",
+    )
+    return Fault(_place(launch), "spills registers to memory", body)
 
 
 def _time_left() -> float:

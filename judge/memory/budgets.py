@@ -37,6 +37,10 @@ class Traffic(TrafficMeter):
         launches: int | None = None,
         sectors: Budget = None,
         grid_at_most: int | None = None,
+        programs_at_least: int | None = None,
+        largest_share: float | None = None,
+        idle: int | None = None,
+        distinct: dict[str, float] | None = None,
         total_reads: float | None = None,
         total_writes: float | None = None,
         largest_write: int | None = None,
@@ -52,6 +56,12 @@ class Traffic(TrafficMeter):
             tensor, by name; one number is for all tensors. If a tensor may be loaded once, loads of
             some of its elements may touch as many sectors as loading all of it
         grid_at_most: how many programs a launch may have
+        programs_at_least: how many programs the launch must have that does the most multiply-adds
+            in tl.dot, or the largest launch if none does any
+        largest_share: the multiply-adds of the busiest program over the mean of its launch
+        idle: how many programs may neither load nor store anything
+        distinct: how many times an input may be moved, by name, if each program moves each of its
+            bytes once: what neighbours load twice because their tiles overlap
         total_reads, total_writes: how many elements may be loaded or stored in all
         largest_write: how many elements a tensor that is stored to may have
         dot_macs: how many multiply-adds tl.dot may do
@@ -69,6 +79,18 @@ class Traffic(TrafficMeter):
             *self._over_times(writes, self.result_names, "stored"),
             *self._over_sectors(sectors, reads),
             *_over(programs, grid_at_most, f"a launch has {programs} programs"),
+            *self._not_spread(programs_at_least, largest_share, idle),
+            *(
+                line
+                for name, times in (distinct or {}).items()
+                for line in _over(
+                    self.distinct(name),
+                    times,
+                    f"the programs together load {name} {_above(self.distinct(name), times)} "
+                    "times, each element once a program",
+                    ": longer tiles overlap less",
+                )
+            ),
             *_over_total(tensors, total_reads, "loaded"),
             *_over_total(tensors, total_writes, "stored"),
             *(
@@ -89,6 +111,24 @@ class Traffic(TrafficMeter):
         if found:
             hints = (f"hint: {hint}" for hint in self._hints(reads, dot_macs))
             raise Wrong("\n".join([*found, *list(hints)[:1]]))
+
+    def _not_spread(
+        self, at_least: int | None, share: float | None, idle: int | None
+    ) -> Iterator[str]:
+        """Say how the work is not spread over programs; see `check`."""
+        if at_least is not None and self.programs < at_least:
+            many = "1 program does" if self.programs == 1 else f"{self.programs} programs do"
+            yield f"{many} the work, but the spec asks for at least {at_least} programs"
+        if share is not None and _exceeds(self.largest_share, share):
+            yield (
+                f"the busiest program does {_above(self.largest_share, share)} times as many "
+                f"multiply-adds as the mean, at most {_number(share)} are allowed"
+            )
+        if idle is not None and self.idle > idle:
+            yield (
+                f"{self.idle} of {sum(map(math.prod, self.grids))} programs neither load nor store "
+                f"anything, at most {idle} may be without work"
+            )
 
     def _hints(self, reads: Budget, dot_macs: float | None) -> Iterator[str]:
         """Say which loads could be left out."""

@@ -7,7 +7,7 @@ the subject returns, and "scratch" is all else that it allocates.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -89,13 +89,13 @@ class TrafficMeter:
 
     inputs: the subject's tensors, by the names of its parameters
     grids, kernels: the grid and the name of each launch
-    dot_macs: multiply-adds through tl.dot
+    macs: for each launch, the multiply-adds of tl.dot by the ids of the program
     sites: the call sites, by the numbers in `Flow.lines`
     """
 
     def __init__(self, sites: CallSites, inputs: dict[str, torch.Tensor]):
         self.grids: list[tuple[int, int, int]] = []
-        self.dot_macs = 0
+        self.macs: list[Counter[tuple[int, int, int]]] = []
         self.kernels: list[str] = []
         self.sites = sites
         self.inputs = inputs
@@ -115,6 +115,50 @@ class TrafficMeter:
         """The largest grid of a launch."""
         return max(self.grids, key=math.prod, default=(0, 0, 0))
 
+    @property
+    def dot_macs(self) -> int:
+        """All multiply-adds of tl.dot."""
+        return sum(macs.total() for macs in self.macs)
+
+    @property
+    def programs(self) -> int:
+        """The programs of the launch with the most multiply-adds, or of the largest without any."""
+        if not self.dot_macs:
+            return math.prod(self.grid)
+        done = [macs.total() for macs in self.macs]
+        return math.prod(self.grids[done.index(max(done))])
+
+    @property
+    def largest_share(self) -> float:
+        """The multiply-adds of a launch's busiest program over the mean of all its programs.
+
+        This is the largest of all launches that multiply with tl.dot, 1 if there are none.
+        """
+        return max(
+            (
+                max(macs.values()) * math.prod(grid) / macs.total()
+                for grid, macs in zip(self.grids, self.macs, strict=True)
+                if macs
+            ),
+            default=1.0,
+        )
+
+    @property
+    def idle(self) -> int:
+        """The number of programs, of all launches, that neither load nor store an element."""
+        return sum(map(math.prod, self.grids)) - sum(map(len, self._touched))
+
+    def distinct(self, name: str) -> float:
+        """How many times an input is moved if each program moves each of its bytes once."""
+        key = self.inputs[name].untyped_storage().data_ptr()
+        moved = sum(
+            _positions(storages[key]).size
+            for programs in self._touched
+            for storages in programs.values()
+            if key in storages
+        )
+        return moved / (self.inputs[name].nbytes or 1)
+
     def name_results(self, *results: torch.Tensor) -> None:
         """Set what the subject returned, or changed in place.
 
@@ -126,6 +170,7 @@ class TrafficMeter:
         """Begin a launch."""
         self.grids.append(launch.grid)
         self.kernels.append(launch.kernel.__name__)
+        self.macs.append(Counter())
         self._touched.append(defaultdict(lambda: defaultdict(list)))
 
     def note(self, program: int, region: Region, units: np.ndarray, verb: Verb, site: int) -> None:
@@ -151,7 +196,7 @@ class TrafficMeter:
         """Wrap Triton's create_dot, and count its multiply-adds."""
 
         def create_dot(builder, a, b, *rest, **options):
-            self.dot_macs += a.data.size * b.data.shape[-1]
+            self.macs[-1][builder.grid_idx] += a.data.size * b.data.shape[-1]
             return original(builder, a, b, *rest, **options)
 
         return create_dot
@@ -162,7 +207,7 @@ class TrafficMeter:
         def create_dot_scaled(builder, a, a_scale, a_format, b, *rest, **options):
             result = original(builder, a, a_scale, a_format, b, *rest, **options)
             packed = 2 if a_format.name == "E2M1" else 1
-            self.dot_macs += a.data.size * packed * result.data.shape[-1]
+            self.macs[-1][builder.grid_idx] += a.data.size * packed * result.data.shape[-1]
             return result
 
         return create_dot_scaled

@@ -32,6 +32,7 @@ RUNS = (
     (r"defines no function|is no function but|is not a function", "the function is not there"),
     (r"does not compile|cannot be compiled|crashed the compiler", NOT_COMPILED),
     (r"does not fit\b.*for (?:sm|gfx)", "it does not fit on a GPU"),
+    (r"spills registers to memory", "it spills registers to memory"),
 )
 MEMORY = (
     (r" reads memory between the elements of (\w+)", "a load between the elements of {name}"),
@@ -49,6 +50,9 @@ RESULTS = (
     (r"is wrong in|is wrong as a whole", WRONG_RESULT),
     (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),
     (r"differs between two runs", "results that differ from run to run"),
+    (r"the spec asks for at least \d+ programs", "too few programs share the work"),
+    (r"^the busiest program does", "the work is not shared evenly"),
+    (r"may be without work", "programs without work"),
     (r"the budget is", "more traffic than the spec allows"),
     (r"must raise", "bad input is neither rejected nor answered"),
     (r"too slow|too close to call|impossible time|timed stream", "too slow"),

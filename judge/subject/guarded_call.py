@@ -108,6 +108,7 @@ class GuardedCall:
         programs: str = "all",
         config: int | None = None,
         seed: int = 0,
+        rehearse: bool = True,
     ) -> Outcome:
         """Call the subject once, and check launches, memory and inputs.
 
@@ -121,9 +122,11 @@ class GuardedCall:
         programs: which of each launch run: "all", the first and the last ("ends"), or "none", where
             only the grids are checked
         config: index of the autotuner's config; by default that of the previous run
+        rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
+            key, as where Triton times it; not where traffic is counted
         """
         guard = Guard(self.path.stem)
-        sweep = self._sweep_for(config, guard, rehearse=not count)
+        sweep = self._sweep_for(config, guard, rehearse=rehearse and not count)
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
             guard, order=order, poison=poison, count=count, programs=programs, seed=seed
@@ -152,6 +155,11 @@ class GuardedCall:
     def configs(self) -> int:
         """How many configurations an autotuner had in the last run, 1 without one."""
         return max(1, self._sweep.count) if self._sweep else 1
+
+    def forget_tuning(self) -> None:
+        """Let the next run tune its kernels again, with the config of the previous run."""
+        if self._sweep:
+            self._sweep = ConfigSweep(self._sweep.index, rehearse=self._sweep.rehearse)
 
     def _sweep_for(self, config: int | None, guard: Guard, *, rehearse: bool) -> ConfigSweep:
         """Return the sweep of the previous run if it fits, since it remembers its tuning keys.

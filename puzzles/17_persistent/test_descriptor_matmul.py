@@ -34,7 +34,7 @@ def test_masks(M, N, K):
 
 def test_masks_six_multiprocessors():
     # On most GPUs their number is not a power of two.
-    with puzzle.multiprocessors(6):
+    with puzzle.given(multiprocessors=6):
         puzzle.check(*matrices(330, 520, 24))
 
 

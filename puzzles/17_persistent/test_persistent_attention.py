@@ -35,7 +35,7 @@ def test_masks(S, T):
 
 def test_masks_six_multiprocessors():
     # Their number is no power of two on most GPUs.
-    with puzzle.multiprocessors(6):
+    with puzzle.given(multiprocessors=6):
         puzzle.check(*heads(1, 13, 1, 16, 20, 16))
 
 

@@ -36,7 +36,7 @@ def test_masks_any_strides():
 
 def test_masks_six_multiprocessors():
     # On most GPUs their number is not a power of two.
-    with puzzle.multiprocessors(6):
+    with puzzle.given(multiprocessors=6):
         puzzle.check(*matrices(330, 520, 20))
 
 

@@ -32,7 +32,7 @@ def test_masks(M, N):
 
 def test_masks_six_multiprocessors():
     # Their number is no power of two on most GPUs.
-    with puzzle.multiprocessors(6):
+    with puzzle.given(multiprocessors=6):
         puzzle.check(randn(40, 5000))
 
 

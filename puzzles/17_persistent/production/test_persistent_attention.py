@@ -136,7 +136,7 @@ def test_masks_second_tile_beyond_32_bits(which):
 
 
 def test_masks_result_beyond_32_bits():
-    with puzzle.multiprocessors(2**30):
+    with puzzle.given(multiprocessors=2**30):
         puzzle.check_large_offsets(
             *(x.expand(512, 513, 64, 128) for x in heads(1, 1, 1, 1, 1, 128))
         )

@@ -76,7 +76,7 @@ def test_masks_steps_beyond_32_bits(K):
 
 def test_masks_result_beyond_32_bits():
     x = randn(1, 1, dtype="float16")
-    with puzzle.multiprocessors(2**30):
+    with puzzle.given(multiprocessors=2**30):
         puzzle.check_large_offsets(x.expand(2**16 + 1, 1), x.expand(1, 2**15))
 
 

@@ -62,7 +62,7 @@ def test_masks_offsets_beyond_32_bits():
 
 
 def test_masks_result_beyond_32_bits():
-    with puzzle.multiprocessors(2**30):
+    with puzzle.given(multiprocessors=2**30):
         puzzle.check_large_offsets(randn(1, 1, dtype="float16").expand(2**16 + 1, 2**15))
 
 
