@@ -1,0 +1,42 @@
+"""What a user would take instead of the solutions of chapter 10."""
+
+import importlib
+
+import torch
+from torch.nn import functional
+
+from judge.benchmark.peers import COMPILED, Benchmark, Peer
+from judge.benchmark.workloads import HALF, moved
+
+
+def sequences(B, D, L, dtype):
+    """x, the filters of 4 taps and the bias of Mamba's short convolution."""
+    x, weight = torch.randn(B, D, L, dtype=dtype), torch.randn(D, 4, dtype=dtype)
+    return x, weight, torch.randn(D, dtype=dtype), "silu"
+
+
+def padded_by_conv1d(x, weight, bias, activation):
+    D, W = weight.shape
+    out = functional.conv1d(x, weight[:, None], bias, padding=W - 1, groups=D)
+    return functional.silu(out[..., : x.shape[2]])
+
+
+def causal_conv1d_package(reference):
+    kernel = importlib.import_module("causal_conv1d").causal_conv1d_fn
+    return lambda x, weight, bias, activation: kernel(x, weight, bias, activation=activation)
+
+
+BENCHMARKS = {
+    "conv1d": Benchmark(
+        "causal_conv1d",
+        make=sequences,
+        sizes=((8, 4096, 2048), (1, 5120, 8192), (7, 3001, 2003), (64, 1536, 512)),
+        dtypes=HALF,
+        peers=(
+            Peer("conv1d, padding=W-1", padded_by_conv1d),
+            Peer("causal-conv1d", prepare=causal_conv1d_package),
+            COMPILED,
+        ),
+        bytes_moved=moved(2),
+    ),
+}
