@@ -8,3 +8,7 @@ def causal_conv1d(x, weight, bias, activation=None):
     padded = functional.pad(x, (W - 1, 0))
     out = functional.conv1d(padded, weight[:, None], bias, groups=D)
     return functional.silu(out) if activation == "silu" else out
+
+
+def max_pool2d(x, kernel_size, stride=None, padding=0):
+    return functional.max_pool2d(x, kernel_size, stride, padding, return_indices=True)

@@ -54,3 +54,58 @@ def causal_conv1d(x, weight, bias, activation, blocks):
         yield "the bias is added after silu instead of before", (activate(sums) + bias[:, None],)
         yield "the activation is left out", (wide,)
         yield "the sigmoid is not multiplied by its argument", (torch.sigmoid(wide),)
+
+
+def max_pool2d(x, kernel_size, stride, padding, blocks):
+    height, width = x.shape[2:]
+    kernel, step, pad = (
+        it if isinstance(it, tuple) else (it, it)
+        for it in (kernel_size, kernel_size if stride is None else stride, padding)
+    )
+    lowest = float("-inf")
+
+    def windows(padded, kernel=kernel, step=step):
+        """The elements of each window, (N, C, P, Q, kernel_h * kernel_w)."""
+        return padded.unfold(2, kernel[0], step[0]).unfold(3, kernel[1], step[1]).flatten(4)
+
+    def place(tap, tall=kernel[0], wide=kernel[1], width=width):
+        """h * W + w of each window's tap of this number."""
+        rows = torch.arange(tap.shape[2])[:, None] * step[0] - pad[0] + tap // wide
+        return rows * width + torch.arange(tap.shape[3]) * step[1] - pad[1] + tap % wide
+
+    sides = (pad[1], pad[1], pad[0], pad[0])
+    inside = windows(functional.pad(x, sides, value=lowest))
+    out = inside.amax(-1)
+    first = (inside == out[..., None]).long().argmax(-1)
+    with_zeros = windows(functional.pad(x, sides))
+    cause = "padding counts as 0 in the maximum: it must count as -inf"
+    yield cause, (with_zeros.amax(-1), place(with_zeros.argmax(-1)))
+    yield cause, (with_zeros.amax(-1), None)
+    last = inside.shape[-1] - 1 - (inside == out[..., None]).flip(-1).long().argmax(-1)
+    cause = "of equal elements the last one wins instead of the first: compare with > instead of >="
+    yield cause, (None, place(last))
+    yield "the index counts within the window", (None, first)
+    cause = "the index counts in the padded image: subtract the padding"
+    padded_width = width + 2 * pad[1]
+    rows = torch.arange(out.shape[2])[:, None] * step[0] + first // kernel[1]
+    columns = torch.arange(out.shape[3]) * step[1] + first % kernel[1]
+    yield cause, (None, rows * padded_width + columns)
+    yield cause, (None, rows * width + columns)
+    yield (
+        "the index is multiplied by the height instead of the width",
+        (None, place(first, width=height)),
+    )
+    planes = torch.arange(out.shape[0] * out.shape[1]).view(*out.shape[:2], 1, 1)
+    cause = "the index counts from the start of x instead of the plane's"
+    yield cause, (None, place(first) + planes * height * width)
+    yield (
+        "the smallest element is taken instead of the largest",
+        (
+            windows(functional.pad(x, sides, value=-lowest)).amin(-1),
+            None,
+        ),
+    )
+    yield "the mean is taken instead of the maximum", (with_zeros.mean(-1), None)
+    yield "kernel_size is used for stride", (functional.max_pool2d(x, kernel, kernel, pad), None)
+    shifted = functional.pad(x, (0, 2 * pad[1], 0, 2 * pad[0]), value=lowest)
+    yield "the window begins at p * stride: subtract the padding", (windows(shifted).amax(-1), None)

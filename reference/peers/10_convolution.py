@@ -26,6 +26,16 @@ def causal_conv1d_package(reference):
     return lambda x, weight, bias, activation: kernel(x, weight, bias, activation=activation)
 
 
+def images(N, C, H, W, dtype):
+    return torch.randn(N, C, H, W, dtype=dtype), 3, 2, 1
+
+
+def pooled_bytes(N, C, H, W, itemsize):
+    """Count the bytes of x, and those of a quarter as many maxima and indices."""
+    windows = N * C * ((H - 1) // 2 + 1) * ((W - 1) // 2 + 1)
+    return N * C * H * W * itemsize + windows * (itemsize + 8)
+
+
 BENCHMARKS = {
     "conv1d": Benchmark(
         "causal_conv1d",
@@ -38,5 +48,12 @@ BENCHMARKS = {
             COMPILED,
         ),
         bytes_moved=moved(2),
+    ),
+    "pooling": Benchmark(
+        "max_pool2d",
+        make=images,
+        sizes=((64, 64, 224, 224), (32, 64, 128, 128), (33, 67, 113, 111), (256, 192, 55, 55)),
+        peers=(COMPILED,),
+        bytes_moved=pooled_bytes,
     ),
 }
