@@ -12,3 +12,7 @@ def causal_conv1d(x, weight, bias, activation=None):
 
 def max_pool2d(x, kernel_size, stride=None, padding=0):
     return functional.max_pool2d(x, kernel_size, stride, padding, return_indices=True)
+
+
+def conv2d(x, weight, stride=1, padding=0, dilation=1, groups=1):
+    return functional.conv2d(x, weight, None, stride, padding, dilation, groups)

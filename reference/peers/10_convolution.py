@@ -1,5 +1,6 @@
 """What a user would take instead of the solutions of chapter 10."""
 
+import functools
 import importlib
 
 import torch
@@ -36,6 +37,65 @@ def pooled_bytes(N, C, H, W, itemsize):
     return N * C * H * W * itemsize + windows * (itemsize + 8)
 
 
+def filtered_images(memory_format):
+    """Makes x, and weight with a window of 3 x 3; stride and padding are 1."""
+
+    def make(N, C, H, W, K, dtype):
+        tensors = torch.randn(N, C, H, W, dtype=dtype), torch.randn(K, C, 3, 3, dtype=dtype)
+        return *(tensor.contiguous(memory_format=memory_format) for tensor in tensors), 1, 1
+
+    return make
+
+
+def conv2d_bytes(N, C, H, W, K, itemsize):
+    return (N * (C + K) * H * W + K * C * 9) * itemsize
+
+
+def conv2d_operations(N, C, H, W, K):
+    return 2 * N * K * H * W * C * 9
+
+
+def by_trial(reference):
+    """The reference with the algorithm of cuDNN that is fastest in a trial."""
+
+    def convolve(*inputs):
+        before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+        try:
+            return reference(*inputs)
+        finally:
+            torch.backends.cudnn.benchmark = before
+
+    return convolve
+
+
+def tuned(reference):
+    """The reference compiled with every template tried, Triton's for convolutions too."""
+    return torch.compile(reference, dynamic=False, mode="max-autotune-no-cudagraphs")
+
+
+CUDNN = (
+    Peer("cudnn.benchmark", prepare=by_trial),
+    Peer("max-autotune", prepare=tuned),
+)
+
+
+def conv2d(memory_format):
+    return Benchmark(
+        "conv2d",
+        make=filtered_images(memory_format),
+        sizes=(
+            (32, 256, 56, 56, 256),
+            (64, 64, 64, 64, 128),
+            (16, 512, 28, 28, 512),
+            (17, 96, 55, 57, 200),
+        ),
+        dtypes=HALF,
+        peers=CUDNN,
+        bytes_moved=conv2d_bytes,
+        operations=conv2d_operations,
+    )
+
+
 BENCHMARKS = {
     "conv1d": Benchmark(
         "causal_conv1d",
@@ -56,4 +116,6 @@ BENCHMARKS = {
         peers=(COMPILED,),
         bytes_moved=pooled_bytes,
     ),
+    "conv2d": conv2d(torch.channels_last),
+    "conv2d:contiguous": conv2d(torch.contiguous_format),
 }
