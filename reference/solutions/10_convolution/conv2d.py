@@ -1,0 +1,129 @@
+"""10.3  2-D convolution: one good answer."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+Pair = int | tuple[int, int]
+
+
+@triton.jit
+def conv2d_kernel(
+    x_ptr, weight_ptr, out_ptr,
+    NPQ, PQ, Q, C, H, W, K,
+    stride_xn, stride_xc, stride_xh, stride_xw,
+    stride_wk, stride_wc, stride_wr, stride_ws,
+    stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w,
+    groups,
+    R: tl.constexpr, S: tl.constexpr, FLAT: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    # C and K count the channels and the filters of one group.
+    pid = tl.program_id(0)
+    tiles_f, tiles_p = tl.cdiv(K, BLOCK_F), tl.cdiv(NPQ, BLOCK_P)
+    group = (pid // tiles_f // tiles_p).to(tl.int64)
+    offs_f = pid % tiles_f * BLOCK_F + tl.arange(0, BLOCK_F)
+    pixel = (pid // tiles_f % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    mask_f, mask_p = offs_f < K, pixel < NPQ
+    n, pq = pixel // PQ, pixel % PQ
+    top, left = pq // Q * stride_h - padding_h, pq % Q * stride_w - padding_w
+
+    x_ptrs = x_ptr + group * C * stride_xc + n * stride_xn + top * stride_xh + left * stride_xw
+    weight_ptrs = weight_ptr + (group * K + offs_f) * stride_wk
+    tap_h = tl.cast(stride_xh, tl.int64) * dilation_h
+    tap_w = tl.cast(stride_xw, tl.int64) * dilation_w
+    top, left = top.to(tl.int32), left.to(tl.int32)
+    offs_k = tl.arange(0, BLOCK_K)
+    blocks_c = tl.cdiv(C, BLOCK_K)
+    steps = tl.cdiv(R * S * C, BLOCK_K) if FLAT else R * S * blocks_c
+    acc = tl.zeros((BLOCK_F, BLOCK_P), dtype=tl.float32)
+    # Without it Triton 3.6 waits for each wgmma before it starts the next: see 07.5.
+    tl.assume(steps > 0)
+    for step in range(steps):
+        # The reduction runs over (r, s, c): where channels are last, its tile is contiguous.
+        if FLAT:
+            k = step * BLOCK_K + offs_k
+            tap, c = k // C, k % C
+        else:
+            tap, c = step // blocks_c, step % blocks_c * BLOCK_K + offs_k
+        r, s, mask_k = tap // S, tap % S, (c < C) & (tap < R * S)
+        c64, r64, s64 = c.to(tl.int64), tl.cast(r, tl.int64), tl.cast(s, tl.int64)
+        x_step = c64 * stride_xc + r64 * tap_h + s64 * tap_w
+        weight_step = c64 * stride_wc + r64 * stride_wr + s64 * stride_ws
+        if FLAT:
+            r, s = r[:, None], s[:, None]
+        # [1, BLOCK_P] where a step has one tap, else [BLOCK_K, BLOCK_P]
+        h, w = top[None, :] + r * dilation_h, left[None, :] + s * dilation_w
+        inside = (h >= 0) & (h < H) & (w >= 0) & (w < W) & mask_p[None, :]
+        x = tl.load(x_ptrs[None, :] + x_step[:, None], mask=inside & mask_k[:, None], other=0.0)
+        weight = tl.load(
+            weight_ptrs[:, None] + weight_step[None, :],
+            mask=mask_f[:, None] & mask_k[None, :],
+            other=0.0,
+        )
+        acc = tl.dot(weight, x, acc)
+
+    filters = (n[None, :] * groups + group) * K + offs_f[:, None]
+    out_ptrs = out_ptr + filters * PQ + pq[None, :]
+    tl.store(out_ptrs, acc, mask=mask_f[:, None] & mask_p[None, :])
+
+
+def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
+    """(height, width). Raises ValueError unless both are ints of at least this much."""
+    both = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if len(both) != 2 or not all(isinstance(it, int) and it >= least for it in both):
+        raise ValueError(f"{name} must be an int or two of at least {least}, not {value}")
+    return both
+
+
+def conv2d(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> torch.Tensor:
+    if x.dim() != 4 or x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"x must be 4-D and float16, bfloat16 or float32, not {x.dtype} {tuple(x.shape)}"
+        )
+    N, C, H, W = x.shape
+    stride_h, stride_w = pair("stride", stride, 1)
+    padding_h, padding_w = pair("padding", padding, 0)
+    dilation_h, dilation_w = pair("dilation", dilation, 1)
+    if not isinstance(groups, int) or groups < 1 or C % groups:
+        raise ValueError(f"groups must divide {C} channels, not {groups}")
+    C //= groups
+    if weight.dim() != 4 or weight.shape[1] != C or weight.dtype != x.dtype:
+        raise ValueError(
+            f"weight must be {x.dtype} (K, {C}, R, S), not {weight.dtype} {tuple(weight.shape)}"
+        )
+    K, _, R, S = weight.shape
+    P = (H + 2 * padding_h - dilation_h * (R - 1) - 1) // stride_h + 1
+    Q = (W + 2 * padding_w - dilation_w * (S - 1) - 1) // stride_w + 1
+    if K % groups or min(P, Q, R, S) < 1:
+        raise ValueError(
+            f"weight {tuple(weight.shape)} must have filters for {groups} groups, and a window "
+            f"within {(H, W)} and its padding"
+        )
+    out = torch.empty((N, K, P, Q), dtype=x.dtype, device=x.device)
+    K //= groups
+    # Few channels would leave most of a step of one tap empty: let it have several.
+    FLAT = C < 32
+    BLOCK_K = 32 if FLAT else 128 // x.element_size()
+    # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
+    # of 2 bytes go through registers, and beside a tile of 256 filters there are too few of them.
+    widest = 256 if x.stride(1) == weight.stride(1) == 1 else 128
+    BLOCK_F = max(16, min(triton.next_power_of_2(K), widest))
+    BLOCK_P = 128
+    grid = (groups * triton.cdiv(K, BLOCK_F) * triton.cdiv(N * P * Q, BLOCK_P),)
+    conv2d_kernel[grid](
+        x, weight, out, N * P * Q, P * Q, Q, C, H, W, K, *x.stride(), *weight.stride(),
+        stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups,
+        R=R, S=S, FLAT=FLAT, BLOCK_F=BLOCK_F, BLOCK_P=BLOCK_P, BLOCK_K=BLOCK_K,
+        num_warps=8 if BLOCK_F >= 128 else 4, num_stages=3,
+    )  # fmt: skip
+    return out
