@@ -25,4 +25,9 @@ BENCHMARKS = {
         sizes=((512, 512, 131072), (128, 128, 262144), (300, 500, 100_003), (4096, 4096, 4096)),
         peers=(CUBLASLT, MAX_AUTOTUNE),
     ),
+    "stream_k": replace(
+        matmul("stream_k_matmul"),
+        sizes=((1536, 3072, 16384), (4096, 4096, 4096), (1400, 3001, 8007)),
+        peers=(CUBLASLT, MAX_AUTOTUNE),
+    ),
 }
