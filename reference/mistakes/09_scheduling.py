@@ -1,0 +1,100 @@
+"""Results of the puzzles of chapter 09 with one step done wrong."""
+
+import itertools
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+from torch.nn.functional import pad
+
+from judge.core.paths import load
+from judge.diagnosis.mistakes import half_precisions
+
+matmul = load(Path(__file__).with_name("matmul.py"))
+
+# How many multiprocessors the tests of 09.2 give.
+PROGRAMS = 3, 4, 5, 7, 12
+# More pieces than the tests' GPUs have multiprocessors are not tried.
+MAX_PIECES = 16
+
+
+def _pieces(K, blocks):
+    """Yield each step's length and the bounds of the pieces that K may be cut into."""
+    for block in blocks:
+        steps = -(-K // block)
+        for pieces in range(2, min(steps, MAX_PIECES) + 1) if block >= 16 else ():
+            yield block, [min(K, piece * steps // pieces * block) for piece in range(pieces + 1)]
+            yield block, [*range(0, K, -(-steps // pieces) * block), K]
+
+
+def split_k_matmul(a, b, blocks):
+    for block, bounds in _pieces(a.shape[1], blocks):
+        pieces = list(itertools.pairwise(bounds))
+        parts = [a[:, i:j] @ b[i:j] for i, j in pieces]
+        for name, cast in half_precisions():
+            cause = f"the sums of the pieces are rounded to {name} before they are added"
+            yield cause, (sum(map(cast, parts)),)
+        yield "the last piece of K is not added", (sum(parts[:-1]),)
+        yield "the first piece of K is not added", (sum(parts[1:]),)
+        for one in (parts[0], parts[-1]):
+            yield "a single piece of K is stored, without the others", (one,)
+        ends = [range(max(i, i + (j - i - 1) // block * block), j) for i, j in pieces]
+        cause = "each step overwrites the accumulator instead of adding to it"
+        yield cause, (sum(a[:, end] @ b[end] for end in ends),)
+        cause = "every piece takes {} from the beginning of K"
+        yield cause.format("b"), (sum(a[:, i:j] @ b[: j - i] for i, j in pieces),)
+        yield cause.format("a"), (sum(a[:, : j - i] @ b[i:j] for i, j in pieces),)
+        yield cause.format("a and b"), (sum(a[:, : j - i] @ b[: j - i] for i, j in pieces),)
+    for cause, product in matmul.along_k(a, b, blocks):
+        yield cause, (product,)
+
+
+def _shares(tiles, steps, programs):
+    """The parts of each tile, as (program, first step, last step), if the steps are streamed."""
+    total = tiles * steps
+    programs = min(programs, total)
+    bounds = [program * total // programs for program in range(programs + 1)]
+    parts = [[] for _ in range(tiles)]
+    for program, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        while begin < end:
+            last = min(end, (begin // steps + 1) * steps)
+            parts[begin // steps].append((program, begin % steps, last - begin // steps * steps))
+            begin = last
+    return parts
+
+
+def stream_k_matmul(a, b, blocks):
+    (M, K), N = a.shape, b.shape[1]
+    sides = [block for block in blocks if block >= 16]
+    for tall, wide, step, programs in itertools.product(sides, sides, sides, PROGRAMS):
+        rows, columns, steps = -(-M // tall), -(-N // wide), -(-K // step)
+        left = pad(a, (0, 0, 0, rows * tall - M)).unflatten(0, (rows, tall))
+        right = pad(b, (0, columns * wide - N)).unflatten(1, (columns, wide))
+        made = defaultdict(list)
+        owner, carried = None, None
+        for tile, parts in enumerate(_shares(rows * columns, steps, programs)):
+            x, y = left[tile // columns], right[:, tile % columns]
+            sums = [x[:, i * step : j * step] @ y[i * step : j * step] for _, i, j in parts]
+            for which, chosen in (
+                ("the first", {0}),
+                ("the last", {len(sums) - 1}),
+                ("the first and the last", {0, len(sums) - 1}),
+                ("the first two", {0, 1}),
+            ):
+                kept = sum(part for number, part in enumerate(sums) if number in chosen)
+                made[f"not all parts of a tile are added: only {which}"].append(kept)
+            begun = carried if owner == parts[0][0] else 0.0
+            made["the accumulator is not begun anew for each tile of a share"].append(
+                sum(sums) + begun
+            )
+            owner, carried = parts[-1][0], sums[-1] + (begun if len(sums) == 1 else 0.0)
+        for cause, tiles in made.items():
+            c = torch.stack(tiles).unflatten(0, (rows, columns)).transpose(1, 2)
+            yield cause, (c.flatten(2).flatten(0, 1)[:M, :N],)
+    for _, bounds in _pieces(K, blocks):
+        parts = [a[:, i:j] @ b[i:j] for i, j in itertools.pairwise(bounds)]
+        for name, cast in half_precisions():
+            cause = f"the parts of a tile are rounded to {name} before they are added"
+            yield cause, (sum(map(cast, parts)),)
+    for cause, product in matmul.along_k(a, b, blocks):
+        yield cause, (product,)
