@@ -1,6 +1,5 @@
 """What a user would take instead of the solutions of chapter 10."""
 
-import functools
 import importlib
 
 import torch
