@@ -37,3 +37,13 @@ def momentum_step(param, grad, velocity, lr, momentum):
     moved = momentum * _wide(velocity) + _wide(grad)
     param.copy_(_wide(param) - lr * moved)
     velocity.copy_(moved)
+
+
+def token_mean(x):
+    return (_wide(x).sum(1) / x.shape[1]).to(x.dtype)
+
+
+def log_softmax(x):
+    wide = _wide(x)
+    shifted = wide - wide.amax(1, keepdim=True)
+    return (shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))).to(x.dtype).contiguous()

@@ -196,7 +196,7 @@ def _spilling(launch: Launch, compiled: Compiled, budget: int) -> Fault | None:
         return None
     body = _lines(
         f"{compiled.spills:,} bytes per thread go out to memory and come back, but the budget is "
-        f"{budget}: a thread of {compiled.num_warps} warps holds more values than registers",
+        f"{budget}: with num_warps={compiled.num_warps} a thread holds more values than registers",
         f"launched with {compiled.settings}" if compiled.settings else "",
         "hint: a program keeps its tile in registers: spread it over more warps, or take a "
         "smaller one",

@@ -55,6 +55,5 @@ def running_sum(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty(N, dtype=x.dtype, device=x.device)
     blocks = triton.cdiv(N, BLOCK)
     ends = torch.empty(blocks, dtype=torch.float32, device=x.device)
-
     running_sum_kernel[(blocks,)](x, ends, out, N, x.stride(0), BLOCK=BLOCK, num_warps=8)
     return out

@@ -106,3 +106,28 @@ def momentum_step(param, grad, velocity, lr, momentum, blocks):
     damped = momentum * velocity + (1 - momentum) * grad
     wrong["the gradient is multiplied by 1 - momentum"] = (param - lr * damped, damped)
     yield from wrong.items()
+
+
+def token_mean(x, blocks):
+    S, total = x.shape[1], x.sum(1)
+    yield "the sum is not divided", (total,)
+    yield "the mean is over the elements, not over the tokens", (x.mean(2),)
+    for block in blocks:
+        yield f"the sum is divided by {block}, the block, instead of the tokens", (total / block,)
+        if 1 < block < S:
+            whole = x[:, : S // block * block].sum(1) / S
+            yield f"the last, partial step of {block} tokens is left out", (whole,)
+
+
+def log_softmax(x, blocks):
+    shifted = x - x.amax(1, keepdim=True)
+    total = torch.exp(shifted).sum(1, keepdim=True)
+    cause = "a logarithm to base 2 is taken instead of the natural one"
+    yield cause, (shifted - torch.log2(total),)
+    yield "the sum is subtracted, not its logarithm", (shifted - total,)
+    yield "the logarithm of the sum is not subtracted", (shifted,)
+    yield "the logarithm is not taken: this is the softmax", (torch.exp(shifted) / total,)
+    for block in blocks:
+        if 1 < block < x.shape[1]:
+            apart = torch.cat([part.log_softmax(1) for part in x.split(block, 1)], 1)
+            yield f"each piece of {block} columns is normalized by itself", (apart,)

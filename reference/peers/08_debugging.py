@@ -80,4 +80,25 @@ BENCHMARKS = {
         peers=(Peer("torch._foreach", foreach_step), COMPILED),
         bytes_moved=moved(5),
     ),
+    "token_mean": Benchmark(
+        "token_mean",
+        make=randn(1),
+        sizes=((16, 2048, 1024), (64, 2048, 1024), (31, 1999, 1021)),
+        peers=(Peer("torch.mean", lambda x: x.mean(1)), COMPILED),
+        bytes_moved=moved(1),
+    ),
+    "token_mean:tokens contiguous": Benchmark(
+        "token_mean",
+        make=lambda B, S, D, dtype: (torch.randn(B, D, S, dtype=dtype).transpose(1, 2),),
+        sizes=((16, 2048, 1024), (64, 2048, 1024), (31, 1999, 1021)),
+        peers=(Peer("torch.mean", lambda x: x.mean(1)), COMPILED),
+        bytes_moved=moved(1),
+    ),
+    "log_softmax": Benchmark(
+        "log_softmax",
+        make=randn(1),
+        sizes=((16384, 4096), (8192, 16384), (10_007, 12_345)),
+        peers=(Peer("torch.log_softmax", lambda x: torch.log_softmax(x, 1)), COMPILED),
+        bytes_moved=moved(2),
+    ),
 }
