@@ -6,7 +6,7 @@ Multiply two int8 matrices exactly, then bring the sums back with one scale a ro
 
     source: Dettmers et al., "LLM.int8(): 8-bit Matrix Multiplication for Transformers" (2022)
 
-Given     x (M, K) and weight (N, K): int8 from -128 on, contiguous, weight also transposed;
+Given     x (M, K) and weight (N, K): int8, -128 included; contiguous, weight also transposed;
           K up to 131071; x_scale (M,) and weight_scale (N,): float32, contiguous;
           out_dtype: torch.bfloat16, torch.float16 or torch.float32
 Return    out (M, N): out_dtype, contiguous; the sum exact in int32, scaled in float32, rounded once
@@ -23,7 +23,7 @@ Layout    any strides of all four, also 0; offsets and results beyond 2**31 elem
 Sizes     as many tiles as the first axis of a grid takes
 Values    NaN in a scale stays in its row or column
 Raise     ValueError that names x if it is not 2-D int8 or K is too long,
-          weight if it is not 2-D int8 or has not K columns,
+          weight if it is not 2-D int8 or does not have K columns,
           x_scale or weight_scale if it is not (M,) or (N,) or not float32,
           and out_dtype if it is another.
           A kernel that returns the right answer instead is right too.

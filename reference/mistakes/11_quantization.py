@@ -231,3 +231,49 @@ def int4_matmul(x, weight, scale, zero, blocks):
         )
     for cause, wrong in matmul.along_k(x, (minus_zero * scales).mT, blocks, ("x", "weight")):
         yield cause, (wrong,)
+
+
+def fp8_matmul(x, weight, x_scale, weight_scale, out_dtype, blocks):
+    (N, K), length = weight.shape, x_scale.shape[1]
+    columns = weight_scale.repeat_interleave(128, 0)[:N]
+
+    def product(rows, columns):
+        """The result if these are the scales of x (M, blocks) and of weight (N, blocks)."""
+        left, right = (it.repeat_interleave(128, 1)[:, :K] for it in (rows, columns))
+        return ((x * left) @ (weight * right).mT,)
+
+    sums = [a @ b.mT for a, b in zip(x.split(128, 1), weight.split(128, 1), strict=True)]
+    scales = [x_scale[:, [b]] * columns[:, b] for b in range(length)]
+    for which, block in (("first", 0), ("last", length - 1)):
+        both = x_scale[:, [block]].expand(-1, length), columns[:, [block]].expand(-1, length)
+        cause = f"the whole sum is scaled, by the scales of the {which} block"
+        yield cause, product(*both)
+        cause = f"the scale of the {which} block of {{}} is used for every block"
+        yield cause.format("x"), product(both[0], columns)
+        yield cause.format("weight"), product(x_scale, both[1])
+    yield "no block is scaled", product(torch.ones_like(x_scale), torch.ones_like(columns))
+    for block in blocks:
+        if block != 128 and 1 < block < N:
+            number = torch.arange(N) // block
+            inside = number.clamp(max=len(weight_scale) - 1)
+            cause = f"the row of weight_scale is n // {block} instead of n // 128"
+            yield cause, product(x_scale, weight_scale[inside])
+    again = 0.0
+    for part, scale in zip(sums, scales, strict=True):
+        again = (again + part) * scale
+    yield "the sum so far is scaled again in every block", (again,)
+    yield (
+        "the sums are divided by the scales instead of multiplied",
+        product(1 / x_scale, 1 / columns),
+    )
+    for name, cast in half_precisions():
+        total = within = 0.0
+        for part, scale in zip(sums, scales, strict=True):
+            total = cast(total + part * scale)
+            within = within + cast(part) * scale
+        yield f"the sum over the blocks is accumulated in {name} instead of float32", (total,)
+        yield f"the sum of a block is rounded to {name}", (within,)
+        yield f"the scales are rounded to {name}", product(cast(x_scale), cast(columns))
+    left, right = (it.repeat_interleave(128, 1)[:, :K] for it in (x_scale, columns))
+    for cause, wrong in matmul.along_k(x * left, (weight * right).mT, blocks, ("x", "weight")):
+        yield cause, (wrong,)

@@ -74,6 +74,24 @@ def cublas_of_widened(x, weight, scale, zero):
     return x @ widened(len(weight), x.shape[1], x.dtype, x.device).mT
 
 
+def fp8_layer(M, N, K, dtype):
+    """The scales of x lie as cuBLAS takes them, those of one block side by side."""
+    blocks = -(-K // 128)
+    x, weight = (torch.randn(size, K).to(torch.float8_e4m3fn) for size in (M, N))
+    return x, weight, torch.rand(blocks, M).T, torch.rand(-(-N // 128), blocks), dtype
+
+
+def scaled_mm(x, weight, x_scale, weight_scale, out_dtype):
+    return torch._scaled_mm(x, weight.T, x_scale, weight_scale.T, out_dtype=out_dtype)
+
+
+def scaled_mm_by_rows(x, weight, x_scale, weight_scale, out_dtype):
+    """One scale a row and one a column: another result, and what its speed would be."""
+    columns = weight_scale.new_ones(1, len(weight))
+    rows = x_scale[:, :1].contiguous()
+    return torch._scaled_mm(x, weight.T, rows, columns, out_dtype=out_dtype)
+
+
 BENCHMARKS = {
     "quantize_rows": Benchmark(
         "quantize_rows",
@@ -115,5 +133,20 @@ BENCHMARKS = {
         ),
         operations=matmul_operations,
         baseline="int4_matmul",
+    ),
+    "fp8_matmul": Benchmark(
+        "fp8_matmul",
+        make=fp8_layer,
+        sizes=((2048, 2048, 2048), (4096, 7168, 4096), (4003, 4001, 4007), (8192, 8192, 8192)),
+        dtypes=("bfloat16",),
+        peers=(
+            Peer("_scaled_mm, blocks", **needs_its_sizes(scaled_mm)),
+            Peer("_scaled_mm, rows", **needs_its_sizes(scaled_mm_by_rows)),
+            COMPILED,
+        ),
+        bytes_moved=matmul_8_bits,
+        operations=matmul_operations,
+        rate="float8_e4m3fn",
+        baseline="fp8_matmul_in_bfloat16",
     ),
 }
