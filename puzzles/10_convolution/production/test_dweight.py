@@ -121,10 +121,9 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(1, 2**16, 1, 1), x.expand(1, 2**15 + 1, 1, 1), 1)
 
 
-@cases(filters=(65537 * 128, 1), channels=(1, 65537 * 256))
-def test_masks_more_programs_than_axis_1_takes(K, C):
-    x = randn(1, 1, 1, 1, dtype="float16")
-    puzzle.check_grid(x.expand(1, K, 1, 1), x.expand(1, C, 1, 1), 1)
+def test_masks_more_programs_than_axis_1_takes():
+    x = randn(1, 1, 257, 257, dtype="float16")
+    puzzle.check_grid(x[..., :1, :1], x, 257)
 
 
 # Any value.
