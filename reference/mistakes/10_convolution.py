@@ -209,3 +209,57 @@ def conv2d(x, weight, stride, padding, dilation, groups, blocks):
                     for product in products:
                         total = cast(total + each(product))
                     yield cause, (total.flatten(1, 2),)
+
+
+def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
+    window, stride, padding, dilation = map(pair, (kernel_size, stride, padding, dilation))
+    size = tuple(dy.shape[2:])
+
+    def seen(stride=stride, padding=padding, dilation=dilation, **how):
+        return windows(x, window, size, stride, padding, dilation, **how)
+
+    def summed(seen, dy=dy):
+        return torch.einsum("nkpq,ncrspq->kcrs", dy, seen)
+
+    right = seen()
+    dweight = summed(right)
+    cause = "the window is turned around: its first element belongs to r = 0 and s = 0"
+    yield cause, (dweight.flip(2, 3),)
+    yield "rows and columns of the window are swapped", (summed(right.transpose(2, 3)),)
+    yield "stride and dilation are exchanged", (summed(seen(dilation, padding, stride)),)
+    minus = tuple(-it for it in padding)
+    yield "padding is added instead of subtracted", (summed(seen(padding=minus)),)
+    yield "padding is left out of the window's place", (summed(seen(padding=(0, 0))),)
+    yield "stride is left out of the window's place", (summed(seen(stride=(1, 1))),)
+    yield "dilation is left out of the window", (summed(seen(dilation=(1, 1))),)
+    cause = "rows run into their neighbours at the left and right edge: mask w, not the address"
+    yield cause, (summed(seen(wrap=True)),)
+    for number, name in enumerate(("stride", "padding", "dilation")):
+        given = [stride, padding, dilation]
+        given[number] = given[number][::-1]
+        cause = f"{name} of the height is used for the width, and that of the width for the height"
+        yield cause, (summed(seen(*given)),)
+    yield "the sum is divided by the number of pixels", (dweight / dy[:, 0].numel(),)
+    for image in {0, x.shape[0] - 1}:
+        one = slice(image, image + 1)
+        yield f"only image {image} is summed", (summed(right[one], dy[one]),)
+    flat_dy, flat = dy.movedim(1, 0).flatten(1), right.movedim(0, 3).flatten(3)
+    pixels = flat_dy.shape[1]
+    shares = {block * steps for block in blocks for steps in (1, 2, 4, 8, 16)}
+    for share in sorted(shares):
+        if not 1 < share < pixels:
+            continue
+        parts = [
+            torch.einsum("km,crsm->kcrs", part, other)
+            for part, other in zip(flat_dy.split(share, 1), flat.split(share, 3), strict=True)
+        ]
+        yield "only the first share of the pixels is summed", (parts[0],)
+        yield "the last share of the pixels is left out", (dweight - parts[-1],)
+        for name, cast in half_precisions():
+            cause = f"partial sums are rounded to {name} before they are added"
+            yield cause, (sum(map(cast, parts)),)
+            total = 0.0
+            for part in parts[:MAX_STEPS]:
+                total = cast(total + part)
+            if len(parts) <= MAX_STEPS:
+                yield f"a sum is accumulated in {name} instead of float32", (total,)

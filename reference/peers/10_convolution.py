@@ -76,20 +76,32 @@ CUDNN = (
     Peer("cudnn.benchmark", prepare=by_trial),
     Peer("max-autotune", prepare=tuned),
 )
+LAYERS = (
+    (32, 256, 56, 56, 256),
+    (64, 64, 64, 64, 128),
+    (16, 512, 28, 28, 512),
+    (17, 96, 55, 57, 200),
+)
 
 
-def conv2d(memory_format):
+def gradients(memory_format):
+    """Makes dy and x for a window of 3 x 3; stride and padding are 1."""
+
+    def make(N, C, H, W, K, dtype):
+        tensors = torch.randn(N, K, H, W, dtype=dtype), torch.randn(N, C, H, W, dtype=dtype)
+        return *(tensor.contiguous(memory_format=memory_format) for tensor in tensors), 3, 1, 1
+
+    return make
+
+
+def layers(function, make, peers):
+    """A convolution of 3 x 3, or its gradient."""
     return Benchmark(
-        "conv2d",
-        make=filtered_images(memory_format),
-        sizes=(
-            (32, 256, 56, 56, 256),
-            (64, 64, 64, 64, 128),
-            (16, 512, 28, 28, 512),
-            (17, 96, 55, 57, 200),
-        ),
+        function,
+        make=make,
+        sizes=LAYERS,
         dtypes=HALF,
-        peers=CUDNN,
+        peers=peers,
         bytes_moved=conv2d_bytes,
         operations=conv2d_operations,
     )
@@ -115,6 +127,8 @@ BENCHMARKS = {
         peers=(COMPILED,),
         bytes_moved=pooled_bytes,
     ),
-    "conv2d": conv2d(torch.channels_last),
-    "conv2d:contiguous": conv2d(torch.contiguous_format),
+    "conv2d": layers("conv2d", filtered_images(torch.channels_last), CUDNN),
+    "conv2d:contiguous": layers("conv2d", filtered_images(torch.contiguous_format), CUDNN),
+    "dweight": layers("conv2d_dweight", gradients(torch.channels_last), CUDNN[:1]),
+    "dweight:contiguous": layers("conv2d_dweight", gradients(torch.contiguous_format), CUDNN[:1]),
 }

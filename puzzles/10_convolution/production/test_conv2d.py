@@ -1,5 +1,7 @@
 """What 10.3, 2-D convolution, must do to be shipped."""
 
+import torch
+
 from judge.challenge import challenge
 from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
 
@@ -13,7 +15,7 @@ def images(N, C, H, W, K, R, S, dtype="float32", make=integers, groups=1):
 
 def channels_last(*tensors):
     """The same numbers, with neighbouring channels side by side in memory."""
-    return [x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2) for x in tensors]
+    return [x.contiguous(memory_format=torch.channels_last) for x in tensors]
 
 
 # Bad input: the error that the spec names, or the right answer.
@@ -148,10 +150,11 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(65, 1, 1024, 32), weight.expand(1025, 1, 1, 1))
 
 
-@cases(pixels=(65537 * 256, 1, 1), filters=(1, 65537 * 256, 1), groups=(1, 65537, 65537))
-def test_masks_more_programs_than_axis_1_takes(N, K, groups):
+@cases(pixels=(4097, 1), groups=(1, 65537))
+def test_masks_more_programs_than_axis_1_takes(side, groups):
     x, weight = images(1, 1, 1, 1, 1, 1, 1, "float16")
-    puzzle.check_grid(x.expand(N, groups, 1, 1), weight.expand(K, 1, 1, 1), groups=groups)
+    x = x.expand(1, groups, side, side)
+    puzzle.check_grid(x, weight.expand(groups, 1, 1, 1), groups=groups)
 
 
 # Any value.

@@ -1,0 +1,147 @@
+"""10.4  Weight gradient of a convolution: one good answer."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+Pair = int | tuple[int, int]
+
+# Two programs for each multiprocessor of a large GPU, and at least so many steps for each.
+PROGRAMS = 264
+LEAST_STEPS = 4
+
+
+@triton.jit
+def conv2d_dweight_kernel(
+    dy_ptr, x_ptr, partial_ptr,
+    NP, P, Q, C, H, W, K,
+    stride_dn, stride_dk, stride_dp, stride_dq,
+    stride_xn, stride_xc, stride_xh, stride_xw,
+    stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w,
+    share,
+    TAPS: tl.constexpr, S: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_C: tl.constexpr, ROWS: tl.constexpr, BLOCK_Q: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0)
+    tiles_f, tiles_c = tl.cdiv(K, BLOCK_F), tl.cdiv(C, BLOCK_C)
+    tap = pid // tiles_f // tiles_c % TAPS
+    part = pid // tiles_f // tiles_c // TAPS
+    offs_f = (pid % tiles_f).to(tl.int64) * BLOCK_F + tl.arange(0, BLOCK_F)
+    offs_c = (pid // tiles_f % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
+    mask_f, mask_c = offs_f < K, offs_c < C
+    dy_ptrs, x_ptrs = dy_ptr + offs_f * stride_dk, x_ptr + offs_c * stride_xc
+    down = tap // S * dilation_h - padding_h
+    right = tap % S * dilation_w - padding_w
+
+    lanes = tl.arange(0, ROWS * BLOCK_Q)
+    blocks_q = tl.cdiv(Q, BLOCK_Q)
+    acc = tl.zeros((BLOCK_F, BLOCK_C), dtype=tl.float32)
+    # Without it Triton 3.6 waits for each wgmma before it starts the next: see 07.5.
+    tl.assume(share > 0)
+    for step in range(part * share, (part + 1) * share):
+        # A step has BLOCK_Q pixels of ROWS rows, which are numbered through all images. Steps of
+        # the last share that lie past the last row are masked.
+        q = step % blocks_q * BLOCK_Q + lanes % BLOCK_Q
+        row = step // blocks_q * ROWS
+        if ROWS > 1:
+            row += lanes // BLOCK_Q
+        n, p = tl.cast(row // P, tl.int64), row % P
+        h, w = p * stride_h + down, q * stride_w + right
+        pixel = (row < NP) & (q < Q)
+        inside = pixel & (h >= 0) & (h < H) & (w >= 0) & (w < W)
+        dy_offs = n * stride_dn + tl.cast(p, tl.int64) * stride_dp + q.to(tl.int64) * stride_dq
+        x_offs = n * stride_xn + tl.cast(h, tl.int64) * stride_xh + w.to(tl.int64) * stride_xw
+        dy = tl.load(
+            dy_ptrs[:, None] + dy_offs[None, :], mask=mask_f[:, None] & pixel[None, :], other=0.0
+        )
+        x = tl.load(
+            x_ptrs[None, :] + x_offs[:, None], mask=inside[:, None] & mask_c[None, :], other=0.0
+        )
+        acc = tl.dot(dy, x, acc)
+
+    rows = (part * TAPS + tap).to(tl.int64) * K + offs_f
+    partial_ptrs = partial_ptr + rows[:, None] * C + offs_c[None, :]
+    tl.store(partial_ptrs, acc, mask=mask_f[:, None] & mask_c[None, :])
+
+
+@triton.jit
+def add_parts_kernel(
+    partial_ptr, dweight_ptr,
+    KC, parts,
+    TAPS: tl.constexpr, BLOCK_KC: tl.constexpr, BLOCK_T: tl.constexpr,
+):  # fmt: skip
+    tiles_t = tl.cdiv(TAPS, BLOCK_T)
+    pid = tl.program_id(0)
+    kc = (pid // tiles_t).to(tl.int64) * BLOCK_KC + tl.arange(0, BLOCK_KC)[:, None]
+    tap = pid % tiles_t * BLOCK_T + tl.arange(0, BLOCK_T)[None, :]
+    mask = (kc < KC) & (tap < TAPS)
+    acc = tl.zeros((BLOCK_KC, BLOCK_T), dtype=tl.float32)
+    # Always in this order, so that every run gives the same bits.
+    for part in range(parts):
+        rows = (part * TAPS + tap).to(tl.int64)
+        acc += tl.load(partial_ptr + rows * KC + kc, mask=mask, other=0.0)
+    tl.store(dweight_ptr + kc * TAPS + tap, acc, mask=mask)
+
+
+def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
+    """(height, width). Raises ValueError unless both are ints of at least this much."""
+    both = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if len(both) != 2 or not all(isinstance(it, int) and it >= least for it in both):
+        raise ValueError(f"{name} must be an int or two of at least {least}, not {value}")
+    return both
+
+
+def conv2d_dweight(
+    dy: torch.Tensor,
+    x: torch.Tensor,
+    kernel_size: Pair,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+) -> torch.Tensor:
+    if x.dim() != 4 or x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"x must be 4-D and float16, bfloat16 or float32, not {x.dtype} {tuple(x.shape)}"
+        )
+    N, C, H, W = x.shape
+    R, S = pair("kernel_size", kernel_size, 1)
+    stride_h, stride_w = pair("stride", stride, 1)
+    padding_h, padding_w = pair("padding", padding, 0)
+    dilation_h, dilation_w = pair("dilation", dilation, 1)
+    P = (H + 2 * padding_h - dilation_h * (R - 1) - 1) // stride_h + 1
+    Q = (W + 2 * padding_w - dilation_w * (S - 1) - 1) // stride_w + 1
+    if min(P, Q) < 1:
+        raise ValueError(f"kernel_size must fit in {(H, W)} with its padding, not {kernel_size}")
+    if dy.dim() != 4 or dy.dtype != x.dtype or (dy.shape[0], *dy.shape[2:]) != (N, P, Q):
+        raise ValueError(
+            f"dy must be {x.dtype} ({N}, K, {P}, {Q}), not {dy.dtype} {tuple(dy.shape)}"
+        )
+    K = dy.shape[1]
+    # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
+    # of 2 bytes go through registers, and beside a tile of 256 channels there are too few of them.
+    widest = 256 if x.stride(1) == dy.stride(1) == 1 else 128
+    BLOCK_F = max(16, min(triton.next_power_of_2(K), 128))
+    BLOCK_C = max(16, min(triton.next_power_of_2(C), widest))
+    pixels = 128 // x.element_size()
+    # Long pieces of rows cost the least arithmetic; few of their pixels may lie past the end.
+    pieces = (pixels >> i for i in range(pixels.bit_length()))
+    BLOCK_Q = next(it for it in pieces if triton.cdiv(Q, it) * it <= 1.25 * Q)
+    ROWS = pixels // BLOCK_Q
+    steps = triton.cdiv(N * P, ROWS) * triton.cdiv(Q, BLOCK_Q)
+    tiles = triton.cdiv(K, BLOCK_F) * triton.cdiv(C, BLOCK_C) * R * S
+    share = max(LEAST_STEPS, triton.cdiv(steps, max(1, PROGRAMS // tiles)))
+    parts = triton.cdiv(steps, share)
+    dweight = torch.empty((K, C, R, S), dtype=x.dtype, device=x.device)
+    partial = torch.empty((parts, R * S, K, C), dtype=torch.float32, device=x.device)
+    conv2d_dweight_kernel[(tiles * parts,)](
+        dy, x, partial, N * P, P, Q, C, H, W, K, *dy.stride(), *x.stride(),
+        stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, share,
+        TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C, ROWS=ROWS, BLOCK_Q=BLOCK_Q,
+        num_warps=8 if BLOCK_F * BLOCK_C >= 2**14 else 4, num_stages=3,
+    )  # fmt: skip
+    BLOCK_T = min(triton.next_power_of_2(R * S), 16)
+    grid = (triton.cdiv(K * C, 64) * triton.cdiv(R * S, BLOCK_T),)
+    add_parts_kernel[grid](partial, dweight, K * C, parts, TAPS=R * S, BLOCK_KC=64, BLOCK_T=BLOCK_T)
+    return dweight
