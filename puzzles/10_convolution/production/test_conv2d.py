@@ -216,11 +216,16 @@ def test_compiles_sizes_of_1():
     puzzle.compiles(*images(1, 1, 1, 1, 1, 1, 1, "float16", randn))
 
 
+def test_compiles_offsets_of_64_bits():
+    x = along(far_apart(integers(64, dtype="float16")), 1, 1, 64, 3, 3)
+    puzzle.compiles(x, integers(32, 64, 3, 3, dtype="float16"), 1, 1)
+
+
 @cases(pytorch=None, our_solution="solution")
 def test_speedup(baseline):
     inputs = channels_last(*images(32, 256, 56, 56, 256, 3, 3, "float16", randn))
     work = (2 * 32 * 56 * 56 * 256 * 256 * 9, "float16")
     if baseline is None:
-        puzzle.race(*inputs, 1, 1, at_least=0.8, operations=work)
+        puzzle.race(*inputs, 1, 1, at_least=0.65, operations=work)
     else:
         puzzle.race(*inputs, 1, 1, at_least=0.9, operations=work, baseline=baseline)

@@ -100,6 +100,6 @@ def causal_conv1d(
     causal_conv1d_kernel[grid](
         x, weight, bias, out, B, D, L, *x.stride(), *weight.stride(), bias.stride(0),
         W=W, ACTIVATION=activation, BLOCK_D=BLOCK_D, BLOCK_L=BLOCK_L,
-        num_warps=4 if BLOCK_D * BLOCK_L <= 1024 else 8,
+        num_warps=2 if BLOCK_D * BLOCK_L <= 1024 else 8,
     )  # fmt: skip
     return out

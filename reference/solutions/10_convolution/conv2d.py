@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import mul
+
 import torch
 import triton
 import triton.language as tl
@@ -17,23 +19,23 @@ def conv2d_kernel(
     stride_wk, stride_wc, stride_wr, stride_ws,
     stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w,
     groups,
-    R: tl.constexpr, S: tl.constexpr, FLAT: tl.constexpr,
+    R: tl.constexpr, S: tl.constexpr, FLAT: tl.constexpr, INDEX: tl.constexpr,
     BLOCK_F: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # C and K count the channels and the filters of one group.
     pid = tl.program_id(0)
     tiles_f, tiles_p = tl.cdiv(K, BLOCK_F), tl.cdiv(NPQ, BLOCK_P)
-    group = (pid // tiles_f // tiles_p).to(tl.int64)
+    group = (pid // tiles_f // tiles_p).to(INDEX)
     offs_f = pid % tiles_f * BLOCK_F + tl.arange(0, BLOCK_F)
-    pixel = (pid // tiles_f % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    pixel = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P + tl.arange(0, BLOCK_P)
     mask_f, mask_p = offs_f < K, pixel < NPQ
     n, pq = pixel // PQ, pixel % PQ
     top, left = pq // Q * stride_h - padding_h, pq % Q * stride_w - padding_w
 
-    x_ptrs = x_ptr + group * C * stride_xc + n * stride_xn + top * stride_xh + left * stride_xw
-    weight_ptrs = weight_ptr + (group * K + offs_f) * stride_wk
-    tap_h = tl.cast(stride_xh, tl.int64) * dilation_h
-    tap_w = tl.cast(stride_xw, tl.int64) * dilation_w
+    x_offs = group * C * stride_xc + n * stride_xn + top * stride_xh + left * stride_xw
+    weight_offs = (group * K + offs_f) * stride_wk
+    tap_h = tl.cast(stride_xh, INDEX) * dilation_h
+    tap_w = tl.cast(stride_xw, INDEX) * dilation_w
     top, left = top.to(tl.int32), left.to(tl.int32)
     offs_k = tl.arange(0, BLOCK_K)
     blocks_c = tl.cdiv(C, BLOCK_K)
@@ -49,25 +51,25 @@ def conv2d_kernel(
         else:
             tap, c = step // blocks_c, step % blocks_c * BLOCK_K + offs_k
         r, s, mask_k = tap // S, tap % S, (c < C) & (tap < R * S)
-        c64, r64, s64 = c.to(tl.int64), tl.cast(r, tl.int64), tl.cast(s, tl.int64)
-        x_step = c64 * stride_xc + r64 * tap_h + s64 * tap_w
-        weight_step = c64 * stride_wc + r64 * stride_wr + s64 * stride_ws
+        c_, r_, s_ = c.to(INDEX), tl.cast(r, INDEX), tl.cast(s, INDEX)
+        x_step = c_ * stride_xc + r_ * tap_h + s_ * tap_w
+        weight_step = c_ * stride_wc + r_ * stride_wr + s_ * stride_ws
         if FLAT:
             r, s = r[:, None], s[:, None]
         # [1, BLOCK_P] where a step has one tap, else [BLOCK_K, BLOCK_P]
         h, w = top[None, :] + r * dilation_h, left[None, :] + s * dilation_w
         inside = (h >= 0) & (h < H) & (w >= 0) & (w < W) & mask_p[None, :]
-        x = tl.load(x_ptrs[None, :] + x_step[:, None], mask=inside & mask_k[:, None], other=0.0)
-        weight = tl.load(
-            weight_ptrs[:, None] + weight_step[None, :],
+        x_ptrs = x_ptr + (x_offs[None, :] + x_step[:, None])
+        x = tl.load(x_ptrs, mask=inside & mask_k[:, None], other=0.0)  # [BLOCK_K, BLOCK_P]
+        weight = tl.load(  # [BLOCK_F, BLOCK_K]
+            weight_ptr + (weight_offs[:, None] + weight_step[None, :]),
             mask=mask_f[:, None] & mask_k[None, :],
             other=0.0,
         )
         acc = tl.dot(weight, x, acc)
 
     filters = (n[None, :] * groups + group) * K + offs_f[:, None]
-    out_ptrs = out_ptr + filters * PQ + pq[None, :]
-    tl.store(out_ptrs, acc, mask=mask_f[:, None] & mask_p[None, :])
+    tl.store(out_ptr + (filters * PQ + pq[None, :]), acc, mask=mask_f[:, None] & mask_p[None, :])
 
 
 def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
@@ -113,17 +115,24 @@ def conv2d(
     K //= groups
     # Few channels would leave most of a step of one tap empty: let it have several.
     FLAT = C < 32
-    BLOCK_K = 32 if FLAT else 128 // x.element_size()
     # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
-    # of 2 bytes go through registers, and beside a tile of 256 filters there are too few of them.
-    widest = 256 if x.stride(1) == weight.stride(1) == 1 else 128
-    BLOCK_F = max(16, min(triton.next_power_of_2(K), widest))
-    BLOCK_P = 128
+    # of 2 bytes go through registers, and beside the sums there are few of them.
+    last = x.stride(1) == weight.stride(1) == 1
+    BLOCK_F = max(16, min(triton.next_power_of_2(K), 128 if last else 256))
+    BLOCK_P = 256 if last and BLOCK_F == 128 else 128
+    BLOCK_K = 32 if FLAT or not last else 128 // x.element_size()
+    # Offsets of 64 bits take twice as many registers. Half of the range is left to masked lanes.
+    ends = (
+        sum(map(mul, (N, C * groups, H + padding_h, W + padding_w), x.stride())),
+        sum(map(mul, weight.shape, weight.stride())),
+        out.numel(),
+    )
+    INDEX = tl.int64 if max(ends) > 2**30 else tl.int32
     grid = (groups * triton.cdiv(K, BLOCK_F) * triton.cdiv(N * P * Q, BLOCK_P),)
     conv2d_kernel[grid](
         x, weight, out, N * P * Q, P * Q, Q, C, H, W, K, *x.stride(), *weight.stride(),
         stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups,
-        R=R, S=S, FLAT=FLAT, BLOCK_F=BLOCK_F, BLOCK_P=BLOCK_P, BLOCK_K=BLOCK_K,
-        num_warps=8 if BLOCK_F >= 128 else 4, num_stages=3,
+        R=R, S=S, FLAT=FLAT, INDEX=INDEX, BLOCK_F=BLOCK_F, BLOCK_P=BLOCK_P, BLOCK_K=BLOCK_K,
+        num_warps=8 if BLOCK_F >= 128 else 4, num_stages=4 if last else 3,
     )  # fmt: skip
     return out

@@ -77,15 +77,19 @@ def int4_matmul(
         )
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     GROUP = K // scale.shape[1]
-    BLOCK_M = min(max(16, triton.next_power_of_2(M)), 128)
-    # With few rows the weights are the limit: small tiles give every multiprocessor some to load.
-    BLOCK_N, num_warps, num_stages = (64, 4, 5) if BLOCK_M <= 32 else (128, 8, 3)
+    BLOCK_M = min(max(16, triton.next_power_of_2(M)), 256)
+    # With few rows the weights are the limit, and many small programs load them. With many rows
+    # each tile of weights is unpacked for as many of them as a program has registers for.
+    if BLOCK_M <= 32:
+        BLOCK_N, BLOCK_K, num_warps, num_stages = 32, min(GROUP, 128), 2, 4
+    else:
+        BLOCK_N, BLOCK_K, num_warps, num_stages = 64, min(GROUP, 64), 8, 3
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     int4_matmul_kernel[grid](
         x, weight, scale, zero, out,
         M, N, K,
         *x.stride(), *weight.stride(), *scale.stride(), *zero.stride(),
-        GROUP=GROUP, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=min(GROUP, 128),
+        GROUP=GROUP, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K,
         num_warps=num_warps, num_stages=num_stages,
     )  # fmt: skip
     return out

@@ -52,6 +52,6 @@ def quantize_blocks(
         x, q, scale,
         M, N,
         x.stride(0), x.stride(1),
-        ROWS=ROWS, COLUMNS=COLUMNS, BLOCK_M=BLOCK_M, num_warps=BLOCK_M // 16,
+        ROWS=ROWS, COLUMNS=COLUMNS, BLOCK_M=BLOCK_M, num_warps=BLOCK_M // 8,
     )  # fmt: skip
     return q, scale
