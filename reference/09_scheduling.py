@@ -7,3 +7,7 @@ def split_k_matmul(a, b):
 
 def stream_k_matmul(a, b):
     return a @ b
+
+
+def gram_matrix(a):
+    return a @ a.T

@@ -98,3 +98,23 @@ def stream_k_matmul(a, b, blocks):
             yield cause, (sum(map(cast, parts)),)
     for cause, product in matmul.along_k(a, b, blocks):
         yield cause, (product,)
+
+
+def gram_matrix(a, blocks):
+    for cause, product in matmul.along_k(a, a.T, blocks, ("a", "a.T")):
+        yield cause, (product,)
+    product = a @ a.T
+    number = torch.arange(len(a))
+    rows, columns = number[:, None], number[None, :]
+    for block in blocks:
+        if not 16 <= block < len(a):
+            continue
+        above = rows // block < columns // block
+        # What lies at the same place within the mirrored tile.
+        i = columns // block * block + rows % block
+        j = rows // block * block + columns % block
+        inside = (i < len(a)) & (j < len(a))
+        unturned = product[i.where(inside, 0), j.where(inside, 0)].where(inside, 0.0)
+        cause = "the tiles above the diagonal are stored as those below, without being turned"
+        yield cause, (unturned.where(above, product),)
+    yield "c is 0 above the diagonal", (product.tril(),)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 
 from judge.benchmark.libraries import CUBLASLT
-from judge.benchmark.peers import Peer
-from judge.benchmark.workloads import matmul
+from judge.benchmark.peers import Benchmark, Peer
+from judge.benchmark.workloads import HALF, matmul
 
 # Where K is long beside M and N, Inductor tries a bmm of pieces and a sum among its kernels.
 MAX_AUTOTUNE = Peer(
@@ -29,5 +29,14 @@ BENCHMARKS = {
         matmul("stream_k_matmul"),
         sizes=((1536, 3072, 16384), (4096, 4096, 4096), (1400, 3001, 8007)),
         peers=(CUBLASLT, MAX_AUTOTUNE),
+    ),
+    "triangular": Benchmark(
+        "gram_matrix",
+        make=lambda M, K, dtype: (torch.randn(M, K, dtype=dtype),),
+        sizes=((8192, 8192), (4096, 4096), (16384, 1024), (5003, 4001)),
+        dtypes=HALF,
+        peers=(CUBLASLT, MAX_AUTOTUNE),
+        bytes_moved=lambda M, K, itemsize: (M * K + M * M) * itemsize,
+        operations=lambda M, K: M * (M + 1) * K,
     ),
 }
