@@ -98,3 +98,59 @@ def stream_k_matmul(a, b, blocks):
             yield cause, (sum(map(cast, parts)),)
     for cause, product in matmul.along_k(a, b, blocks):
         yield cause, (product,)
+
+
+def gram_matrix(a, blocks):
+    for cause, product in matmul.along_k(a, a.T, blocks, ("a", "a.T")):
+        yield cause, (product,)
+    product = a @ a.T
+    number = torch.arange(len(a))
+    rows, columns = number[:, None], number[None, :]
+    for block in blocks:
+        if not 16 <= block < len(a):
+            continue
+        above = rows // block < columns // block
+        # What lies at the same place within the mirrored tile.
+        i = columns // block * block + rows % block
+        j = rows // block * block + columns % block
+        inside = (i < len(a)) & (j < len(a))
+        unturned = product[i.where(inside, 0), j.where(inside, 0)].where(inside, 0.0)
+        cause = "the tiles above the diagonal are stored as those below, without being turned"
+        yield cause, (unturned.where(above, product),)
+    yield "c is 0 above the diagonal", (product.tril(),)
+
+
+def grouped_matmul(a, b, ends, blocks):
+    ends = ends.tolist()
+    starts = [0, *ends[:-1]]
+    groups = range(len(ends))
+
+    def product(rows, of):
+        """c if the rows from rows[g][0] to rows[g][1] are multiplied by b[of(g)]."""
+        parts = [a[i:j] @ b[of(g)] for g, (i, j) in zip(groups, rows, strict=True)]
+        return torch.cat(parts)
+
+    rows = list(zip(starts, ends, strict=True))
+    for cause, of in (
+        ("b of the group before is used", lambda g: max(g - 1, 0)),
+        ("b of the group after is used", lambda g: min(g + 1, len(ends) - 1)),
+        ("b of the last group is used for all groups", lambda g: -1),
+    ):
+        yield cause, (product(rows, of),)
+    filled = [g for g, (i, j) in enumerate(rows) if i < j]
+    place = {g: number for number, g in enumerate(filled)}
+    cause = "groups without rows are not counted: later groups use b of an earlier one"
+    yield cause, (product(rows, lambda g: place.get(g, 0)),)
+    for block in blocks:
+        # Where tiles begin at multiples of a tile, each belongs to the group of its first row.
+        if 16 <= block < len(a):
+            group = {row: sum(end <= row for end in ends) for row in range(0, len(a), block)}
+            parts = [a[row : row + block] @ b[group[row]] for row in group]
+            cause = "a tile crosses the end of a group, and all of its rows are of the first one"
+            yield cause, (torch.cat(parts),)
+    for cause, _ in matmul.along_k(a, b[0], blocks):
+        parts = []
+        for g, (i, j) in enumerate(rows):
+            made = dict(matmul.along_k(a[i:j], b[g], blocks))
+            parts.append(made[cause])
+        yield cause, (torch.cat(parts),)

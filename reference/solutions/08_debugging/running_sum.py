@@ -48,6 +48,6 @@ def running_sum(x: torch.Tensor) -> torch.Tensor:
     # That is right only where programs run one by one, in ascending order. A launch begins when
     # the one before it has ended, so each step is a launch of its own.
     block_sums_kernel[(blocks,)](x, ends, N, x.stride(0), BLOCK=BLOCK, num_warps=8)
-    carry_kernel[(1,)](ends, blocks, BLOCK=1024)
+    carry_kernel[(1,)](ends, blocks, BLOCK=8192, num_warps=16)
     running_sum_kernel[(blocks,)](x, ends, out, N, x.stride(0), BLOCK=BLOCK, num_warps=8)
     return out

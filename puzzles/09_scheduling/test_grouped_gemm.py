@@ -1,0 +1,96 @@
+"""Tests of 09.4, grouped matmul."""
+
+from itertools import accumulate
+
+from judge.challenge import challenge
+from judge.core.verdict import Wrong
+from judge.inputs import cases, climbing, dtypes, integers, randn, strided, tensor
+
+puzzle = challenge("grouped_matmul", input_precision="tf32")
+INF, NAN = float("inf"), float("nan")
+
+
+def groups(sizes, N, K, dtype="float32", make=integers, index="int32"):
+    a, b = make(sum(sizes), K, dtype=dtype), make(len(sizes), K, N, dtype=dtype)
+    return a, b, tensor(list(accumulate(sizes)), index)
+
+
+@cases(
+    one_group=([40], 50, 70),
+    a_group_of_one_row=([30, 1, 20], 40, 40),
+    single_element=([1], 1, 1),
+)
+def test_shapes(sizes, N, K):
+    puzzle.check(*groups(sizes, N, K))
+
+
+@cases(
+    ragged_everywhere=([67, 130, 35], 45, 83),
+    empty_groups=([0, 40, 0, 0, 70, 0], 40, 30),
+    many_small_groups=([7] * 40, 20, 30),
+    many_tiles_a_group=([300, 10, 260], 300, 20),
+)
+def test_masks(sizes, N, K):
+    puzzle.check(*groups(sizes, N, K))
+
+
+def test_masks_seven_multiprocessors():
+    with puzzle.given(multiprocessors=7):
+        puzzle.check(*groups([100, 0, 230, 64], 150, 30))
+
+
+def test_masks_any_strides_ends_of_64_bits():
+    a, b, ends = groups([30, 50], 40, 60, index="int64")
+    puzzle.check(integers(60, 80).T, strided(b, 1, 2, 3), ends)
+    puzzle.check(a, integers(2, 40, 60).mT, strided(ends, 2))
+
+
+@dtypes("float32", "float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(*groups([33, 70], 40, 300, dtype, make=randn))
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_sums_in_float32(dtype):
+    ones = integers(2, 1024, 16, low=1, high=2, dtype=dtype)
+    puzzle.check_exactly(climbing(20, 1024, dtype), ones, tensor([12, 20], "int32"))
+
+
+def test_numerics_special_values_stay_in_their_group():
+    a, b, ends = groups([40, 30, 50], 60, 70, make=randn)
+    a[45, 3], b[0, 5, 6] = NAN, INF
+    puzzle.check(a, b, ends)
+
+
+def test_traffic():
+    inputs = groups([256, 64, 0, 384, 192], 128, 64, "float16")
+    puzzle.traffic(*inputs).check(
+        reads={"a": 4, "b": 28 / 5},
+        writes=1,
+        launches=1,
+        sectors={"a": 1.1, "b": 1.1, "result": 1.1},
+        grid_at_most=4,
+        largest_share=1.3,
+    )
+
+
+def test_traffic_ends_are_not_read():
+    a, b, ends = groups([200, 56], 32, 64, "float16")
+    with puzzle.given(multiprocessors=100):
+        grids = {puzzle.traffic(a, b, first).grid for first in (ends, ends.clamp(min=256))}
+    if len(grids) > 1:
+        raise Wrong(
+            f"the grid depends on ends: {grids}\n"
+            "hint: how many tiles can there be at most, whatever the ends are?"
+        )
+
+
+@dtypes("float32", "bfloat16")
+def test_compiles(dtype):
+    puzzle.compiles(*groups([200, 56], 128, 64, dtype))
+
+
+def test_speedup():
+    sizes = [16 * (1 + group % 31) for group in range(63)]
+    inputs = groups([*sizes, 16384 - sum(sizes)], 2048, 2048, "bfloat16", make=randn)
+    puzzle.race(*inputs, at_least=2.5, operations=(2 * 16384 * 2048**2, "bfloat16"))

@@ -1,0 +1,47 @@
+# fault: the grid is a square, and programs above the diagonal return at once
+# cause: without work|neither load nor store
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gram_matrix_kernel(
+    a_ptr, c_ptr,
+    M, K,
+    stride_am, stride_ak,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    row, column = tl.program_id(0), tl.program_id(1)
+    if column > row:
+        return
+    offs_m = row * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = column * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x_ptrs = a_ptr + offs_m[:, None] * stride_am + k[None, :] * stride_ak
+        y_ptrs = a_ptr + offs_n[:, None] * stride_am + k[None, :] * stride_ak
+        x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(y_ptrs, mask=(offs_n[:, None] < M) & (k[None, :] < K), other=0.0)
+        acc += tl.dot(x, tl.trans(y))
+    if row == column:
+        acc = tl.where(offs_m[:, None] >= offs_n[None, :], acc, tl.trans(acc))
+    c = acc.to(c_ptr.dtype.element_ty)
+    c_ptrs = c_ptr + offs_m[:, None] * M + offs_n[None, :]
+    tl.store(c_ptrs, c, mask=(offs_m[:, None] < M) & (offs_n[None, :] < M))
+    if row != column:
+        c_ptrs = c_ptr + offs_n[:, None] * M + offs_m[None, :]
+        tl.store(c_ptrs, tl.trans(c), mask=(offs_n[:, None] < M) & (offs_m[None, :] < M))
+
+
+def gram_matrix(a):
+    M, K = a.shape
+    c = torch.empty((M, M), dtype=a.dtype, device=a.device)
+    BLOCK = 128
+    tiles = triton.cdiv(M, BLOCK)
+    gram_matrix_kernel[(tiles, tiles)](
+        a, c, M, K, *a.stride(),
+        BLOCK_M=BLOCK, BLOCK_N=BLOCK, BLOCK_K=64 if a.element_size() == 2 else 32, num_warps=8,
+    )  # fmt: skip
+    return c
