@@ -154,3 +154,8 @@ def grouped_matmul(a, b, ends, blocks):
             made = dict(matmul.along_k(a[i:j], b[g], blocks))
             parts.append(made[cause])
         yield cause, (torch.cat(parts),)
+
+
+def pruned_matmul(a, b, blocks):
+    for cause, product in matmul.along_k(a, b, blocks):
+        yield cause, (product,)

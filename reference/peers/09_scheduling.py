@@ -63,4 +63,9 @@ BENCHMARKS = {
         operations=lambda T, N, K, G: 2 * T * N * K,
         varied=True,
     ),
+    "pruned": replace(
+        matmul("pruned_matmul"),
+        sizes=((4096, 4096, 4096), (16, 16384, 16384), (4003, 4001, 4007), (8192, 8192, 8192)),
+        peers=(CUBLASLT, MAX_AUTOTUNE),
+    ),
 }

@@ -1,0 +1,117 @@
+"""09.5  Pruned matmul: one good answer."""
+
+import torch
+import triton
+import triton.language as tl
+
+# What an element from the L2 cache costs on an H200, in multiply-adds of the tensor cores.
+LOAD = 64
+
+# BLOCK_M, BLOCK_N and num_warps: large, small, flat and tall.
+TILES = (
+    (128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4),
+    (64, 128, 4), (128, 64, 4), (64, 64, 4), (32, 64, 4), (64, 32, 4), (32, 32, 4),
+    (16, 128, 4), (128, 16, 4), (16, 64, 4), (64, 16, 4), (16, 32, 4), (32, 16, 4),
+)  # fmt: skip
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors the GPU has; 4 in the interpreter without a GPU."""
+    if device.type != "cuda":
+        return 4
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an A100's in the interpreter."""
+    if device.type != "cuda":
+        return 163 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+def deepest_that_fit(configs, named_args, BLOCK_K, **_):
+    """Keep for each tile the most stages for which there is shared memory."""
+    a = named_args["a_ptr"]
+    stages: dict[tuple, triton.Config] = {}
+    for config in configs:
+        BLOCK_M, BLOCK_N = config.kwargs["BLOCK_M"], config.kwargs["BLOCK_N"]
+        # One stage less on an A100: there the tiles that tl.dot reads are in registers.
+        needed = config.num_stages * (BLOCK_M + BLOCK_N) * BLOCK_K * a.element_size()
+        if needed <= shared_memory(a.device):
+            best = stages.get((BLOCK_M, BLOCK_N), config)
+            stages[BLOCK_M, BLOCK_N] = max(best, config, key=lambda config: config.num_stages)
+    return list(stages.values())
+
+
+def time(a_ptr, M, N, BLOCK_M, BLOCK_N, **_):
+    """In multiply-adds of one multiprocessor, for each step along K."""
+    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    rounds = triton.cdiv(tiles, multiprocessors(a_ptr.device))
+    return rounds * max(BLOCK_M * BLOCK_N, LOAD * (BLOCK_M + BLOCK_N))
+
+
+@triton.autotune(
+    configs=[
+        triton.Config({"BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N}, num_warps, num_stages)
+        for BLOCK_M, BLOCK_N, num_warps in TILES
+        for num_stages in (2, 3, 4, 6)
+    ],
+    key=["M", "N", "K"],
+    prune_configs_by={"early_config_prune": deepest_that_fit, "perf_model": time, "top_k": 4},
+)
+@triton.jit
+def pruned_matmul_kernel(
+    a_ptr, b_ptr, c_ptr,
+    M, N, K,
+    stride_am, stride_ak,
+    stride_bk, stride_bn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0)
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    first_m = pid // (GROUP_M * tiles_n) * GROUP_M
+    rows = min(tiles_m - first_m, GROUP_M)
+    place = pid % (GROUP_M * tiles_n)
+
+    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
+    mask_m, mask_n = offs_m < M, offs_n < N
+    a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
+    b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
+    a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
+    b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    # As in 07.5: with a path that skips the loop, Triton 3.6 waits for each wgmma.
+    tl.assume(K > 0)
+    for k in range(0, K, BLOCK_K):
+        mask_k = offs_k < K - k
+        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
+        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
+        acc = tl.dot(a, b, acc)
+        a_ptrs += a_step
+        b_ptrs += b_step
+    c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
+    tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def pruned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"a must be 2-D and float16, bfloat16 or float32, not {a.dtype} {tuple(a.shape)}"
+        )
+    M, K = a.shape
+    if b.dim() != 2 or b.shape[0] != K or b.dtype != a.dtype:
+        raise ValueError(f"b must be {a.dtype} ({K}, N), not {b.dtype} {tuple(b.shape)}")
+    N = b.shape[1]
+    if 0 in (M, N, K):
+        return torch.zeros(M, N, dtype=a.dtype, device=a.device)
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    # Not tuned: 128 bytes are a whole line of the cache, and a stage then takes the same amount of
+    # shared memory for every dtype.
+    BLOCK_K = 128 // a.element_size()
+    pruned_matmul_kernel[
+        lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
+    ](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K, GROUP_M=8)
+    return c
