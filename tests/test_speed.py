@@ -13,7 +13,7 @@ from judge.core.settings import settings
 from judge.core.tensors import on_cpu
 from judge.core.verdict import Wrong
 from judge.speed import measure, selftest
-from judge.speed.buffers import Buffers, copy
+from judge.speed.buffers import Buffers, copy, redrawn
 from judge.speed.interval import interval_of
 from judge.speed.measure import race
 from tests.simulated_limits import H200, MB
@@ -521,6 +521,14 @@ def test_other_contents_have_other_sums_and_only_old_values():
         assert set(content[0].tolist()) <= set(indices.tolist())
         assert set(map(tuple, content[1][0].tolist())) <= old_rows
     assert len({float(content[1].sum()) for content in buffers.contents}) == 3
+
+
+def test_contents_that_would_be_invalid_are_kept():
+    x, ends = torch.arange(20.0), torch.tensor([3, 9, 20])
+    buffers = Buffers(redrawn((x, ends), kept=[1]), 10**9)
+    buffers.renew()
+    assert len({float(values.sum()) for values, _ in buffers.contents}) == len(buffers.contents)
+    assert all(torch.equal(kept, ends) for _, kept in buffers.contents)
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])

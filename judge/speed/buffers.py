@@ -6,7 +6,7 @@ wrong one, and the check of what the timed calls returned catches it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import torch
 
@@ -112,6 +112,26 @@ def redraw(arguments: tuple, source: tuple, seed: int) -> None:
         rows = torch.randint(size, (size,), device=tensor.device, generator=generator)
         with torch.no_grad():
             _movable(tensor).copy_(_movable(drawn_from).index_select(dim, rows))
+
+
+def redrawn(arguments: tuple, kept: Container[int]) -> Callable[[int], tuple]:
+    """Return a function that makes contents for `Buffers`, 0 being the arguments themselves.
+
+    kept: positions of arguments that no content changes, since other values would be invalid
+    """
+
+    def make(number: int) -> tuple:
+        if number == 0:
+            return arguments
+        made = copy(arguments)
+        redraw(
+            tuple(x for at, x in enumerate(made) if at not in kept),
+            tuple(x for at, x in enumerate(arguments) if at not in kept),
+            number,
+        )
+        return made
+
+    return make
 
 
 def _movable(tensor: torch.Tensor) -> torch.Tensor:

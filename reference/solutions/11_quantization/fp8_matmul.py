@@ -83,16 +83,15 @@ def fp8_matmul(
         raise ValueError(f"out_dtype must be bfloat16, float16 or float32, not {out_dtype}")
     out = torch.empty((M, N), dtype=out_dtype, device=x.device)
     # Two tiles of sums, that of this block and that of all, are what a program has registers for.
-    if M > 64:
-        BLOCK_M, BLOCK_N, num_warps = 128, 128, 8
-    else:
-        BLOCK_M, BLOCK_N, num_warps = max(16, triton.next_power_of_2(M)), 64, 4
+    # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers too.
+    BLOCK_M = min(64, max(16, triton.next_power_of_2(M)))
+    BLOCK_N = 128 if M > 64 and K % 16 == 0 else 64
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     fp8_matmul_kernel[grid](
         x, weight, x_scale, weight_scale, out,
         M, N, K,
         *x.stride(), *weight.stride(), *x_scale.stride(), *weight_scale.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK, GROUP_M=16,
-        num_warps=num_warps, num_stages=3,
+        num_warps=4, num_stages=3,
     )  # fmt: skip
     return out

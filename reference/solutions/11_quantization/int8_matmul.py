@@ -77,10 +77,11 @@ def int8_matmul(
     out = torch.empty((M, N), dtype=out_dtype, device=x.device)
     # 128 bytes along K: a whole line of the cache. Where few rows share a column of weight, its
     # bytes are the limit, and more programs with smaller tiles load them.
-    if M > 64:
+    # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers.
+    if M > 64 and K % 16 == 0:
         BLOCK_M, BLOCK_N, num_warps = 128, 256, 8
     else:
-        BLOCK_M, BLOCK_N, num_warps = max(16, triton.next_power_of_2(M)), 64, 4
+        BLOCK_M, BLOCK_N, num_warps = min(64, max(16, triton.next_power_of_2(M))), 64, 4
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     int8_matmul_kernel[grid](
         x, weight, x_scale, weight_scale, out,
