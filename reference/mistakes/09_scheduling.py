@@ -114,9 +114,9 @@ def gram_matrix(a, blocks):
         i = columns // block * block + rows % block
         j = rows // block * block + columns % block
         inside = (i < len(a)) & (j < len(a))
-        unturned = product[i.where(inside, 0), j.where(inside, 0)].where(inside, 0.0)
-        cause = "the tiles above the diagonal are stored as those below, without being turned"
-        yield cause, (unturned.where(above, product),)
+        untransposed = product[i.where(inside, 0), j.where(inside, 0)].where(inside, 0.0)
+        cause = "the tiles above the diagonal are stored as those below, without being transposed"
+        yield cause, (untransposed.where(above, product),)
     yield "c is 0 above the diagonal", (product.tril(),)
 
 

@@ -150,6 +150,11 @@ def test_compiles_large_tiles():
     puzzle.compiles(*groups([600, 700], 1024, 64, "float16"))
 
 
+def test_compiles_sizes_of_1():
+    # The compiler takes an argument of 1 for a constant.
+    puzzle.compiles(*groups([1], 1, 1, "float16"))
+
+
 def test_compiles_ragged():
     a, b, ends = groups([35, 66], 33, 35, "bfloat16")
     puzzle.compiles(a, b.mT.contiguous().mT, strided(ends, 2))

@@ -142,6 +142,11 @@ def test_compiles_for_99_kilobytes(M, N, dtype):
         puzzle.compiles(*matrices(M, N, 64, dtype), every_config=True, targets=("sm_86",))
 
 
+def test_compiles_sizes_of_1():
+    # The compiler takes an argument of 1 for a constant.
+    puzzle.compiles(*matrices(1, 1, 1, "float16"))
+
+
 def test_compiles_ragged():
     a, b = integers(35, 67, dtype="bfloat16").T, integers(35, 33, dtype="bfloat16")
     puzzle.compiles(a, b)

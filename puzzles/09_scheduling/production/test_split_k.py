@@ -133,6 +133,12 @@ def test_compiles_without_pieces():
     puzzle.compiles(*matrices(128, 512, 64, "float16"))
 
 
+def test_compiles_sizes_of_1():
+    # The compiler takes an argument of 1 for a constant.
+    puzzle.compiles(*matrices(1, 1, 1, "float16"))
+    puzzle.compiles(*matrices(1, 1, 1024, "float16"))
+
+
 def test_compiles_ragged():
     puzzle.compiles(randn(735, 67, dtype="bfloat16").T, randn(735, 33, dtype="bfloat16"))
 

@@ -130,6 +130,12 @@ def test_compiles_whole_tiles():
     puzzle.compiles(*matrices(256, 256, 64, "float16"))
 
 
+def test_compiles_sizes_of_1():
+    # The compiler takes an argument of 1 for a constant.
+    puzzle.compiles(*matrices(1, 1, 1, "float16"))
+    puzzle.compiles(*matrices(1, 1, 1024, "float16"))
+
+
 def test_compiles_ragged():
     puzzle.compiles(randn(735, 67, dtype="bfloat16").T, randn(735, 33, dtype="bfloat16"))
 

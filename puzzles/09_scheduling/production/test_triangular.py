@@ -101,6 +101,12 @@ def test_compiles_small_tiles():
     puzzle.compiles(randn(256, 64, dtype="float16"))
 
 
+def test_compiles_sizes_of_1():
+    # The compiler takes an argument of 1 for a constant.
+    puzzle.compiles(randn(1, 1, dtype="float16"))
+    puzzle.compiles(randn(1, 64, dtype="float16"))
+
+
 def test_compiles_ragged():
     puzzle.compiles(randn(35, 2067, dtype="bfloat16").T)
 

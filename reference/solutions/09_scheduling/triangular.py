@@ -49,18 +49,23 @@ def gram_matrix_kernel(
         a_ptrs += step
         b_ptrs += step
 
+    # Within a tile offsets fit 32 bits, which take half of the registers.
+    rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     c = acc.to(c_ptr.dtype.element_ty)
+    c_ptrs = c_ptr + start_m * M + start_n + (rows[:, None] * M + columns[None, :])
     inside = mask_m[:, None] & mask_n[None, :]
-    c_ptrs = c_ptr + offs_m[:, None] * M + offs_n[None, :]
-    mirrored_ptrs = c_ptr + offs_n[None, :] * M + offs_m[:, None]
-    if start_m >= start_n + BLOCK_N:
+    mirrored_ptrs = c_ptr + start_n * M + start_m + (columns[:, None] * M + rows[None, :])
+    mirrored_inside = mask_n[:, None] & mask_m[None, :]
+    above = (start_n - start_m).to(tl.int32)
+    if above <= -BLOCK_N:
         tl.store(c_ptrs, c, mask=inside)
-        tl.store(mirrored_ptrs, c, mask=inside)
+        tl.store(mirrored_ptrs, c.T, mask=mirrored_inside)
     else:
         # The diagonal cuts this tile. Under its mask each lane stores alone, so not elsewhere.
-        below = offs_m[:, None] - offs_n[None, :]
-        tl.store(c_ptrs, c, mask=inside & (below >= 0))
-        tl.store(mirrored_ptrs, c, mask=inside & (below > 0))
+        below = rows[:, None] - columns[None, :] >= above
+        tl.store(c_ptrs, c, mask=inside & below)
+        strictly_below = rows[None, :] - columns[:, None] > above
+        tl.store(mirrored_ptrs, c.T, mask=mirrored_inside & strictly_below)
 
 
 def gram_matrix(a: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,5 @@
 # Square tiles, the row from a square root, the diagonal tile made symmetric in registers and stored
-# whole, the mirrored one turned with tl.trans, and offsets of 32 bits.
+# whole, the mirrored one transposed by tl.trans, and offsets of 32 bits.
 
 import torch
 import triton

@@ -1,5 +1,5 @@
 # fault: the tile above the diagonal is stored without being transposed
-# cause: without being turned
+# cause: without being transposed
 import torch
 import triton
 import triton.language as tl
