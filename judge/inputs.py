@@ -135,14 +135,15 @@ def matrices(
     return make(M, K, dtype=dtype), make(K, N, dtype=dtype)
 
 
-def climbing(M: int, K: int, dtype: str | torch.dtype) -> torch.Tensor:
-    """M rows of K whole numbers whose sum climbs to 60 * K and comes back to near 0.
+def climbing(M: int, K: int, dtype: str | torch.dtype, by: int = 120) -> torch.Tensor:
+    """M rows of K whole numbers whose sum climbs to by * K / 2 and comes back to near 0.
 
-    Each is exact in bfloat16. Sums in 16 bits lose odd numbers on the way, even those of 32 terms.
+    by: about the size of each number, at most 252, so that each is exact in bfloat16. With 120, sums
+        in 16 bits lose odd numbers on the way even if they have 32 terms only
     """
     x = integers(M, K, dtype=dtype)
-    x[:, : K // 2] += 120
-    x[:, K // 2 :] -= 120
+    x[:, : K // 2] += by
+    x[:, K // 2 :] -= by
     return x
 
 

@@ -1,4 +1,4 @@
-"""Tests of 09.4, grouped matmul."""
+"""What 09.4, grouped matmul, must do to be solved."""
 
 from itertools import accumulate
 

@@ -1,4 +1,4 @@
-"""Tests of 09.5, pruned matmul."""
+"""What 09.5, pruned matmul, must do to be solved."""
 
 from triton.runtime.autotuner import Autotuner, Heuristics
 

@@ -1,4 +1,4 @@
-"""Tests of 09.5, pruned matmul, in production."""
+"""What 09.5, pruned matmul, must do to be shipped."""
 
 from judge.challenge import challenge
 from judge.core.verdict import Wrong

@@ -1,4 +1,4 @@
-"""Tests of 09.2, stream-K matmul, in production."""
+"""What 09.2, stream-K matmul, must do to be shipped."""
 
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided

@@ -1,4 +1,4 @@
-"""Tests of 09.3, Gram matrix, in production."""
+"""What 09.3, Gram matrix, must do to be shipped."""
 
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
