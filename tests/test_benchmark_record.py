@@ -41,7 +41,10 @@ def test_a_row_for_each_solution():
     assert (
         "Measured on 2026-11-21 by `python -m judge.benchmark`: NVIDIA H200, torch 2.13.0" in text
     )
-    limits = "copy 4.28 TB/s read plus written; matmul float16 700 TFLOP/s, float32 50 TFLOP/s."
+    limits = (
+        "copy 4.28 TB/s read plus written; matmul float16 700 TFLOP/s, bfloat16 700 TFLOP/s, "
+        "float32 50 TFLOP/s, tf32 350 TFLOP/s, int8 1.4 PFLOP/s, float8_e4m3fn 1.29 PFLOP/s."
+    )
     assert limits in text
     assert text.count("\n| ") == 2
     measured = "0.25 | 3 TB/s | 80 % of copy bandwidth | 4.00 | 0.80 | fast"

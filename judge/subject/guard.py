@@ -21,7 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-from judge.core.blame import current_line, is_graded_file
+from judge.core.blame import compiled_by_torch, current_line, is_graded_file
 from judge.core.dtypes import rounds
 from judge.core.tensors import storage_of
 from judge.core.verdict import Wrong
@@ -180,6 +180,9 @@ class Guard(TorchDispatchMode):
     def _violation(self, operation: str, advice: str) -> Wrong:
         """Note what the subject did. Returns the error to raise."""
         place = current_line()
+        if compiled_by_torch():
+            operation = "torch.compile"
+            advice = "what PyTorch compiles is not your kernel: write the kernel in Triton"
         message = (
             f"{place + '  ' if place else ''}{self.subject} uses {operation} outside a kernel\n"
             f"hint: {advice}"
