@@ -138,8 +138,8 @@ def matrices(
 def climbing(M: int, K: int, dtype: str | torch.dtype, by: int = 120) -> torch.Tensor:
     """M rows of K whole numbers whose sum climbs to by * K / 2 and comes back to near 0.
 
-    by: about the size of each number, at most 252, so that each is exact in bfloat16. With 120, sums
-        in 16 bits lose odd numbers on the way even if they have 32 terms only
+    by: about the size of each number, at most 252, so that each is exact in bfloat16. With 120,
+        sums in 16 bits lose odd numbers on the way even if they have 32 terms only
     """
     x = integers(M, K, dtype=dtype)
     x[:, : K // 2] += by
