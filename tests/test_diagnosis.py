@@ -405,6 +405,12 @@ def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
     assert "a mistake" not in text
 
 
+@pytest.mark.parametrize(("size", "said"), [(0.02, True), (0.2, False)])
+def test_large_errors_are_not_blamed_on_sums_in_16_bits(size, said):
+    got = (X + size * randn(67, 131, seed=3)).bfloat16()
+    assert ("too few bits" in describe(got, X)) is said
+
+
 def test_mistakes_are_tried_for_a_limited_time(monkeypatch):
     monkeypatch.setattr(symptoms, "MAX_SECONDS", -1.0)
     text = describe(-X, X, mistakes=[Mistake("a mistake", lambda: -X)])

@@ -18,6 +18,9 @@ from judge.diagnosis.wrong_result import Mistake
 
 # A size that more dimensions than this share is not tried.
 MAX_SHARING_DIMS = 6
+# Of so many numbers the reference is run on the inputs themselves. On meta tensors, which cost
+# nothing at any size, torch first imports its compiler, which takes seconds.
+MAX_NUMEL = 2**16
 # Longest loop whose sum is computed step by step.
 MAX_STEPS = 128
 
@@ -91,10 +94,11 @@ def _narrowed(what_if: WhatIf, dims: Dims, begin: int, end: int) -> Tensors:
 
 def reduced(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
     """Yield each size that the result does not have, and the dimensions of inputs that have it."""
-    tensors = {
-        name: torch.empty(x.shape, dtype=x.dtype, device="meta")
-        for name, x in what_if.arguments.tensors.items()
-    }
+    tensors = dict(what_if.arguments.tensors)
+    if len(what_if.numbers) < len(tensors) or sum(map(torch.numel, tensors.values())) > MAX_NUMEL:
+        tensors = {
+            name: torch.empty(x.shape, dtype=x.dtype, device="meta") for name, x in tensors.items()
+        }
     expected = what_if.shape(tensors)
     by_length: dict[int, Dims] = {}
     for name, tensor in tensors.items():

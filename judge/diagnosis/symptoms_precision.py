@@ -14,6 +14,8 @@ SMOOTH = 0.25
 
 # Errors up to this fraction of the typical size are small.
 SMALL = 2.0**-5
+# The largest that sums in 16 bits are blamed for: beyond it another cause is more likely.
+MAX_LOSS_IN_HALF = 2.0**-4
 
 NARROWER = {
     torch.float16: (torch.bfloat16,),
@@ -162,7 +164,7 @@ def imprecise(result: WrongResult) -> Symptom | None:
         slope = slopes(got[usable], truth[usable])
         left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
         return drifting(result) if loss < 0.05 and left < 0.25 else None
-    if result.dtype in HALF and loss <= 64 * result.eps:
+    if result.dtype in HALF and loss <= MAX_LOSS_IN_HALF:
         cause = (
             f"{FEW_BITS}: a sum is accumulated in "
             f"{dtype_name(result.dtype)} instead of float32, or it is a difference of large numbers"
