@@ -83,6 +83,7 @@ LAZY = {
     results = [inputs[number] for number in IN_PLACE] or unlaunched(inputs, options)
     for result in results:
         numbers = torch.view_as_real(result) if result.is_complex() else result
+        numbers = numbers.view(torch.int8) if numbers.itemsize == 1 else numbers
         N = numbers.numel()
         zeros_kernel[(triton.cdiv(N, 1024),)](numbers, N, BLOCK=1024)
     return as_returned(results)
