@@ -205,7 +205,7 @@ class Origins:
         inside = lanes if mask is None else lanes & np.broadcast_to(mask, lanes.shape)
         for said, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
-                unset = current_watch().unset if said is LOADED else ""
+                unset = current_watch().first_unset() if said is LOADED else ""
                 self._events.append(_Event(said, _site(), where, True, unset))
 
     def _store(self, original):

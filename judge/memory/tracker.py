@@ -16,7 +16,7 @@ from judge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from judge.memory.coordinates import Access, format_element
 from judge.memory.masked_lanes import poisoned
 from judge.memory.scheduling import Scheduler
-from judge.memory.watch import Watch
+from judge.memory.watch import Parts, Watch
 
 # After this many atomics of one line with the same result, the program yields its turn. Once every
 # program that has not ended waits like that, each for so many atomics, they are deadlocked.
@@ -26,8 +26,6 @@ POLLS_BEFORE_DEADLOCK = 2048
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
-
-Parts = list[tuple[Region, np.ndarray]]
 
 
 class StopProgram(BaseException):
@@ -101,7 +99,7 @@ class Tracker:
             )
             raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
         if verb == "reads":
-            self.watch.unset = self._unset(parts)
+            self.watch.loaded = parts
         if not parts:
             return real
         if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):
@@ -115,21 +113,6 @@ class Tracker:
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
         return real
-
-    def _unset(self, parts: Parts) -> str:
-        """Return the first element of the subject's own memory that no program stored, or ""."""
-        for region, units in parts:
-            if region.storage.key in self.watch.given:
-                continue
-            ledger = region.storage.ledger
-            unset = np.ones(units.shape, dtype=bool)
-            for kind in ("writes", "updates"):
-                if kind in ledger.last:
-                    unset &= ledger.last[kind][units] == 0
-            if unset.any():
-                address = int(units[unset.argmax()]) * ledger.unit + region.storage.base
-                return format_element(region, address - region.real)
-        return ""
 
     def _is_unwritten(self, region: Region, units: np.ndarray) -> bool:
         """Return whether programs that did not run should have stored what is loaded here."""

@@ -28,6 +28,9 @@ CHANGES = r"atomic_(add|max|min|and|or|xor|cas)\b"
 
 STORES: tuple[Verb, ...] = ("writes", "updates")
 
+# What an access touches: units of the ledger, by tensor.
+Parts = list[tuple[Region, np.ndarray]]
+
 _watches: list[Watch] = []
 
 
@@ -51,8 +54,7 @@ class Watch:
     begun: the number of each launch's first access, and the launch
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
-    unset: the first element of the last load that is the subject's own and that no program stored;
-        empty if there is none
+    loaded: the parts of memory that the last load touched
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Watch:
         self.history = History()
         self.sites = CallSites()
         self.known: list[Region] = []
-        self.unset = ""
+        self.loaded: Parts = []
         self.traffic = Traffic(self.sites, inputs) if count else None
         self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
         self._storages: dict[int, Storage] = {}
@@ -181,6 +183,24 @@ class Watch:
                         "hint: allocate what atomics add to with torch.zeros, or set it in a "
                         "kernel that is launched before"
                     )
+
+    def first_unset(self) -> str:
+        """Return the first element that the last load found and no program stored, or "".
+
+        Elements of the inputs are set.
+        """
+        for region, units in self.loaded:
+            if region.storage.key in self.given:
+                continue
+            ledger = region.storage.ledger
+            unset = np.ones(units.shape, dtype=bool)
+            for verb in STORES:
+                if verb in ledger.last:
+                    unset &= ledger.last[verb][units] == 0
+            if unset.any():
+                address = int(units[unset.argmax()]) * ledger.unit + region.storage.base
+                return format_element(region, address - region.real)
+        return ""
 
     def _last_stores(self, tensor: torch.Tensor) -> tuple[Region, dict[Verb, np.ndarray], int]:
         """Return the last stores and atomics to a tensor's memory, and the tensor's first unit."""
