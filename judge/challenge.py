@@ -300,6 +300,9 @@ class Challenge:
             bytes_moved = nbytes((*arguments.tensors.values(), *outcome.results))
         del outcome
 
+        tensors = tuple(arguments.tensors.values())
+        fixed = [at for at, name in enumerate(arguments.tensors) if name in kept]
+
         def check(tensors: tuple, results: Any) -> None:
             ResultCheck(spec).compare_large(arguments, tensors, results)
 
@@ -309,12 +312,7 @@ class Challenge:
                 race = measure.race(
                     spec.on_tensors(spec.subject, arguments),
                     spec.on_tensors(spec.opponent(baseline or spec.function), arguments),
-                    buffers.redrawn(
-                        tuple(arguments.tensors.values()),
-                        [at for at, name in enumerate(arguments.tensors) if name in kept],
-                    )
-                    if kept
-                    else tuple(arguments.tensors.values()),
+                    buffers.redrawn(tensors, fixed) if fixed else tensors,
                     at_least=at_least,
                     bytes_moved=bytes_moved,
                     operations=operations,

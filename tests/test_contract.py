@@ -28,9 +28,6 @@ MAX_LINES = 100
 MAX_SPEC_LINES = 26
 
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
-# The others still have one level: issue 16 divides them, chapter by chapter.
-CONVERTED = [p for p in LADDER if ladder.path_of_tests(p, PRODUCTION).exists()]
-two_levels = pytest.mark.parametrize("puzzle", CONVERTED)
 # Their stubs are whole kernels with one fault, which is the first mutant of their solution.
 PLANTED = [p for p in LADDER if p.startswith("08_debugging/")]
 planted = pytest.mark.parametrize("puzzle", PLANTED)
@@ -98,11 +95,10 @@ def test_parts_are_there(puzzle):
     for path, what in (
         (SOLUTIONS / f"{puzzle}.py", "our solution"),
         (ladder.path_of_tests(puzzle), "the tests of the first level"),
+        (ladder.path_of_tests(puzzle, PRODUCTION), "the tests in production"),
         (NATURAL / f"{puzzle}.py", "a natural right kernel, built otherwise than our solution"),
         (mutants.FOLDER / f"{chapter}.toml", "wrong versions of the solutions"),
     ):
-        if path.is_relative_to(NATURAL) and puzzle not in CONVERTED:
-            continue
         assert path.exists(), f"{puzzle} lacks {path.relative_to(ROOT)}, {what}"
     assert callable(loader.load_reference(chapter, function_name(puzzle)))
     lesson = (PUZZLES / chapter / "README.md").read_text()
@@ -121,12 +117,12 @@ def test_every_kind_of_check(puzzle):
     assert ladder.checks_of(puzzle) == set(ladder.CHECKS)
 
 
-@two_levels
+@puzzles
 def test_production_asks_for_the_speed_of_our_solution(puzzle):
     assert "speedup" in ladder.checks_of(puzzle, PRODUCTION)
 
 
-@two_levels
+@puzzles
 def test_first_level_is_read_in_one_sitting(puzzle):
     assert len(ladder.path_of_tests(puzzle).read_text().splitlines()) <= MAX_LINES
 
@@ -191,7 +187,7 @@ def test_stub_is_the_solution_with_one_fault(puzzle):
     assert undocumented((PUZZLES / f"{puzzle}.py").read_text()) == undocumented(first.source())
 
 
-@two_levels
+@puzzles
 def test_spec(puzzle):
     solved, _, production = spec(puzzle).partition(PRODUCTION_BLOCK)
     assert production, f"the spec of {puzzle} has no line {PRODUCTION_BLOCK.strip()!r}"
@@ -219,7 +215,7 @@ def test_solution_has_the_title_of_the_stub(puzzle):
     assert title(solution) == f"{title(stub)}: one good answer."
 
 
-@two_levels
+@puzzles
 def test_speed_bars_of_the_spec_are_those_of_the_tests(puzzle):
     solved, _, production = spec(puzzle).partition(PRODUCTION_BLOCK)
     for part, level in ((solved, ladder.SOLVED), (production, PRODUCTION)):

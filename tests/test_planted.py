@@ -14,8 +14,8 @@ pytestmark = [
     pytest.mark.skipif(not settings.interpreted, reason="some faults are seen only there"),
 ]
 
-FILE = mutants.FOLDER / "08_debugging.toml"
-PLANTED = [m for m in mutants.read(FILE) if m.name == "planted"] if FILE.exists() else []
+MUTANTS = mutants.read(mutants.FOLDER / "08_debugging.toml")
+PLANTED = [mutant for mutant in MUTANTS if mutant.name == "planted"]
 
 
 @pytest.mark.parametrize("level", ladder.LEVELS)

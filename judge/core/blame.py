@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -64,24 +66,23 @@ def is_graded_file(filename: str) -> bool:
 
 def current_line() -> str | None:
     """Return file:line of the learner's code that is being executed, None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if is_graded_file(frame.f_code.co_filename):
-            return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
-        frame = frame.f_back
+    for frame in _from_the_learners_code():
+        return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
     return None
 
 
 def compiled_by_torch() -> bool:
     """Return whether the learner's code that is being executed was called by torch.compile."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_graded_file(frame.f_code.co_filename):
-        frame = frame.f_back
-    while frame is not None:
-        if Path(frame.f_code.co_filename).parts[-3:] == ("torch", "_dynamo", "eval_frame.py"):
-            return True
-        frame = frame.f_back
-    return False
+    return any(
+        Path(frame.f_code.co_filename).parts[-3:] == ("torch", "_dynamo", "eval_frame.py")
+        for frame in _from_the_learners_code()
+    )
+
+
+def _from_the_learners_code() -> Iterator[FrameType]:
+    """Yield the innermost frame of the learner's code that is being executed, and its callers."""
+    frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    return itertools.dropwhile(lambda it: not is_graded_file(it.f_code.co_filename), frames)
 
 
 def _graded_frame(trace: TracebackType | None, path: Path | None) -> traceback.FrameSummary | None:
