@@ -55,6 +55,36 @@ def merged(scores, values, blocks):
         yield cause, weighed(torch.exp(m - m.amax(0)) * sums, torch.stack(kept) / sums)
 
 
+def reference(q, k, v, scale):
+    x = q @ attention.served(k, q).mT * attention.effective(scale, q)
+    return torch.softmax(x, -1) @ attention.served(v, q)
+
+
 def flash_decoding(q, k, v, scale, blocks):
     for cause, out in decoded(q[:, :, None], k, v, scale, blocks):
         yield cause, (out[:, :, 0],)
+
+
+def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale, blocks):
+    page = key_cache.shape[1]
+
+    def found(tile=1):
+        """Return q, k and v of each sequence. Keys of one tile take the page of the first."""
+        for b, length in enumerate(lengths.tolist()):
+            places = torch.arange(length)
+            pages = block_tables[b].long()[places // tile * tile // page]
+            k, v = (
+                cache[pages, places % page].transpose(0, 1) for cache in (key_cache, value_cache)
+            )
+            yield q[b : b + 1, :, None], k[None], v[None]
+
+    for tile in blocks:
+        if tile > page:
+            cause = "each tile takes the page of its first key for all its keys"
+            outs = [reference(*one, scale) for one in found(tile)]
+            yield cause, (torch.cat(outs)[:, :, 0],)
+    each = [decoded(*one, scale, blocks) for one in found()]
+    for same in zip(*each, strict=False):
+        causes = {cause for cause, _ in same}
+        if len(causes) == 1:
+            yield causes.pop(), (torch.cat([out[:, :, 0] for _, out in same]),)
