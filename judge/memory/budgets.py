@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 
 from judge.core.verdict import Wrong
 from judge.memory.call_sites import ACCESS_CALLS
@@ -34,6 +35,7 @@ class Traffic(TrafficMeter):
         *,
         reads: Budget = None,
         writes: Budget = None,
+        reads_by_launch: dict[str, Sequence[float]] | None = None,
         launches: int | None = None,
         sectors: Budget = None,
         grid_at_most: int | None = None,
@@ -51,6 +53,9 @@ class Traffic(TrafficMeter):
 
         reads: how many times each tensor may be loaded, by name; one number is for every input
         writes: how many times each may be stored, by name; one number is for every result
+        reads_by_launch: how many times each launch may load an input, by name: the launch that
+            loads it most often first, whatever the order of the launches, and any after the last
+            named not at all
         launches: how many kernels may be launched
         sectors: 32-byte sectors over the fewest possible, for the loads and the stores of each
             tensor, by name; one number is for all tensors. If a tensor may be loaded once, loads of
@@ -77,6 +82,7 @@ class Traffic(TrafficMeter):
             *_over(self.launches, launches, f"{launched} launched ({', '.join(self.kernels)})"),
             *self._over_times(reads, self.inputs, "loaded"),
             *self._over_times(writes, self.result_names, "stored"),
+            *self._over_by_launch(reads_by_launch or {}),
             *self._over_sectors(sectors, reads),
             *_over(programs, grid_at_most, f"a launch has {programs} programs"),
             *self._not_spread(programs_at_least, largest_share, idle),
@@ -172,6 +178,23 @@ class Traffic(TrafficMeter):
                 f"{_title(name)} is {DONE[direction]} {_above(flow.times, times)} times, "
                 f"but the budget is {_number(times)} ({shares})"
             )
+
+    def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[str]:
+        """Say which launch loads an input more often than one may; see `check`."""
+        for name, allowed in budgets.items():
+            loads = self.loads_by_launch(name)
+            most_first = sorted(range(len(loads)), key=lambda launch: -loads[launch])
+            most = chain(allowed, repeat(0.0))
+            for launch, times in zip(most_first, most, strict=False):
+                if not _exceeds(loads[launch], times):
+                    continue
+                yield (
+                    f"{name} is read {_above(loads[launch], times)} times by one launch "
+                    f"({self.kernels[launch]}, launch {launch + 1} of {len(loads)}), but the "
+                    f"budget is {_number(times)}: by launch {name} may be read "
+                    f"{', '.join(map(_number, allowed))} times, in any order"
+                )
+                break
 
     def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
         """reads: the budget of loads; see `check`"""
