@@ -50,7 +50,24 @@ def _without_warnings(stock: Callable) -> Callable:
     return run
 
 
+def _leave_to_tensors(stock: Callable) -> Callable:
+    """Let a tensor on the right of a constexpr compute, as when it is compiled.
+
+    Triton's own makes a constexpr that holds the tensor.
+    """
+
+    def operator(constant, other):
+        return NotImplemented if isinstance(other, tl.tensor) else stock(constant, other)
+
+    return operator
+
+
 _function = interpreter.InterpretedFunction
+
+# The operators of tl.constexpr that have a counterpart in tl.tensor.
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_OPERATORS = [f"__{name}__" for name in (*_ARITHMETIC, *_COMPARISONS, "lshift", "rshift")]
 
 # Owner, name and replacement of everything in Triton that a patch replaces. This module is imported
 # before it changes anything, so what a wrapper is given here is Triton's own.
@@ -69,6 +86,7 @@ PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
     (interpreter, "_patch_lang", memoization.with_aliases(interpreter._patch_lang)),
     (tl.block_type, "__init__", memoization.share_shapes(tl.block_type.__init__)),
     (tl.tensor, "__init__", memoization.reuse_shapes(tl.tensor.__init__)),
+    *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
 ]
 
 
