@@ -92,3 +92,56 @@ def geglu(gate, up, blocks, dout=None):
     yield "up is left out of the gradient of gate", results(None, dout * right, None)
     yield "dy is left out of the gradient of gate", results(None, up * right, None)
     yield "the gradient of up is dy * gate, without gelu", results(None, None, dout * gate)
+
+
+def group_norm(x, groups, weight, bias, eps, blocks):
+    B, C, L = x.shape
+    width = C // groups
+    N = width * L
+    wide = x.reshape(B, groups, N)
+    mean = wide.mean(2)
+    centred = wide - mean[..., None]
+    squares = centred.square().sum(2)
+    right = torch.rsqrt(squares / N + eps)
+
+    def results(rstd=right, weight=weight, bias=bias, means=mean):
+        y = ((wide - means[..., None]) * rstd[..., None]).reshape(B, C, L)
+        y = y * weight[:, None] + bias[:, None]
+        return y, means, rstd
+
+    def only_y(y):
+        return y, None, None
+
+    y = (centred * right[..., None]).reshape(B, C, L)
+    cause = "the bias is added before the weight is applied"
+    yield cause, only_y((y + bias[:, None]) * weight[:, None])
+    groups_of = torch.arange(C, device=x.device) // width
+    places = torch.arange(C, device=x.device) % width
+    for what, index in (("group", groups_of), ("place inside its group", places)):
+        cause = f"the weight is that of the channel's {what}, not of the channel"
+        yield cause, results(weight=weight[index], bias=bias[index])
+        yield cause, results(weight=weight[index])
+    yield "the variance is divided by N - 1", results(torch.rsqrt(squares / (N - 1) + eps))
+    cause = "eps is added to the square root instead of under it"
+    yield cause, results(1 / ((squares / N).sqrt() + eps))
+    mean_square = wide.square().mean(2)
+    cause = "the mean is not subtracted under the square root"
+    yield cause, results(torch.rsqrt(mean_square + eps))
+    yield "the variance is stored in place of rstd", (None, None, squares / N)
+    yield "the standard deviation is stored in place of rstd", (None, None, 1 / right)
+    for block in blocks:
+        lost = -N % block
+        if lost:
+            cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
+            yield cause, results(torch.rsqrt((squares + lost * mean.square()) / N + eps))
+            near = mean * N / (N + lost)
+            cause = f"the mean is over {N + lost} elements, whole blocks, instead of {N}"
+            rstd = torch.rsqrt((wide - near[..., None]).square().mean(2) + eps)
+            yield cause, results(rstd, means=near)
+        if block < N:
+            parts = wide.split(block, 2)
+            own = sum((part - part.mean(2, keepdim=True)).square().sum(2) for part in parts)
+            cause = "blocks are merged without the distance between their means"
+            yield cause, results(torch.rsqrt(own / N + eps))
+            means = torch.stack([part.mean(2) for part in parts]).mean(0)
+            yield "the means of blocks are averaged without their sizes", (None, means, None)
