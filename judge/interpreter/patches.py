@@ -59,8 +59,25 @@ def _without_warnings(stock: Callable) -> Callable:
     return run
 
 
+def _leave_to_tensors(stock: Callable) -> Callable:
+    """Let a tensor on the right of a constexpr compute, as when it is compiled.
+
+    Triton's own makes a constexpr that holds the tensor.
+    """
+
+    def operator(constant, other):
+        return NotImplemented if isinstance(other, tl.tensor) else stock(constant, other)
+
+    return operator
+
+
 _function, _builder = interpreter.InterpretedFunction, interpreter.InterpreterBuilder
 _OPERANDS, _BROADCAST = "binary_op_type_checking_impl", "broadcast_impl_value"
+
+# The operators of tl.constexpr that have a counterpart in tl.tensor.
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_OPERATORS = [f"__{name}__" for name in (*_ARITHMETIC, *_COMPARISONS, "lshift", "rshift")]
 
 # Owner, name and replacement of everything in Triton that a patch replaces. This module is imported
 # before it changes anything, so what a wrapper is given here is Triton's own.
@@ -89,6 +106,7 @@ PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
     ),
     (TritonSemantic, _OPERANDS, shortcuts.operands(getattr(TritonSemantic, _OPERANDS))),
     (TritonSemantic, _BROADCAST, shortcuts.broadcast(getattr(TritonSemantic, _BROADCAST))),
+    *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
 ]
 
 

@@ -13,6 +13,9 @@ from judge.memory.traffic import Flow, Moved, TrafficMeter
 # How many lines of a kernel a message names.
 MAX_NAMED_LINES = 3
 
+# How many tensors that a launcher allocated a message names, the largest first.
+MAX_NAMED_TENSORS = 4
+
 Budget = float | dict[str, float] | None
 
 # The budget for memory that is neither input nor result, if a puzzle sets none.
@@ -47,6 +50,7 @@ class Traffic(TrafficMeter):
         total_writes: float | None = None,
         largest_write: int | None = None,
         dot_macs: float | None = None,
+        allocated: int | None = None,
         scratch: float = SCRATCH_SHARE,
     ) -> None:
         """Raise Wrong, with everything that exceeds the budget.
@@ -70,6 +74,7 @@ class Traffic(TrafficMeter):
         total_reads, total_writes: how many elements may be loaded or stored in all
         largest_write: how many elements a tensor that is stored to may have
         dot_macs: how many multiply-adds tl.dot may do
+        allocated: how many bytes the launcher may allocate beside the results, freed or not
         scratch: how many elements may be loaded from and stored to memory that is neither an input
             nor a result, as a share of those of inputs and results
         """
@@ -106,6 +111,12 @@ class Traffic(TrafficMeter):
                 if largest_write is not None and numel > largest_write
             ),
             *_over(self.dot_macs, dot_macs, f"tl.dot does {self.dot_macs} multiply-adds"),
+            *_over(
+                self.allocated,
+                allocated,
+                f"the launcher allocates {self.allocated} bytes beside what it returns",
+                f" ({_listed(self.allocations)})",
+            ),
             *_over(
                 own,
                 scratch * sum(moved.values()),
@@ -224,6 +235,12 @@ def _over_total(tensors: dict[str, Moved], budget: float | None, direction: str)
     parts = ", ".join(f"{_title(name)} {_number(count)}" for name, count in moved.items() if count)
     total = sum(moved.values())
     return _over(total, budget, f"{_number(total)} elements are {direction} in all", f" ({parts})")
+
+
+def _listed(items: list[str]) -> str:
+    """Name the first few, and count the others."""
+    more = len(items) - MAX_NAMED_TENSORS
+    return ", ".join(items[:MAX_NAMED_TENSORS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _over(value: float, budget: float | None, what: str, more: str = "") -> list[str]:

@@ -151,6 +151,8 @@ class GuardedCall:
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
             watch.traffic.name_results(*results)
+            own = [arena.tensor for arena in guard.arenas]
+            watch.traffic.name_allocated([*own, *guard.unguarded])
         return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
 
     @property
