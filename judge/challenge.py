@@ -367,6 +367,10 @@ class Challenge:
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):
             results.compare(call, outcome, expected)
+            if self.spec.alike:
+                results.check_alike(outcome.results)
+            if thorough and outcome.configs == 1:
+                results.check_late(call, expected, poison=poison)
             # Without atomics, nothing that the interpreter runs depends on the order.
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.spec.deterministic and unordered:

@@ -49,7 +49,8 @@ class Traffic(TrafficMeter):
     ) -> None:
         """Raise Wrong, with everything that exceeds the budget.
 
-        reads: how many times each tensor may be loaded, by name; one number is for every input
+        reads: how many times each tensor may be loaded, by name; one number is for every input.
+            The name of a list of tensors is for each of them
         writes: how many times each may be stored, by name; one number is for every result
         launches: how many kernels may be launched
         sectors: 32-byte sectors over the fewest possible, for the loads and the stores of each
@@ -137,7 +138,7 @@ class Traffic(TrafficMeter):
                 "whole tiles are loaded and multiplied of which nothing is used: let the loop "
                 "begin and end where the mask does"
             )
-        for name, times in _by_name(reads, self.inputs).items():
+        for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
             if not _exceeds(moved.loaded.times, times):
                 continue
@@ -157,7 +158,7 @@ class Traffic(TrafficMeter):
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
         """names: the tensors that a budget of one number is for"""
-        for name, times in _by_name(budget, names).items():
+        for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
             if not _exceeds(flow.times, times):
@@ -175,8 +176,8 @@ class Traffic(TrafficMeter):
 
     def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
         """reads: the budget of loads; see `check`"""
-        loads = _by_name(reads, self.tensors)
-        for name, ratio in _by_name(budget, self.tensors).items():
+        loads = _by_name(reads, self.tensors, self.inputs)
+        for name, ratio in _by_name(budget, self.tensors, self.inputs).items():
             moved = self.tensor(name)
             whole = moved.loaded.passes if loads.get(name, 0) >= 1 else moved.loaded.ratio
             for direction, least in (("loaded", whole), ("stored", moved.stored.ratio)):
@@ -214,10 +215,17 @@ def _exceeds(value: float, budget: float) -> bool:
     return value > budget + 1e-9
 
 
-def _by_name(budget: Budget, names: Iterable[str]) -> dict[str, float]:
+def _by_name(budget: Budget, names: Iterable[str], inputs: Iterable[str]) -> dict[str, float]:
+    """Return the budget of each tensor; a list among the inputs is each tensor of it."""
     if budget is None:
         return {}
-    return budget if isinstance(budget, dict) else dict.fromkeys(names, budget)
+    if not isinstance(budget, dict):
+        return dict.fromkeys(names, budget)
+    expanded = {}
+    for name, value in budget.items():
+        listed = [each for each in inputs if each.startswith(f"{name}[")]
+        expanded.update(dict.fromkeys(listed or [name], value))
+    return expanded
 
 
 def _title(name: str) -> str:
