@@ -14,7 +14,12 @@ from judge.core.verdict import Wrong
 from judge.grading import Spec
 from judge.subject import loader
 
-pytestmark = pytest.mark.skipif(not settings.interpreted, reason="tests/gpu/prove_ranks.py")
+in_the_interpreter = pytest.mark.skipif(
+    not settings.interpreted, reason="a GPU does not show which program accesses what"
+)
+with_lateness = pytest.mark.skipif(
+    not settings.interpreted and torch.cuda.device_count() < 2, reason="takes several GPUs"
+)
 
 SUM = """
 import contextlib, torch, triton
@@ -24,7 +29,11 @@ def on(x):
     return torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
 
 def meet(tensors):
-    pass
+    streams = [torch.cuda.current_stream(d) for d in {x.device for x in tensors if x.is_cuda}]
+    events = [stream.record_event() for stream in streams]
+    for stream in streams:
+        for event in events:
+            stream.wait_event(event)
 
 @triton.jit
 def sum_kernel(shards, out_ptr, N, BLOCK: tl.constexpr):
@@ -51,8 +60,8 @@ def total(shards):
 
 
 def total(shards):
-    return [sum(x.to(torch.promote_types(x.dtype, torch.float32)) for x in shards).to(own.dtype)
-            for own in shards]  # fmt: skip
+    wide = torch.promote_types(shards[0].dtype, torch.float32)
+    return [sum(x.to(own.device, wide) for x in shards).to(own.dtype) for own in shards]
 
 
 @pytest.fixture
@@ -69,20 +78,27 @@ def summing(tmp_path, monkeypatch):
         monkeypatch.setattr(loader, "load_reference", lambda *_: total)
         monkeypatch.setattr(loader, "load_mistakes", lambda *_: None)
         test = paths.PUZZLES / "18_distributed" / "test_total.py"
-        return Challenge(Spec("total", test, **({"alike": True} | spec)))
+        return Challenge(Spec("total", test, ranks=True, **({"alike": True} | spec)))
 
     inputs.seed("ranks")
     return make
 
 
 def shards(R: int, N: int = 100, dtype: str = "float16") -> list[torch.Tensor]:
-    return [inputs.randn(N, dtype=dtype) for _ in range(R)]
+    return inputs.ranks(R, N, dtype=dtype)
 
 
 def told(puzzle: Challenge, *arguments) -> str:
     with pytest.raises(Wrong) as caught:
         puzzle.check(*arguments)
     return str(caught.value)
+
+
+def test_ranks_are_spread_over_the_gpus(monkeypatch):
+    monkeypatch.setattr(settings, "device", "cuda")
+    monkeypatch.setattr(inputs.gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
+    spread = inputs.spread(torch.ones(3) for _ in range(3))
+    assert [x.device.type for x in spread] == ["cpu", "meta", "cpu"]
 
 
 def test_tensors_of_a_list_are_named_by_their_places():
@@ -107,6 +123,7 @@ def test_lists_of_tensors(summing, R):
     summing().check(shards(R))
 
 
+@in_the_interpreter
 def test_out_of_bounds_names_the_shard(summing):
     assert "shards[0]" in told(summing("offs < N\n", "offs <= N\n"), shards(2))
 
@@ -134,6 +151,7 @@ def test_a_result_must_not_be_missing(summing):
     )
 
 
+@in_the_interpreter
 def test_a_list_is_no_argument_of_a_kernel(summing):
     assert "pass tuple(shards)" in told(summing("tuple(shards), out", "shards, out"), shards(2))
 
@@ -151,6 +169,7 @@ def test_results_of_all_ranks_have_the_same_bits(summing):
     summing("tuple(shards)", own_first, alike=False).check(shards(3, 500, "float32"))
 
 
+@in_the_interpreter
 def test_traffic_of_each_shard(summing):
     traffic = summing().traffic(shards(4))
     traffic.check(reads={"shards": 4}, writes=1, launches=4, scratch=0)
@@ -162,6 +181,7 @@ def test_compiles(summing):
     summing().compiles(shards(2))
 
 
+@with_lateness
 @pytest.mark.parametrize(
     ("find", "place"),
     [
@@ -191,6 +211,7 @@ def total(shards):
 """
 
 
+@with_lateness
 def test_a_late_rank_is_waited_for_between_launches(summing):
     original = SUM[SUM.index("def total") :]
     summing(original, TWO_STEPS).check(shards(3))
@@ -198,10 +219,10 @@ def test_a_late_rank_is_waited_for_between_launches(summing):
     assert "hint: meet between two launches" in wrong
 
 
+@with_lateness
 def test_a_launch_belongs_to_a_rank(summing):
-    assert "outside `with on(...)`" in told(
-        summing("with on(shards[rank])", "with contextlib.nullcontext()"), shards(2)
-    )
+    wrong = told(summing("with on(shards[rank])", "with contextlib.nullcontext()"), shards(2))
+    assert "hint: with on(shards[rank]): kernel[grid](...)" in wrong
     summing("with on(shards[rank])", "with on(out)").check(shards(2))
 
 

@@ -16,7 +16,7 @@ from triton.compiler.errors import CompilationError
 
 from judge.compilation import errors
 from judge.compilation.advice import advice
-from judge.core import blame, crash_notes
+from judge.core import blame, crash_notes, gpus
 from judge.core.arguments import Arguments, describe_value
 from judge.core.dtypes import rounds
 from judge.core.launch import Launch, LaunchLog
@@ -29,7 +29,7 @@ from judge.subject import tamper, unwritten
 from judge.subject.autotuning import ConfigSweep
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 from judge.subject.guard import Guard
-from judge.subject.late_rank import LateGpu, LateLaunches, Lateness
+from judge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from judge.subject.launch_recorder import Recorder
 
 
@@ -158,10 +158,9 @@ class GuardedCall:
         return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
 
     @property
-    def devices(self) -> list[torch.device]:
-        """The GPUs that the inputs lie on, the current one if there are none."""
-        found = [x.device for x in self.arguments.tensors.values() if x.is_cuda]
-        return list(dict.fromkeys(found)) or [torch.device("cuda", torch.cuda.current_device())]
+    def devices(self) -> set[torch.device]:
+        """What the inputs lie on."""
+        return {tensor.device for tensor in self.arguments.tensors.values()}
 
     @property
     def configs(self) -> int:
@@ -213,10 +212,13 @@ class GuardedCall:
         """Return what the subject returns. all_run: whether all programs of its launches run."""
         try:
             late_rank = self._with_late_rank(log, late)
+            if not self.interpreted:
+                # What fills a peer's memory is not the subject's to wait for.
+                gpus.synchronize()
             with tamper.untouched(self.path), sweep, log, late_rank, guard.watching():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
-                _synchronize(self.devices)
+                _synchronize()
         except blame.SUBJECT_ERRORS as error:
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
@@ -288,6 +290,7 @@ class GuardedCall:
                 name = launch.kernel.__name__
                 raise Wrong(f"launches {name} from {file}: the kernel must be your own")
             self._check_given(launch, guard)
+        self._check_gpus(launches)
         constant = self._inputs_are_empty() and all(map(guard.has_filled, results))
         if not launches and not constant and any(result.numel() for result in results):
             taken = self._taken()
@@ -295,6 +298,17 @@ class GuardedCall:
             raise Wrong(
                 f"launched no Triton kernel{known and ', and returned '}{known}\n"
                 "hint: kernel[grid](arguments...) launches it; compute anew in every call"
+            )
+
+    def _check_gpus(self, launches: list[Launch]) -> None:
+        """Raise Wrong if the work of all ranks is not done by the GPUs that they lie on."""
+        ranks = len(names_by_rank(self.arguments.tensors)) if self.arguments.lists else 0
+        idle = {device.index for device in self.devices} - {launch.gpu for launch in launches}
+        if not self.interpreted and ranks > 1 and len(launches) >= ranks and idle:
+            raise Wrong(
+                f"launched no kernel on GPU {min(idle)}, which a rank lies on: another GPU does "
+                "its work, and reaches all of its memory over the links between them\n"
+                "hint: with on(shards[rank]): kernel[grid](...)"
             )
 
     def _check_given(self, launch: Launch, guard: Guard) -> None:
@@ -389,9 +403,9 @@ def _takes(launch: Launch, tensor: torch.Tensor) -> bool:
     return any(storage_of(value) == storage_of(tensor) for value in given)
 
 
-def _synchronize(devices: list[torch.device]) -> None:
+def _synchronize() -> None:
     """Wait for the GPUs in steps, so that a time limit can interrupt the wait for a hung kernel."""
-    for device in devices:
+    for device in gpus.used():
         done = torch.cuda.current_stream(device).record_event()
         while not done.query():
             time.sleep(0.0001)
@@ -403,7 +417,7 @@ def _end_worker_if_context_is_dead(error: BaseException) -> None:
     if not torch.cuda.is_initialized():
         return
     try:
-        torch.cuda.synchronize()
+        gpus.synchronize()
     except RuntimeError:
         reason = str(error).splitlines()[0]
         crash_notes.end_worker(

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from judge.core import gpus
 from judge.core.tensors import storage_of
 from judge.core.verdict import Wrong
 from judge.subject.canaries import Arena
@@ -170,7 +171,7 @@ class LateGpu(_Late):
 
         if self.lateness.arrives_late:
             self._fill(here, self.others)
-        synchronize(by_rank)
+        gpus.synchronize()
         if meet:
             self.names["meet"] = meet_and_delay
         try:
@@ -180,13 +181,7 @@ class LateGpu(_Late):
             yield
             if self.lateness.overwritten:
                 self._fill(others, self.others)
-            synchronize(by_rank)
+            gpus.synchronize()
         finally:
             if meet:
                 self.names["meet"] = meet
-
-
-def synchronize(devices: list[torch.device]) -> None:
-    """Wait until these GPUs are idle."""
-    for device in dict.fromkeys(devices):
-        torch.cuda.synchronize(device)
