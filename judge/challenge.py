@@ -240,8 +240,9 @@ class Challenge:
     ) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
-        At the first level Triton must accept it and its shared memory must fit; in production, and
-        where spills are limited, it is compiled to machine code.
+        At the first level Triton must accept it and its shared memory must fit, which LLVM IR
+        settles. In production the first configuration goes on to machine code for the last of the
+        targets; where spills are limited, all do.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
@@ -255,7 +256,8 @@ class Challenge:
         except NotMeasured:
             # What it launches depends on what its kernels compute.
             runs = [outcome.launches for outcome in self._outcomes(call)]
-        for target in settings.targets if targets is None else targets:
+        targets = settings.targets if targets is None else targets
+        for target in targets:
             misfits = []
             for launches in runs:
                 try:
@@ -263,7 +265,9 @@ class Challenge:
                         launches,
                         (target,),
                         subject=self.spec.path,
-                        machine_code=self.spec.is_production,
+                        machine_code=self.spec.is_production
+                        and target == targets[-1]
+                        and launches is runs[0],
                         spills=spills,
                     )
                 except DoesNotFit as misfit:
