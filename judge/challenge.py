@@ -96,6 +96,13 @@ class Challenge:
         """Check one case whose result must be the truth itself, rounded once."""
         self._check(inputs, options, exact=True)
 
+    def check_late(self, *inputs: Any, **options: Any) -> None:
+        """Check one case of several ranks, also with the first rank late, and with the last.
+
+        A late rank gets its inputs and starts its launches later than all others.
+        """
+        self._check(inputs, options, late=True)
+
     def check_offsets(self, *inputs: Any, **options: Any) -> None:
         """Check one case; in the interpreter an int32 that overflows is an error."""
         with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
@@ -350,7 +357,13 @@ class Challenge:
             yield
 
     def _check(
-        self, inputs: tuple, options: dict, *, poison: bool = True, exact: bool | None = None
+        self,
+        inputs: tuple,
+        options: dict,
+        *,
+        poison: bool = True,
+        exact: bool | None = None,
+        late: bool = False,
     ) -> None:
         if _gathered is not None:
             self._gather(_gathered, inputs, options, exact)
@@ -373,7 +386,7 @@ class Challenge:
             results.compare(call, outcome, expected)
             if self.spec.alike:
                 results.check_alike(outcome.results)
-            if thorough and outcome.configs == 1:
+            if late:
                 results.check_late(call, expected, poison=poison)
             # Without atomics, nothing that the interpreter runs depends on the order.
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)

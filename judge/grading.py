@@ -55,7 +55,7 @@ class Spec:
     rounded_on_the_way: one more rounding to the input's dtype is allowed, as shipped code makes it
         of a normalized row before the weight, or of silu before the product
     ranks: the arguments are lists, with a tensor for each rank, which lie on all GPUs
-    alike: the results, one for each rank, must agree bit for bit
+    alike: the results of all ranks must agree bit for bit; or the names of those that must
     rounded: take more yardsticks, runs of the reference with every step rounded at random: for
         references in which large terms cancel between steps, as in attention's backward pass
     """
@@ -70,7 +70,7 @@ class Spec:
     gradients: bool = False
     rounded_on_the_way: bool = False
     ranks: bool = False
-    alike: bool = False
+    alike: bool | tuple[str, ...] = False
     rounded: bool = False
 
     @property
@@ -317,6 +317,10 @@ class ResultCheck:
 
     def check_alike(self, results: Tensors) -> None:
         """Raises Wrong unless the results of all ranks have the same bits."""
+        names = [self.spec.name_of(number, len(results)) for number in range(len(results))]
+        if isinstance(self.spec.alike, tuple):
+            pairs = zip(names, results, strict=True)
+            results = tuple(x for name, x in pairs if name.partition("[")[0] in self.spec.alike)
         for rank, result in enumerate(results):
             if not torch.equal(_bytes_of(result.to(results[0].device)), _bytes_of(results[0])):
                 raise Wrong(

@@ -90,7 +90,7 @@ def shards(R: int, N: int = 100, dtype: str = "float16") -> list[torch.Tensor]:
 
 def told(puzzle: Challenge, *arguments) -> str:
     with pytest.raises(Wrong) as caught:
-        puzzle.check(*arguments)
+        puzzle.check_late(*arguments)
     return str(caught.value)
 
 
@@ -120,7 +120,7 @@ def test_aliases_in_a_list_stay_aliases():
 
 @pytest.mark.parametrize("R", [1, 2, 4])
 def test_lists_of_tensors(summing, R):
-    summing().check(shards(R))
+    summing().check_late(shards(R))
 
 
 @in_the_interpreter
@@ -214,7 +214,7 @@ def total(shards):
 @with_lateness
 def test_a_late_rank_is_waited_for_between_launches(summing):
     original = SUM[SUM.index("def total") :]
-    summing(original, TWO_STEPS).check(shards(3))
+    summing(original, TWO_STEPS).check_late(shards(3))
     wrong = told(summing(original, TWO_STEPS.replace("    meet(sums)\n", "")), shards(3))
     assert "hint: meet between two launches" in wrong
 
@@ -223,7 +223,7 @@ def test_a_late_rank_is_waited_for_between_launches(summing):
 def test_a_launch_belongs_to_a_rank(summing):
     wrong = told(summing("with on(shards[rank])", "with contextlib.nullcontext()"), shards(2))
     assert "hint: with on(shards[rank]): kernel[grid](...)" in wrong
-    summing("with on(shards[rank])", "with on(out)").check(shards(2))
+    summing("with on(shards[rank])", "with on(out)").check_late(shards(2))
 
 
 def test_meetings_of_ones_own_are_not_replaced(summing):
@@ -233,4 +233,4 @@ def test_meetings_of_ones_own_are_not_replaced(summing):
     for find, replace in source:
         text = text.replace(find, replace)
     puzzle.spec.path.write_text(text)
-    puzzle.check(shards(2))
+    puzzle.check_late(shards(2))
