@@ -55,7 +55,8 @@ class Traffic(TrafficMeter):
     ) -> None:
         """Raise Wrong, with everything that exceeds the budget.
 
-        reads: how many times each tensor may be loaded, by name; one number is for every input
+        reads: how many times each tensor may be loaded, by name; one number is for every input.
+            The name of a list of tensors is for each of them
         writes: how many times each may be stored, by name; one number is for every result
         reads_by_launch: how many times each launch may load an input, by name: the launch that
             loads it most often first, whatever the order of the launches, and any after the last
@@ -154,7 +155,7 @@ class Traffic(TrafficMeter):
                 "whole tiles are loaded and multiplied of which nothing is used: let the loop "
                 "begin and end where the mask does"
             )
-        for name, times in _by_name(reads, self.inputs).items():
+        for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
             if not _exceeds(moved.loaded.times, times):
                 continue
@@ -174,7 +175,7 @@ class Traffic(TrafficMeter):
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
         """names: the tensors that a budget of one number is for"""
-        for name, times in _by_name(budget, names).items():
+        for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
             if not _exceeds(flow.times, times):
@@ -209,8 +210,8 @@ class Traffic(TrafficMeter):
 
     def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
         """reads: the budget of loads; see `check`"""
-        loads = _by_name(reads, self.tensors)
-        for name, ratio in _by_name(budget, self.tensors).items():
+        loads = _by_name(reads, self.tensors, self.inputs)
+        for name, ratio in _by_name(budget, self.tensors, self.inputs).items():
             moved = self.tensor(name)
             whole = moved.loaded.passes if loads.get(name, 0) >= 1 else moved.loaded.ratio
             for direction, least in (("loaded", whole), ("stored", moved.stored.ratio)):
@@ -254,10 +255,17 @@ def _exceeds(value: float, budget: float) -> bool:
     return value > budget + 1e-9
 
 
-def _by_name(budget: Budget, names: Iterable[str]) -> dict[str, float]:
+def _by_name(budget: Budget, names: Iterable[str], inputs: Iterable[str]) -> dict[str, float]:
+    """Return the budget of each tensor; a list among the inputs is each tensor of it."""
     if budget is None:
         return {}
-    return budget if isinstance(budget, dict) else dict.fromkeys(names, budget)
+    if not isinstance(budget, dict):
+        return dict.fromkeys(names, budget)
+    expanded = {}
+    for name, value in budget.items():
+        listed = [each for each in inputs if each.startswith(f"{name}[")]
+        expanded.update(dict.fromkeys(listed or [name], value))
+    return expanded
 
 
 def _title(name: str) -> str:
