@@ -47,3 +47,76 @@ def route_top_k(logits, k, blocks):
             padded = mean + rest / E / T
             yield "rows past T count in P", (None, None, balance(experts, padded))
             yield "rows past T count in P", (None, None, balance(experts, padded * T / (T + rest)))
+
+
+def permute_tokens(experts, num_experts, block, blocks):
+    flat = experts.flatten().long()
+    N = flat.numel()
+    least = min(N, num_experts)
+    slots = least + (N - least) // block
+
+    def made(members, counts, starts, end=None):
+        """The results if the members, an expert's together, begin at these places of `order`."""
+        first = torch.cumsum(counts, 0) - counts
+        places = torch.arange(len(members)) + (starts - first)[flat[members]]
+        order = torch.full((slots * block,), N)
+        order[places] = members
+        inverse = torch.full((N,), -1)
+        inverse[members] = places
+        firsts = torch.arange(slots) * block
+        owner = torch.searchsorted(starts + counts if end is None else end, firsts, right=True)
+        return order, inverse, owner.where(owner < num_experts, -1)
+
+    kept = flat >= 0
+    members = torch.sort(flat.where(kept, num_experts), stable=True).indices[: kept.sum()]
+    counts = torch.bincount(flat[kept], minlength=num_experts)
+    padded = (counts + block - 1) // block * block
+    ends = torch.cumsum(padded, 0)
+    right = made(members, counts, ends - padded, ends)
+    order, _, owners = right
+    begins = torch.cumsum(counts, 0) - counts
+    tight = made(members, counts, begins)
+    yield "experts are not padded to whole blocks", tight
+    yield "experts are not padded to whole blocks", (*tight[:2], None)
+    falling = torch.sort(flat.flip(0).where(kept.flip(0), num_experts), stable=True).indices
+    falling = N - 1 - falling[: kept.sum()]
+    cause = "the assignments of an expert come in falling order"
+    yield cause, made(falling, counts, ends - padded, ends)
+    yield "padding holds N - 1 instead of N", (order.where(order < N, N - 1), None, None)
+    yield "padding holds 0 instead of N", (order.where(order < N, 0), None, None)
+    yield "padding holds -1 instead of N", (order.where(order < N, -1), None, None)
+    yield "unused blocks are given expert 0", (None, None, owners.where(owners >= 0, 0))
+    last = owners.where(owners >= 0, num_experts - 1)
+    yield "unused blocks are given the last expert", (None, None, last)
+    yield (
+        "unused blocks are given an expert past the last",
+        (None, None, owners.where(owners >= 0, num_experts)),
+    )
+    rank = torch.zeros(N, dtype=torch.int64)
+    rank[members] = torch.arange(len(members)) - begins[flat[members]]
+    tokens = torch.where(order < N, order // experts.shape[1], N)
+    yield "order holds tokens instead of assignments", (tokens, None, None)
+    yield "inverse holds the rank within the expert, without its start", (None, rank, None)
+    for tile in blocks:
+        if 1 < tile < N:
+            before = torch.zeros(N, dtype=torch.int64)
+            for start in range(0, N, tile):
+                part = flat[start : start + tile]
+                hot = torch.nn.functional.one_hot(part, num_experts)
+                before[start : start + tile] = (hot.cumsum(0) - hot).gather(1, part[:, None])[:, 0]
+            places = (ends - padded)[flat] + before
+            wrong = torch.full((slots * block,), N)
+            wrong[places] = torch.arange(N)
+            yield (
+                "the rank counts within a tile only, without the tiles before",
+                (None, places, None),
+            )
+            yield (
+                "the rank counts within a tile only, without the tiles before",
+                (wrong, places, None),
+            )
+    extra = (counts // block + 1) * block
+    extra = extra.where(counts > 0, 0)
+    ends = torch.cumsum(extra, 0)
+    cause = "an expert whose count is a multiple of block gets a block too many"
+    yield cause, made(members, counts, ends - extra, ends)

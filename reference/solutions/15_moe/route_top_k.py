@@ -20,10 +20,8 @@ def to_keys(x, offs_e):
     bits = tl.where(value == 0, 0.0, value).to(tl.int32, bitcast=True)  # -0.0 equals 0.0
     bits = tl.where(value != value, 0x7FFFFFFF, bits)  # NaN is above all
     order = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    if x.dtype == tl.float32:
-        keys = order.to(tl.int64) << 32
-    else:  # a float16 or bfloat16 leaves the last 13 bits of a float32 unused
-        keys = order & ~INDEX
+    # A float16 or bfloat16 leaves the last 13 bits of a float32 unused.
+    keys = order.to(tl.int64) << 32 if x.dtype == tl.float32 else order & ~INDEX
     return keys | (offs_e ^ INDEX)
 
 
