@@ -42,9 +42,9 @@ import triton.language as tl
 def group_norm_kernel(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr,
     C, L, groups, eps,
-    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # TODO: one program normalizes one group, or a part of one whose statistics are known
+    # TODO: one program normalizes one group, or a part of one whose statistics are known; add
+    # the size of a block, and what else you need, to the parameters
     pass
 
 
