@@ -6,7 +6,8 @@ Add up the tensors of all ranks, and give every rank the sum: each reads all of 
     PyTorch: torch.distributed.all_reduce; vLLM's own all-reduce takes one shot for small tensors
 
 Given     shards: R tensors, one for each rank, 1 <= R <= 8, of one shape and dtype: float16,
-          bfloat16 or float32, contiguous. With several GPUs, rank r's is on GPU r modulo their number
+          bfloat16 or float32, contiguous. With several GPUs, rank r's is on GPU r modulo their
+          number
 Return    a list of R new tensors, result r on the device of shard r, summed in float32 and rounded
           once. Every rank adds in the same order: all results are equal bit for bit
 New here  a kernel that reads other GPUs' memory; a tuple of tensors as an argument; on and meet

@@ -30,3 +30,29 @@ def two_shot_all_reduce(shards, blocks):
         ]
         cause = "slices are fetched from the other ranks' shards instead of their results"
         yield cause, [x.view(shards[0].shape) for x in fetched]
+
+
+def average_gradients(grads, blocks):
+    R = len(grads)
+    counts = [(~x.isfinite()).sum() for x in grads]
+    healthy = [x for x, count in zip(grads, counts, strict=True) if count == 0]
+    unchanged = [None] * R
+    total = sum(healthy, torch.zeros_like(grads[0]))
+    cause = "the sum is divided by all ranks instead of the healthy ones"
+    yield cause, [total / R] * R + unchanged
+    yield "the sum is not divided by the number of healthy ranks", [total] * R + unchanged
+    cause = "a faulty rank's gradients are multiplied by 0, and 0 * NaN is NaN"
+    weighted = sum(x * (count == 0) for x, count in zip(grads, counts, strict=True))
+    yield cause, [weighted / max(len(healthy), 1)] * R + unchanged
+    cause = "faulty ranks are not left out"
+    yield cause, [sum(grads) / R] * R + unchanged
+    cause = "single elements are left out, instead of all of a faulty rank"
+    finite = [x.nan_to_num(0, 0, 0) for x in grads]
+    yield cause, [sum(finite) / max(len(healthy), 1)] * R + unchanged
+    yield cause, [sum(finite) / R] * R + unchanged
+    for name, cast in half_precisions():
+        summed = torch.zeros_like(grads[0])
+        for x in healthy:
+            summed = cast(summed + x)
+        cause = f"a sum is accumulated in {name} instead of float32"
+        yield cause, [summed / max(len(healthy), 1)] * R + unchanged
