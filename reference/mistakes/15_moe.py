@@ -1,6 +1,14 @@
 """Results of the puzzles of chapter 15 with one step done wrong."""
 
+import itertools
+from pathlib import Path
+
 import torch
+
+from judge.core.paths import load
+from judge.diagnosis.mistakes import half_precisions
+
+matmul = load(Path(__file__).with_name("matmul.py"))
 
 
 def route_top_k(logits, k, blocks):
@@ -120,3 +128,75 @@ def permute_tokens(experts, num_experts, block, blocks):
     ends = torch.cumsum(extra, 0)
     cause = "an expert whose count is a multiple of block gets a block too many"
     yield cause, made(members, counts, ends - extra, ends)
+
+
+def grouped_expert_gemm(x, weights, order, block_experts, top_k, blocks):
+    M, E = len(x) * top_k, len(weights)
+    rows = order.view(len(block_experts), -1).long()
+    owners = block_experts.tolist()
+
+    def made(multiply, row=lambda a: a // top_k, owner=lambda e: e):
+        """y if these rows of x meet these weights."""
+        y = x.new_zeros(M, weights.shape[1])
+        for block, expert in zip(rows, owners, strict=True):
+            taken = block[block < M]
+            if expert >= 0 and len(taken):
+                y[taken] = multiply(x[row(taken)], weights[owner(expert)].T)
+        return y
+
+    product = torch.matmul
+    for cause, row in (
+        ("the row of x is not divided by top_k", lambda a: a.clamp(max=len(x) - 1)),
+        ("the row of x is a % T instead of a // top_k", lambda a: a % len(x)),
+        ("the row of x is a // 2 whatever top_k is", lambda a: (a // 2).clamp(max=len(x) - 1)),
+        ("the row of x is its place in order", lambda a: torch.arange(len(a)) % len(x)),
+    ):
+        yield cause, (made(product, row=row),)
+    for cause, owner in (
+        ("the weight of the first expert is used for all blocks", lambda e: 0),
+        ("the weight of the expert before is used", lambda e: max(e - 1, 0)),
+        ("the weight of the expert after is used", lambda e: min(e + 1, E - 1)),
+    ):
+        yield cause, (made(product, owner=owner),)
+    size = rows.shape[1]
+    for tile in blocks:
+        if tile > size and tile % size == 0:
+            cause = f"tiles have {tile} rows, but blocks have {size}"
+            tiles = torch.arange(len(owners)) // (tile // size)
+            first = block_experts[tiles * (tile // size)]
+            y = x.new_zeros(M, weights.shape[1])
+            for block, expert in zip(rows, first.tolist(), strict=True):
+                taken = block[block < M]
+                if expert >= 0:
+                    y[taken] = x[taken // top_k] @ weights[expert].T
+            yield cause, (y,)
+    for (name, cast), step in itertools.product(half_precisions(), blocks):
+        if not 16 <= step < x.shape[1] <= 64 * step:
+            continue
+
+        def rounded(a, b, cast=cast, step=step):
+            total = 0.0
+            for part, other in zip(a.split(step, 1), b.split(step), strict=True):
+                total = cast(total + part @ other)
+            return total
+
+        yield f"a sum is accumulated in {name} instead of float32", (made(rounded),)
+    right = made(product)
+    places = order[order < M].long()
+    in_order = torch.zeros_like(right)
+    for place, a in itertools.islice(enumerate(order.tolist()), M):
+        if a < M:
+            in_order[place] = right[a]
+    yield "rows of y are stored in the order of the experts", (in_order,)
+    gathered = torch.zeros_like(right)
+    gathered[: len(places)] = right[places]
+    yield "rows of y are stored in the order of the experts", (gathered,)
+    if weights.shape[1] == weights.shape[2]:
+        untransposed = made(lambda a, b: a @ b.T)
+        yield "the product is with weights[e], not with its transpose", (untransposed,)
+    for cause, _ in matmul.along_k(x, weights[0].T, blocks, ("x", "weights")):
+
+        def wrong(a, b, cause=cause):
+            return dict(matmul.along_k(a, b, blocks, ("x", "weights")))[cause]
+
+        yield cause, (made(wrong),)
