@@ -25,7 +25,7 @@ from judge.diagnosis.other_cases import Evidence, OtherCase
 from judge.diagnosis.source import Source
 from judge.diagnosis.wrong_result import Mistake, WrongResult
 from judge.inputs import current
-from judge.memory.nonfinite import Origin, Origins
+from judge.memory.nonfinite import LOADED, Origin, Origins
 from judge.numerics import compare
 from judge.numerics.compare import Mismatch
 from judge.numerics.perturbation import rounded_runs, term_size
@@ -235,9 +235,13 @@ class ResultCheck:
         if store is None:
             return None
         watch = outcome.watch
-        call.restore()
-        with Origins(store.program) as origins, contextlib.suppress(Wrong):
-            call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+        for program in (store.program, None):
+            call.restore()
+            with Origins(program) as origins, contextlib.suppress(Wrong):
+                call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+            # NaN that an earlier kernel stored was made by another program.
+            if origins.found.operation != LOADED or origins.found.unset:
+                break
         return origins.found
 
     def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
