@@ -214,3 +214,50 @@ def cross_entropy_backward(dloss, logits, targets, lse, blocks):
         if block < V:
             each = (columns % block == targets[:, None] % block).to(logits.dtype)
             yield "the one is subtracted in each block of a row", results((p - each) * scale)
+
+
+def fused_linear_cross_entropy(x, weight, targets, blocks):
+    logits = x @ weight.mT
+    kept = targets != -100
+    count = kept.sum().clamp(min=1)
+    some = torch.where(kept, targets, 0).long()
+    one = torch.zeros_like(logits).scatter_(1, some[:, None], 1.0)
+    lse = torch.logsumexp(logits, 1)
+    losses = torch.where(kept, lse - logits.gather(1, some[:, None])[:, 0], 0.0)
+    p = torch.softmax(logits, 1)
+    g = torch.where(kept[:, None], p - one, 0.0)
+    total, dx, dweight = losses.sum(), g @ weight, g.mT @ x
+    yield "the loss is not divided by n", (total, None, None)
+    yield "dx is not divided by n", (None, dx, None)
+    yield "dweight is not divided by n", (None, None, dweight)
+    cause = "neither gradient is divided by n"
+    yield cause, (None, dx, dweight)
+    cause = "n counts the rows whose target is -100 too"
+    M = len(targets)
+    yield cause, (total / M, dx / M, dweight / M)
+    yield (
+        "the one is not subtracted at the target",
+        (
+            None,
+            torch.where(kept[:, None], p, 0.0) @ weight / count,
+            torch.where(kept[:, None], p, 0.0).mT @ x / count,
+        ),
+    )
+    cause = "the rows of target -100 have a gradient"
+    # The target -100 is in no column.
+    wild = torch.where(kept[:, None], p - one, p)
+    yield cause, (None, wild @ weight / count, wild.mT @ x / count)
+    yield "the sign of g is wrong", (None, -dx / count, -dweight / count)
+    for rows in blocks:
+        if rows < M:
+            starts = range(0, M, rows)
+            last = starts[-1]
+            cause = f"each chunk of {rows} rows overwrites dweight instead of adding to it"
+            yield cause, (None, None, g[last:].mT @ x[last:] / count)
+            means = [
+                losses[s : s + rows].sum() / kept[s : s + rows].sum().clamp(min=1) for s in starts
+            ]
+            yield "the loss is the mean of the chunks' means", (sum(means) / len(means), None, None)
+            first = kept[:rows].sum().clamp(min=1)
+            cause = f"n is counted in the first {rows} rows only"
+            yield cause, (total / first, dx / first, dweight / first)
