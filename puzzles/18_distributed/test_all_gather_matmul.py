@@ -18,6 +18,7 @@ def test_shapes(R, M, N, K):
 @cases(
     ragged_everywhere=(3, 70, 50, 33),
     several_chunks=(2, 200, 33, 64),
+    chunks_of_several_pieces=(2, 130, 33, 300),
     several_tiles_each_way=(2, 150, 290, 48),
 )
 def test_masks(R, M, N, K):
