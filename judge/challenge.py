@@ -32,7 +32,7 @@ from judge.speed import buffers, gpu, measure
 from judge.subject import tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.gradients import Differentiable
-from judge.subject.guard import one_stream
+from judge.subject.guard import MAX_SCALARS_READ, one_stream
 from judge.subject.guarded_call import GuardedCall, Outcome
 
 # What the running test measured, for the scoreboard, by kind of check.
@@ -85,12 +85,13 @@ class Challenge:
         """The function to grade. Raises Unsolved or Wrong."""
         return self.spec.subject
 
-    def check(self, *inputs: Any, **options: Any) -> None:
+    def check(self, *inputs: Any, scalars: int = MAX_SCALARS_READ, **options: Any) -> None:
         """Check one case: run the subject under guard, then compare with the truth.
 
         inputs, options: what the subject is called with
+        scalars: how many the launcher may read back; 0 where it must not wait for the GPU
         """
-        self._check(inputs, options)
+        self._check(inputs, options, readable=scalars)
 
     def check_exactly(self, *inputs: Any, **options: Any) -> None:
         """Check one case whose result must be the truth itself, rounded once."""
@@ -363,13 +364,14 @@ class Challenge:
         *,
         poison: bool = True,
         exact: bool | None = None,
+        readable: int = MAX_SCALARS_READ,
         late: bool = False,
     ) -> None:
         if _gathered is not None:
             self._gather(_gathered, inputs, options, exact)
             return
         arguments = self._arguments(inputs, options)
-        call = self._guarded(arguments)
+        call = self._guarded(arguments, readable)
         # Lanes that are masked off without `other` are 0 in compiled code, and kernels that people
         # ship rely on it. In production they hold what spoils a result.
         poison = poison and self.spec.is_production
@@ -468,13 +470,14 @@ class Challenge:
         parameters = inspect.signature(self.spec.reference).parameters
         return Arguments(tuple(parameters), inputs, options)
 
-    def _guarded(self, arguments: Arguments) -> GuardedCall:
+    def _guarded(self, arguments: Arguments, readable: int = MAX_SCALARS_READ) -> GuardedCall:
         spec = self.spec
         call = GuardedCall(
             spec.subject,
             spec.path,
             arguments,
             in_place=spec.in_place,
+            readable=readable,
             interpreted=settings.interpreted,
         )
         call.restore()

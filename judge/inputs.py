@@ -201,6 +201,26 @@ def attention_saved(
     return q, k, v, dout, torch.logsumexp(scores, dim=-1).float(), (out * wide[3]).sum(-1).float()
 
 
+def expert_blocks(
+    experts: torch.Tensor, num_experts: int, block: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Assignments in the order of their experts, each expert padded to whole blocks.
+
+    experts: integers (N,), the expert of each assignment, -1 where it is dropped
+    Returns order (blocks * block,), where N stands for padding, and the expert of each block, -1
+    where it is unused, both int32; there are as many blocks as N assignments may need.
+    """
+    N = experts.numel()
+    least = min(N, num_experts)
+    blocks = least + (N - least) // block
+    members = [(experts == expert).nonzero()[:, 0] for expert in range(num_experts)]
+    padded = [torch.nn.functional.pad(x, (0, -len(x) % block), value=N) for x in members]
+    order, owners = torch.cat(padded), [e for e, x in enumerate(padded) for _ in x[::block]]
+    unused = blocks - len(owners)
+    order = torch.nn.functional.pad(order, (0, unused * block), value=N)
+    return order.to(torch.int32), tensor(owners + [-1] * unused, torch.int32)
+
+
 def along(x: torch.Tensor, dim: int, *shape: int) -> torch.Tensor:
     """x (N,) along one dimension of this shape, and the same all over the others, by strides of 0.
 

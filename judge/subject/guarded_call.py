@@ -28,7 +28,7 @@ from judge.memory.watch import Watch
 from judge.subject import tamper, unwritten
 from judge.subject.autotuning import ConfigSweep
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
-from judge.subject.guard import Guard
+from judge.subject.guard import MAX_SCALARS_READ, Guard
 from judge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from judge.subject.launch_recorder import Recorder
 
@@ -55,6 +55,7 @@ class GuardedCall:
 
     path: the learner's file
     in_place: names of the parameters that the subject changes
+    readable: how many scalars the launcher may read back
     interpreted: whether kernels run in the interpreter, under a Watch
     """
 
@@ -65,10 +66,11 @@ class GuardedCall:
         arguments: Arguments,
         *,
         in_place: tuple[str, ...] = (),
+        readable: int = MAX_SCALARS_READ,
         interpreted: bool,
     ):
         self.subject, self.path, self.in_place = subject, path, in_place
-        self.interpreted = interpreted
+        self.readable, self.interpreted = readable, interpreted
         # A huge storage is not copied: the subject changes that tensor itself.
         self.original = arguments.map(
             lambda name, x: x.clone() if name in in_place and _is_huge(x) else x
@@ -130,7 +132,7 @@ class GuardedCall:
         """
         if late and not self.interpreted:
             return self._run_on_late_gpu(late)
-        guard = Guard(self.path.stem)
+        guard = Guard(self.path.stem, self.readable)
         sweep = self._sweep_for(config, guard, rehearse=rehearse and not count)
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
@@ -155,6 +157,8 @@ class GuardedCall:
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
             watch.traffic.name_results(*results)
+            own = [arena.tensor for arena in guard.arenas]
+            watch.traffic.name_allocated([*own, *guard.unguarded])
         return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
 
     @property
@@ -281,6 +285,13 @@ class GuardedCall:
         sizes = [tensor.numel() for tensor in self.arguments.tensors.values()]
         return bool(sizes) and not any(sizes)
 
+    def _needs_no_launch(self, results: tuple[torch.Tensor, ...], guard: Guard) -> bool:
+        """Return whether an empty input leaves nothing to compute. Values are compared later."""
+        if self.in_place:
+            return not all(tensor.numel() for tensor in self.arguments.tensors.values())
+        constant = all(not result.numel() or guard.has_filled(result) for result in results)
+        return self._inputs_are_empty() and constant
+
     def _check_launches(
         self, launches: list[Launch], results: tuple[torch.Tensor, ...], guard: Guard
     ) -> None:
@@ -291,8 +302,8 @@ class GuardedCall:
                 raise Wrong(f"launches {name} from {file}: the kernel must be your own")
             self._check_given(launch, guard)
         self._check_gpus(launches)
-        constant = self._inputs_are_empty() and all(map(guard.has_filled, results))
-        if not launches and not constant and any(result.numel() for result in results):
+        needed = any(result.numel() for result in results)
+        if not launches and needed and not self._needs_no_launch(results, guard):
             taken = self._taken()
             known = next((taken[s] for s in map(storage_of, results) if s in taken), "")
             raise Wrong(
