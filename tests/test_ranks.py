@@ -175,6 +175,9 @@ def test_traffic_of_each_shard(summing):
     traffic.check(reads={"shards": 4}, writes=1, launches=4, scratch=0)
     with pytest.raises(Wrong, match=r"shards\[0\] is read 4.0 times, but the budget is 3"):
         traffic.check(reads={"shards": 3})
+    traffic.check(reads_by_launch={"shards": (1, 1, 1, 1)})
+    with pytest.raises(Wrong, match=r"shards\[0\] is read 1.0 times by one launch"):
+        traffic.check(reads_by_launch={"shards": (1, 1, 1)})
 
 
 def test_compiles(summing):

@@ -50,7 +50,11 @@ def test_numerics_sums_in_float32(dtype):
 
 def test_traffic():
     puzzle.traffic(*layer(4, 128, 512, 64)).check(
-        reads={"shards": 3 + 512 / 64}, writes=1, launches=4, scratch=1
+        # Each peer fetches a shard once, its owner reads it once a column of tiles.
+        reads_by_launch={"shards": (512 / 64, 1, 1, 1)},
+        writes=1,
+        launches=4,
+        scratch=1,
     )
 
 
