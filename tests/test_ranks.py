@@ -7,7 +7,7 @@ import torch
 
 from judge import inputs
 from judge.challenge import Challenge
-from judge.core import paths
+from judge.core import gpus, paths
 from judge.core.arguments import Arguments
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
@@ -96,7 +96,7 @@ def told(puzzle: Challenge, *arguments) -> str:
 
 def test_ranks_are_spread_over_the_gpus(monkeypatch):
     monkeypatch.setattr(settings, "device", "cuda")
-    monkeypatch.setattr(inputs.gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
+    monkeypatch.setattr(gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
     spread = inputs.spread(torch.ones(3) for _ in range(3))
     assert [x.device.type for x in spread] == ["cpu", "meta", "cpu"]
 
