@@ -284,10 +284,7 @@ def ranks(
 def spread(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors, contiguous, that of rank r on GPU r modulo their number."""
     made = list(tensors)
-    if settings.device == "cpu":
-        return made
-    devices = gpus.connect()
-    return [x.to(devices[rank % len(devices)]) for rank, x in enumerate(made)]
+    return made if settings.device == "cpu" else gpus.spread(made)
 
 
 def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:
