@@ -1,0 +1,81 @@
+"""Tests of 15.4, mixture of experts."""
+
+from judge.challenge import challenge
+from judge.inputs import cases, dtypes, randn
+
+puzzle = challenge("fused_moe", deterministic=True, rounded=True)
+
+
+def layer(T, E, k, D, F, dtype="float16"):
+    # Some experts are chosen more often than others.
+    logits = randn(T, E, dtype="float32") + randn(E)
+    gate_up, down = randn(E, 2 * F, D, dtype=dtype), randn(E, D, F, dtype=dtype)
+    return randn(T, D, dtype=dtype), logits, gate_up / D**0.5, down / F**0.5, k
+
+
+@cases(
+    one_choice=(20, 3, 1, 32, 48),
+    two_choices=(20, 3, 2, 32, 48),
+    single_element=(1, 1, 1, 1, 1),
+)
+def test_shapes(T, E, k, D, F):
+    puzzle.check(*layer(T, E, k, D, F))
+
+
+@cases(
+    ragged_everywhere=(67, 5, 3, 45, 83),
+    wide=(40, 2, 1, 150, 140),
+    more_experts_than_tokens=(6, 24, 2, 32, 16),
+)
+def test_masks(T, E, k, D, F):
+    puzzle.check(*layer(T, E, k, D, F))
+
+
+def test_masks_all_to_one_expert():
+    x, logits, *rest = layer(80, 4, 2, 32, 32)
+    logits[:, 2] += 20
+    puzzle.check(x, logits, *rest)
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics(dtype):
+    puzzle.check(*layer(50, 4, 2, 64, 80, dtype))
+
+
+def test_numerics_logits_in_half():
+    x, logits, *rest = layer(30, 5, 3, 32, 32)
+    puzzle.check(x, logits.half(), *rest)
+
+
+def test_numerics_many_choices():
+    # 24 results of about one size: their sum needs float32.
+    puzzle.check(*layer(9, 24, 24, 32, 16, "bfloat16"))
+
+
+def test_traffic():
+    T, E, k, D, F = 256, 8, 2, 64, 64
+    N = T * k
+    puzzle.traffic(*layer(T, E, k, D, F)).check(
+        reads={
+            "logits": 1,
+            "gate_up": (E + (N - E) / 16) / E,
+            "down": (E + (N - E) / 16) / E,
+        },
+        writes=1,
+        launches=8,
+        largest_write=(N + 128 * E) * max(D, F),
+        total_writes=N * (D + F) + T * D + 40 * N,
+        dot_macs=3 * (N + 128 * E) * D * F,
+        scratch=float("inf"),
+    )
+
+
+@dtypes("float16", "bfloat16")
+def test_compiles(dtype):
+    puzzle.compiles(*layer(128, 4, 2, 64, 64, dtype))
+
+
+def test_speedup():
+    T, E, k, D, F = 4096, 64, 8, 2048, 1408
+    inputs = layer(T, E, k, D, F, "bfloat16")
+    puzzle.race(*inputs, at_least=1.5, operations=(6 * T * k * D * F, "bfloat16"))
