@@ -4,6 +4,8 @@ from judge.challenge import challenge
 from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("fused_moe", deterministic=True, rounded=True)
+# Without the yardsticks in which what cancels here does not cancel.
+exact = challenge("fused_moe", deterministic=True)
 INF, NAN = float("inf"), float("nan")
 
 
@@ -95,17 +97,17 @@ def test_masks_offsets_of_logits_beyond_32_bits(dim):
     puzzle.check(x, along(far_apart(randn(3, dtype="float16")), dim, 3, 3), *rest)
 
 
-@cases(experts=(0, 2), rows=(1, 4), columns=(2, 2))
+@cases(experts=(0, 3), rows=(1, 8), columns=(2, 3))
 def test_masks_offsets_of_gate_up_beyond_32_bits(dim, size):
-    x, logits, _, down, k = layer(5, 2, 1, 2, 2)
-    gate_up = along(far_apart(randn(size, dtype="float16")), dim, 2, 4, 2)
+    x, logits, _, down, k = layer(9, 3, 1, 3, 4)
+    gate_up = along(far_apart(randn(size, dtype="float16")), dim, 3, 8, 3)
     puzzle.check(x, logits, gate_up, down, k)
 
 
-@cases(experts=0, rows=1, columns=2)
-def test_masks_offsets_of_down_beyond_32_bits(dim):
-    x, logits, gate_up, _, k = layer(5, 2, 1, 2, 2)
-    down = along(far_apart(randn(2, dtype="float16")), dim, 2, 2, 2)
+@cases(experts=(0, 3), rows=(1, 3), columns=(2, 4))
+def test_masks_offsets_of_down_beyond_32_bits(dim, size):
+    x, logits, gate_up, _, k = layer(9, 3, 1, 3, 4)
+    down = along(far_apart(randn(size, dtype="float16")), dim, 3, 3, 4)
     puzzle.check(x, logits, gate_up, down, k)
 
 
@@ -125,7 +127,7 @@ def test_numerics_weights_in_float32():
     # Each token's two experts return opposite numbers: what is left is a difference of weights.
     x, _, gate_up, down, k = layer(20, 2, 2, 40, 24)
     gate_up[1], down[1] = gate_up[0], -down[0]
-    puzzle.check(x, randn(20, 2) / 100, gate_up, down, k)
+    exact.check(x, randn(20, 2) / 100, gate_up, down, k)
 
 
 def test_numerics_special_values_stay_in_their_token():
