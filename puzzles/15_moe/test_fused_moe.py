@@ -84,9 +84,8 @@ def test_traffic():
     )
 
 
-@dtypes("float16", "bfloat16")
-def test_compiles(dtype):
-    puzzle.compiles(*layer(128, 4, 2, 64, 64, dtype))
+def test_compiles():
+    puzzle.compiles(*layer(128, 4, 2, 64, 64, "bfloat16"))
 
 
 def test_speedup():

@@ -159,9 +159,13 @@ def test_traffic_bfloat16():
     )
 
 
-@cases(ragged=(35, 3, 2, 33, 35), sizes_of_1=(1, 1, 1, 1, 1), blocks_of_128=(1024, 4, 2, 512, 256))
-def test_compiles(T, E, k, D, F):
-    puzzle.compiles(*layer(T, E, k, D, F, "bfloat16"))
+@cases(
+    ragged=(35, 3, 2, 33, 35, "float16"),
+    sizes_of_1=(1, 1, 1, 1, 1, "bfloat16"),
+    blocks_of_128=(1024, 4, 2, 512, 256, "bfloat16"),
+)
+def test_compiles(T, E, k, D, F, dtype):
+    puzzle.compiles(*layer(T, E, k, D, F, dtype))
 
 
 def test_speedup():
