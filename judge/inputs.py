@@ -10,12 +10,13 @@ import contextlib
 import inspect
 import itertools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
+from judge.core import gpus
 from judge.core.dtypes import dtype_name
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
@@ -238,6 +239,22 @@ def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
     spread = torch.zeros(extent, dtype=x.dtype, device=x.device)
     view = spread[tuple(slice(None, None, step) for step in steps)]
     return view.copy_(x)
+
+
+def ranks(
+    R: int, *shape: int, dtype: str | torch.dtype = "float32", make: Callable = randn
+) -> list[torch.Tensor]:
+    """A tensor of this shape for each of R ranks: see `spread`."""
+    return spread(make(*shape, dtype=dtype) for _ in range(R))
+
+
+def spread(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors, contiguous, that of rank r on GPU r modulo their number."""
+    made = list(tensors)
+    if settings.device == "cpu":
+        return made
+    devices = gpus.connect()
+    return [x.to(devices[rank % len(devices)]) for rank, x in enumerate(made)]
 
 
 def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:

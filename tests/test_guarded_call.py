@@ -504,6 +504,52 @@ def test_traffic_of_one_config(copying):
     assert puzzle.traffic(x).programs == 16
 
 
+# What each allocates beside its result of 512 float32, in bytes.
+ALLOCATING = {
+    "nothing": ("return launch(x, torch.empty_like(x))", 0),
+    "freed": (
+        """
+        for _ in range(3):
+            launch(x, torch.zeros(512, device=x.device))
+        return launch(x, torch.empty_like(x))
+        """,
+        3 * 2048,
+    ),
+    "result_is_part": ("return launch(x, torch.empty(2, 512, device=x.device)[1])", 2048),
+    "never_used": (
+        """
+        torch.empty(8, 2**14, device=x.device)
+        return launch(x, x.new_empty(512))
+        """,
+        2**19,
+    ),
+}
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("name", ALLOCATING)
+def test_what_the_launcher_allocates_beside_its_result(copying, name):
+    source, own = ALLOCATING[name]
+    body = textwrap.indent(textwrap.dedent(source), "    ")
+    traffic = copying(f"def copy(x):\n{body}").traffic(inputs.randn(512))
+    assert traffic.allocated == own
+    traffic.check(allocated=own, scratch=float("inf"))
+    if own:
+        with pytest.raises(Wrong, match=f"the launcher allocates {own} bytes beside what it ret"):
+            traffic.check(allocated=own - 1, scratch=float("inf"))
+
+
+@in_the_interpreter
+def test_the_largest_allocations_are_named(copying):
+    body = "\n".join(f"    torch.empty({n}, 8, device=x.device)" for n in (3, 9, 5, 7, 1, 2))
+    source = f"def copy(x):\n{body}\n    return launch(x, torch.empty_like(x))"
+    with pytest.raises(Wrong) as caught:
+        copying(source).traffic(inputs.randn(512)).check(allocated=0)
+    assert "(float32 (9, 8), float32 (7, 8), float32 (5, 8), float32 (3, 8) and 2 more)" in str(
+        caught.value
+    )
+
+
 def test_launcher_that_raises_not_implemented_is_unsolved(copying):
     with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))
@@ -551,6 +597,55 @@ def test_kernel_of_another_library(copying, tmp_path_factory, monkeypatch):
     source = "import library\ndef copy(x):\n    return library.launch(x, torch.empty_like(x))"
     with pytest.raises(Wrong, match="the kernel must be your own"):
         copying(source).check(inputs.randn(300))
+
+
+def test_what_a_launcher_reads_back_can_be_forbidden(copying):
+    flagged = """
+    def copy(x):
+        y = launch(x, torch.empty_like(x))
+        if y[0].item() > 100:
+            raise ValueError("x is too large")
+        return y
+    """
+    copying(flagged).check(inputs.randn(300))
+    with pytest.raises(Wrong, match=r"copy.py:\d+  copy uses item\(\), bool\(\) or int\(\) of"):
+        copying(flagged).check(inputs.randn(300), scalars=0)
+    copying(flagged).check(inputs.randn(300), scalars=1)
+    copying("def copy(x): return launch(x, torch.empty_like(x))").check(
+        inputs.randn(300), scalars=0
+    )
+
+
+def test_in_place_nothing_need_be_launched_for_an_empty_input(copying, monkeypatch):
+    def put(x, y):
+        y[: x.numel()] = x
+
+    early = """
+    def copy(x, y):
+        if x.numel() > 0:
+            launch(x, y[: x.numel()])
+    """
+    puzzle = copying(early, in_place=("y",))
+    monkeypatch.setattr(loader, "load_reference", lambda *_: put)
+    puzzle.check(inputs.randn(0), inputs.randn(5))
+    puzzle.check(inputs.randn(3), inputs.randn(5))
+
+    puzzle = copying("def copy(x, y): pass", in_place=("y",))
+    monkeypatch.setattr(loader, "load_reference", lambda *_: put)
+    puzzle.check(inputs.randn(0), inputs.randn(5))
+    with pytest.raises(Wrong, match="launched no Triton kernel"):
+        puzzle.check(inputs.randn(3), inputs.randn(5))
+
+
+def test_an_empty_result_beside_a_constant_needs_no_launch(copying, monkeypatch):
+    counted = "def copy(x): return torch.empty_like(x), torch.zeros((), device=x.device)"
+    puzzle = copying(counted, results=("copy", "size"))
+    monkeypatch.setattr(
+        loader, "load_reference", lambda *_: lambda x: (x.clone(), torch.tensor(float(x.numel())))
+    )
+    puzzle.check(inputs.randn(0))
+    with pytest.raises(Wrong, match="launched no Triton kernel"):
+        puzzle.check(inputs.randn(5))
 
 
 def test_in_place_returns_none(copying):
