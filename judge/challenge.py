@@ -32,7 +32,7 @@ from judge.speed import buffers, gpu, measure
 from judge.subject import tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.gradients import Differentiable
-from judge.subject.guard import one_stream
+from judge.subject.guard import MAX_SCALARS_READ, one_stream
 from judge.subject.guarded_call import GuardedCall, Outcome
 
 # What the running test measured, for the scoreboard, by kind of check.
@@ -85,16 +85,24 @@ class Challenge:
         """The function to grade. Raises Unsolved or Wrong."""
         return self.spec.subject
 
-    def check(self, *inputs: Any, **options: Any) -> None:
+    def check(self, *inputs: Any, scalars: int = MAX_SCALARS_READ, **options: Any) -> None:
         """Check one case: run the subject under guard, then compare with the truth.
 
         inputs, options: what the subject is called with
+        scalars: how many the launcher may read back; 0 where it must not wait for the GPU
         """
-        self._check(inputs, options)
+        self._check(inputs, options, readable=scalars)
 
     def check_exactly(self, *inputs: Any, **options: Any) -> None:
         """Check one case whose result must be the truth itself, rounded once."""
         self._check(inputs, options, exact=True)
+
+    def check_late(self, *inputs: Any, **options: Any) -> None:
+        """Check one case of several ranks, also with the first rank late, and with the last.
+
+        A late rank gets its inputs and starts its launches later than all others.
+        """
+        self._check(inputs, options, late=True)
 
     def check_offsets(self, *inputs: Any, **options: Any) -> None:
         """Check one case; in the interpreter an int32 that overflows is an error."""
@@ -240,8 +248,9 @@ class Challenge:
     ) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
-        At the first level Triton must accept it and its shared memory must fit; in production, and
-        where spills are limited, it is compiled to machine code.
+        At the first level Triton must accept it and its shared memory must fit, which LLVM IR
+        settles. In production the first configuration goes on to machine code for the last of the
+        targets; where spills are limited, all do.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
@@ -255,7 +264,8 @@ class Challenge:
         except NotMeasured:
             # What it launches depends on what its kernels compute.
             runs = [outcome.launches for outcome in self._outcomes(call)]
-        for target in settings.targets if targets is None else targets:
+        targets = settings.targets if targets is None else targets
+        for target in targets:
             misfits = []
             for launches in runs:
                 try:
@@ -263,7 +273,9 @@ class Challenge:
                         launches,
                         (target,),
                         subject=self.spec.path,
-                        machine_code=self.spec.is_production,
+                        machine_code=self.spec.is_production
+                        and target == targets[-1]
+                        and launches is runs[0],
                         spills=spills,
                     )
                 except DoesNotFit as misfit:
@@ -346,13 +358,20 @@ class Challenge:
             yield
 
     def _check(
-        self, inputs: tuple, options: dict, *, poison: bool = True, exact: bool | None = None
+        self,
+        inputs: tuple,
+        options: dict,
+        *,
+        poison: bool = True,
+        exact: bool | None = None,
+        readable: int = MAX_SCALARS_READ,
+        late: bool = False,
     ) -> None:
         if _gathered is not None:
             self._gather(_gathered, inputs, options, exact)
             return
         arguments = self._arguments(inputs, options)
-        call = self._guarded(arguments)
+        call = self._guarded(arguments, readable)
         # Lanes that are masked off without `other` are 0 in compiled code, and kernels that people
         # ship rely on it. In production they hold what spoils a result.
         poison = poison and self.spec.is_production
@@ -367,6 +386,10 @@ class Challenge:
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):
             results.compare(call, outcome, expected)
+            if self.spec.alike:
+                results.check_alike(outcome.results)
+            if late:
+                results.check_late(call, expected, poison=poison)
             # Without atomics, nothing that the interpreter runs depends on the order.
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.spec.deterministic and unordered:
@@ -447,13 +470,14 @@ class Challenge:
         parameters = inspect.signature(self.spec.reference).parameters
         return Arguments(tuple(parameters), inputs, options)
 
-    def _guarded(self, arguments: Arguments) -> GuardedCall:
+    def _guarded(self, arguments: Arguments, readable: int = MAX_SCALARS_READ) -> GuardedCall:
         spec = self.spec
         call = GuardedCall(
             spec.subject,
             spec.path,
             arguments,
             in_place=spec.in_place,
+            readable=readable,
             interpreted=settings.interpreted,
         )
         call.restore()

@@ -1,11 +1,16 @@
 """What a learner reads first names the cause.
 
-tests/diagnosis mirrors puzzles/. Each file NN_chapter/puzzle__fault.py is a wrong kernel, written
-as a learner would write it and not derived from our solution. Its first lines are
+tests/diagnosis/NN_chapter.toml lists wrong kernels as a learner would write them: natural answers
+(tests/alternatives/natural), not our solution, with one fault each. One table for each puzzle and
+in it one for each fault, with
 
-    # fault: what is wrong, in a sentence
-    # cause: a regular expression that the first block of the puzzle's output must match
-    # missed: only where it does not match yet: what is said instead
+    fault           what is wrong, in a sentence
+    cause           a regular expression that the first block of the puzzle's output must match
+    find, replace   as in judge/proof/mutants.py, applied to the natural answer
+    missed          only where nothing names the cause yet: what is said instead
+
+A kernel that no small edit makes stands beside it as a whole, NN_chapter/puzzle__fault.py, and
+begins with a comment for each of `fault`, `cause` and `missed`.
 
 Of our mutants, about one in SAMPLE goes through all tests of its level, too. The shares of first
 messages that name the cause are printed at the end of the run, and hold a bar: see conftest.py.
@@ -15,6 +20,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,8 +36,8 @@ pytestmark = [
 ]
 
 FOLDER = paths.ROOT / "tests" / "diagnosis"
-KERNELS = sorted(FOLDER.glob("*/*.py"))
-HEADER = re.compile(r"# fault: .+\n# cause: (.+)\n(# missed: .+\n)?")
+NATURAL = paths.ROOT / "tests" / "alternatives" / "natural"
+HEADER = re.compile(r"# fault: .+\n# cause: (?P<cause>.+)\n(?:# missed: (?P<missed>.+)\n)?")
 # One mutant in so many runs through all tests of its level, as a learner's kernel would. Which
 # ones is chosen by their names, so that a new mutant does not choose others.
 SAMPLE = 16
@@ -49,11 +55,45 @@ MUTANTS = [
 ]
 
 
-def read(path: Path) -> tuple[str, bool]:
-    """The pattern of the cause, and whether the first message is known not to name it."""
-    header = HEADER.match(path.read_text())
+@dataclass(frozen=True)
+class WrongKernel:
+    """A learner's kernel with one fault, and the pattern of its cause."""
+
+    puzzle: str
+    name: str
+    source: str
+    cause: str
+    missed: bool
+
+
+def edits_of(path: Path) -> list[WrongKernel]:
+    """The natural answers with one fault each that a chapter lists."""
+    return [
+        WrongKernel(
+            puzzle := f"{path.stem}/{name}",
+            fault,
+            mutants.edited(NATURAL / f"{puzzle}.py", fields["find"], fields["replace"]),
+            fields["cause"],
+            "missed" in fields,
+        )
+        for name, faults in mutants.tomllib.loads(path.read_text()).items()
+        for fault, fields in faults.items()
+    ]
+
+
+def whole(path: Path) -> WrongKernel:
+    """The kernel that stands in a file of its own."""
+    puzzle, _, fault = path.stem.partition("__")
+    source = path.read_text()
+    header = HEADER.match(source)
     assert header, f"{path.name} does not begin with its fault and its cause"
-    return header[1], bool(header[2])
+    return WrongKernel(
+        f"{path.parent.name}/{puzzle}", fault, source, header["cause"], bool(header["missed"])
+    )
+
+
+KERNELS = [kernel for path in sorted(FOLDER.glob("*.toml")) for kernel in edits_of(path)]
+KERNELS += [whole(path) for path in sorted(FOLDER.glob("*/*.py"))]
 
 
 def first_block(puzzle: str, source: str, folder: Path) -> str:
@@ -65,19 +105,20 @@ def first_block(puzzle: str, source: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "path",
+    "kernel",
     [
-        pytest.param(path, id=f"{path.parent.name}/{path.stem}", marks=[pytest.mark.xfail] * missed)
-        for path in KERNELS
-        for _, missed in [read(path)]
+        pytest.param(
+            kernel,
+            id=f"{kernel.puzzle}-{kernel.name}",
+            marks=[pytest.mark.xfail] * kernel.missed,
+        )
+        for kernel in KERNELS
     ],
 )
-def test_first_message_names_the_cause(path, tmp_path, record_property):
+def test_first_message_names_the_cause(kernel, tmp_path, record_property):
     record_property("names the cause", "wrong kernels")
-    puzzle = f"{path.parent.name}/{path.stem.partition('__')[0]}"
-    told = first_block(puzzle, path.read_text(), tmp_path)
-    cause, _ = read(path)
-    assert re.search(cause, told, re.IGNORECASE), f"nothing says {cause!r}:\n{told}"
+    told = first_block(kernel.puzzle, kernel.source, tmp_path)
+    assert re.search(kernel.cause, told, re.IGNORECASE), f"nothing says {kernel.cause!r}:\n{told}"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")

@@ -599,6 +599,55 @@ def test_kernel_of_another_library(copying, tmp_path_factory, monkeypatch):
         copying(source).check(inputs.randn(300))
 
 
+def test_what_a_launcher_reads_back_can_be_forbidden(copying):
+    flagged = """
+    def copy(x):
+        y = launch(x, torch.empty_like(x))
+        if y[0].item() > 100:
+            raise ValueError("x is too large")
+        return y
+    """
+    copying(flagged).check(inputs.randn(300))
+    with pytest.raises(Wrong, match=r"copy.py:\d+  copy uses item\(\), bool\(\) or int\(\) of"):
+        copying(flagged).check(inputs.randn(300), scalars=0)
+    copying(flagged).check(inputs.randn(300), scalars=1)
+    copying("def copy(x): return launch(x, torch.empty_like(x))").check(
+        inputs.randn(300), scalars=0
+    )
+
+
+def test_in_place_nothing_need_be_launched_for_an_empty_input(copying, monkeypatch):
+    def put(x, y):
+        y[: x.numel()] = x
+
+    early = """
+    def copy(x, y):
+        if x.numel() > 0:
+            launch(x, y[: x.numel()])
+    """
+    puzzle = copying(early, in_place=("y",))
+    monkeypatch.setattr(loader, "load_reference", lambda *_: put)
+    puzzle.check(inputs.randn(0), inputs.randn(5))
+    puzzle.check(inputs.randn(3), inputs.randn(5))
+
+    puzzle = copying("def copy(x, y): pass", in_place=("y",))
+    monkeypatch.setattr(loader, "load_reference", lambda *_: put)
+    puzzle.check(inputs.randn(0), inputs.randn(5))
+    with pytest.raises(Wrong, match="launched no Triton kernel"):
+        puzzle.check(inputs.randn(3), inputs.randn(5))
+
+
+def test_an_empty_result_beside_a_constant_needs_no_launch(copying, monkeypatch):
+    counted = "def copy(x): return torch.empty_like(x), torch.zeros((), device=x.device)"
+    puzzle = copying(counted, results=("copy", "size"))
+    monkeypatch.setattr(
+        loader, "load_reference", lambda *_: lambda x: (x.clone(), torch.tensor(float(x.numel())))
+    )
+    puzzle.check(inputs.randn(0))
+    with pytest.raises(Wrong, match="launched no Triton kernel"):
+        puzzle.check(inputs.randn(5))
+
+
 def test_in_place_returns_none(copying):
     copying("def copy(x):\n    launch(x, x)", in_place=("x",)).check(inputs.randn(300))
     with pytest.raises(Wrong, match="must return None"):

@@ -102,6 +102,24 @@ def test_budgets_that_are_too_small(budget, message):
     assert message in excess(copied(torch.randn(1000), torch.empty(1000)), **budget)
 
 
+def test_budgets_by_launch_are_for_any_order_of_the_launches():
+    x, y = torch.randn(1000), torch.empty(1000)
+    traffic = count(lambda: copy(x[:10], y[:10]) or copy(x, y) or copy(x[:500], y[:500]), y, x=x)
+    assert traffic.loads_by_launch("x") == [0.01, 1, 0.5]
+    traffic.check(reads_by_launch={"x": (1, 0.5, 0.01)})
+    traffic.check(reads_by_launch={"x": (2, 1, 1, 1)})
+    message = excess(traffic, reads_by_launch={"x": (1, 0.1, 0.1)})
+    assert message == (
+        "x is read 0.5 times by one launch (copy_kernel, launch 3 of 3), but the budget is 0.1: "
+        "by launch x may be read 1, 0.1, 0.1 times, in any order"
+    )
+    assert "copy_kernel, launch 1 of 3), but the budget is 0:" in excess(
+        traffic, reads_by_launch={"x": (1, 1)}
+    )
+    with pytest.raises(KeyError, match="third"):
+        traffic.check(reads_by_launch={"third": (1,)})
+
+
 def test_a_hair_above_the_budget_is_shown_as_such():
     x, y = torch.randn(1000), torch.empty(1012)
     traffic = count(lambda: copy(x, y[:1000]) or copy(x[:12], y[1000:]), y, x=x)

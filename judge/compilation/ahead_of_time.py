@@ -186,8 +186,23 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         hint = "hint: use smaller tiles or fewer num_stages"
         body = _lines(f"{needs}, {gpu} has {gpu.shared:,}", launched, hint)
         return Fault(place, MISFIT, body)
+    # The process keeps its answers.
+    used = {name: value for name, value in answer.items() if name != "early_release"}
+    if lines := answer.get("early_release"):
+        return _early_release(launch, *lines)
     kernel = launch.kernel.__name__
-    return Compiled(kernel=kernel, target=gpu.name, settings=settings, **answer)
+    return Compiled(kernel=kernel, target=gpu.name, settings=settings, **used)
+
+
+def _early_release(launch: Launch, store: int, atomic: int) -> Fault:
+    """Return the fault of a kernel whose atomic hands on what may not be stored yet."""
+    file = display_path(Path(launch.kernel.__code__.co_filename))
+    body = (
+        "one thread does this atomic for its program, and other threads may still be at the "
+        f"tl.store in line {store}: whoever acquires it may load what is not there yet\n"
+        "hint: tl.debug_barrier() before the atomic lets all threads of the program store first"
+    )
+    return Fault(f"{file}:{atomic}", "lets others load what it may still be storing", body)
 
 
 def _spilling(launch: Launch, compiled: Compiled, budget: int) -> Fault | None:

@@ -105,6 +105,7 @@ def answer(request: dict) -> dict:
         arguments (from specialization.py), options, target (backend, arch, warp size),
         machine_code, details
     """
+    from judge.compilation import early_release
     from judge.core import paths
 
     try:
@@ -114,6 +115,8 @@ def answer(request: dict) -> dict:
     try:
         compiled = compile_kernel(request)
         used = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
+        if compiled.asm.get("ptx"):
+            used["early_release"] = early_release.find(compiled.asm["ptx"])
         if request["details"]:
             from judge.compilation import machine_code
 

@@ -150,6 +150,10 @@ def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):
     elif OPERATION == "assert":
         tl.device_assert(x > N, "as expected")
         y = x
+    elif OPERATION == "atomics":
+        tl.atomic_add(x_ptr + offs, 1)
+        tl.atomic_cas(x_ptr + offs, tl.full((4,), 1, tl.int32), tl.full((4,), 5, tl.int32))
+        y = tl.load(x_ptr + offs)
     elif OPERATION == "assembly":
         y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
     elif OPERATION == "arithmetic of a constant":
@@ -216,5 +220,6 @@ def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception
         "integers that wrap around": ("square", i32(2**16, 1, 2, 3), [0, 1, 4, 9]),
         "overflow_errors": ("square", i32(2**16, 1, 2, 3), IntegerOverflow),
         "tl.device_assert": ("assert", f32(6, 6, 1, 6), AssertionError),
+        "one value for all atomics": ("atomics", i32(0, 1, 2, 3), [5, 2, 3, 4]),
         "inline assembly": ("assembly", f32(0, 0, 0, 0), NotImplementedError),
     }

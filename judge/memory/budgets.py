@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import TypeVar
 
 from judge.core.verdict import Wrong
 from judge.memory.call_sites import ACCESS_CALLS
@@ -15,6 +17,7 @@ MAX_NAMED_LINES = 3
 # How many tensors that a launcher allocated a message names, the largest first.
 MAX_NAMED_TENSORS = 4
 
+T = TypeVar("T")
 Budget = float | dict[str, float] | None
 
 # The budget for memory that is neither input nor result, if a puzzle sets none.
@@ -37,6 +40,7 @@ class Traffic(TrafficMeter):
         *,
         reads: Budget = None,
         writes: Budget = None,
+        reads_by_launch: dict[str, Sequence[float]] | None = None,
         launches: int | None = None,
         sectors: Budget = None,
         grid_at_most: int | None = None,
@@ -53,8 +57,12 @@ class Traffic(TrafficMeter):
     ) -> None:
         """Raise Wrong, with everything that exceeds the budget.
 
-        reads: how many times each tensor may be loaded, by name; one number is for every input
+        reads: how many times each tensor may be loaded, by name; one number is for every input.
+            The name of a list of tensors is for each of them
         writes: how many times each may be stored, by name; one number is for every result
+        reads_by_launch: how many times each launch may load an input, by name: the launch that
+            loads it most often first, whatever the order of the launches, and any after the last
+            named not at all
         launches: how many kernels may be launched
         sectors: 32-byte sectors over the fewest possible, for the loads and the stores of each
             tensor, by name; one number is for all tensors. If a tensor may be loaded once, loads of
@@ -82,6 +90,7 @@ class Traffic(TrafficMeter):
             *_over(self.launches, launches, f"{launched} launched ({', '.join(self.kernels)})"),
             *self._over_times(reads, self.inputs, "loaded"),
             *self._over_times(writes, self.result_names, "stored"),
+            *self._over_by_launch(reads_by_launch or {}),
             *self._over_sectors(sectors, reads),
             *_over(programs, grid_at_most, f"a launch has {programs} programs"),
             *self._not_spread(programs_at_least, largest_share, idle),
@@ -148,7 +157,7 @@ class Traffic(TrafficMeter):
                 "whole tiles are loaded and multiplied of which nothing is used: let the loop "
                 "begin and end where the mask does"
             )
-        for name, times in _by_name(reads, self.inputs).items():
+        for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
             if not _exceeds(moved.loaded.times, times):
                 continue
@@ -168,7 +177,7 @@ class Traffic(TrafficMeter):
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
         """names: the tensors that a budget of one number is for"""
-        for name, times in _by_name(budget, names).items():
+        for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
             if not _exceeds(flow.times, times):
@@ -184,10 +193,27 @@ class Traffic(TrafficMeter):
                 f"but the budget is {_number(times)} ({shares})"
             )
 
+    def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[str]:
+        """Say which launch loads an input more often than one may; see `check`."""
+        for name, allowed in _each(budgets, self.inputs).items():
+            loads = self.loads_by_launch(name)
+            most_first = sorted(range(len(loads)), key=lambda launch: -loads[launch])
+            most = chain(allowed, repeat(0.0))
+            for launch, times in zip(most_first, most, strict=False):
+                if not _exceeds(loads[launch], times):
+                    continue
+                yield (
+                    f"{name} is read {_above(loads[launch], times)} times by one launch "
+                    f"({self.kernels[launch]}, launch {launch + 1} of {len(loads)}), but the "
+                    f"budget is {_number(times)}: by launch {name} may be read "
+                    f"{', '.join(map(_number, allowed))} times, in any order"
+                )
+                break
+
     def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
         """reads: the budget of loads; see `check`"""
-        loads = _by_name(reads, self.tensors)
-        for name, ratio in _by_name(budget, self.tensors).items():
+        loads = _by_name(reads, self.tensors, self.inputs)
+        for name, ratio in _by_name(budget, self.tensors, self.inputs).items():
             moved = self.tensor(name)
             whole = moved.loaded.passes if loads.get(name, 0) >= 1 else moved.loaded.ratio
             for direction, least in (("loaded", whole), ("stored", moved.stored.ratio)):
@@ -231,10 +257,20 @@ def _exceeds(value: float, budget: float) -> bool:
     return value > budget + 1e-9
 
 
-def _by_name(budget: Budget, names: Iterable[str]) -> dict[str, float]:
+def _by_name(budget: Budget, names: Iterable[str], inputs: Iterable[str]) -> dict[str, float]:
+    """Return the budget of each tensor; a list among the inputs is each tensor of it."""
     if budget is None:
         return {}
-    return budget if isinstance(budget, dict) else dict.fromkeys(names, budget)
+    return _each(budget, inputs) if isinstance(budget, dict) else dict.fromkeys(names, budget)
+
+
+def _each(budgets: dict[str, T], inputs: Iterable[str]) -> dict[str, T]:
+    """Return the same budgets, with the tensors of a list in place of its name."""
+    expanded = {}
+    for name, value in budgets.items():
+        listed = [each for each in inputs if each.startswith(f"{name}[")]
+        expanded.update(dict.fromkeys(listed or [name], value))
+    return expanded
 
 
 def _title(name: str) -> str:

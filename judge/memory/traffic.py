@@ -106,8 +106,8 @@ class TrafficMeter:
         self.sites = sites
         self.inputs = inputs
         self._results: tuple[torch.Tensor, ...] | None = None
-        # By argument of a launch, whether it is a store, and call site.
-        self._flows: dict[tuple[int, bool, int], tuple[Region, Flow]] = {}
+        # By launch, argument of a launch, whether it is a store, and call site.
+        self._flows: dict[tuple[int, int, bool, int], tuple[Region, Flow]] = {}
         # By launch, program and storage: first and last byte of each run of bytes touched.
         self._touched: list[dict[int, dict[int, list[np.ndarray]]]] = []
 
@@ -197,7 +197,7 @@ class TrafficMeter:
         units: what it touches, in units of the storage's ledger
         """
         unit = region.storage.ledger.unit
-        key = (id(region), verb != "reads", site)
+        key = (len(self.grids), id(region), verb != "reads", site)
         if key not in self._flows:
             self._flows[key] = region, Flow()
         flow = self._flows[key][1]
@@ -247,7 +247,7 @@ class TrafficMeter:
                 others[name][key] = max(others[name][key], region.numel)
         sizes |= {name: sum(numels.values()) for name, numels in others.items()}
         found = {name: Moved(name, numel) for name, numel in sizes.items()}
-        for (_, is_store, site), (region, flow) in self._flows.items():
+        for (_, _, is_store, site), (region, flow) in self._flows.items():
             moved = found[self._name_of(region)]
             elements = flow.bytes / itemsizes.get(moved.name, region.itemsize)
             total = moved.stored if is_store else moved.loaded
@@ -267,6 +267,15 @@ class TrafficMeter:
             total.loaded.add(moved.loaded)
             total.stored.add(moved.stored)
         return total
+
+    def loads_by_launch(self, name: str) -> list[float]:
+        """Return how many times each launch loaded a whole input. Raises KeyError."""
+        size = self.inputs[name].nbytes or 1
+        loaded = [0.0] * self.launches
+        for (launch, _, is_store, _), (region, flow) in self._flows.items():
+            if not is_store and self._name_of(region) == name:
+                loaded[launch - 1] += flow.bytes / size
+        return loaded
 
     def window_bytes(self, tensors: Iterable[str], window: int) -> float:
         """Return how many distinct bytes of these tensors `window` consecutive programs touch.
@@ -288,7 +297,7 @@ class TrafficMeter:
         """Name and number of elements of every tensor that a kernel stored to."""
         return {
             (self._name_of(region), region.numel)
-            for (_, is_store, _), (region, _) in self._flows.items()
+            for (_, _, is_store, _), (region, _) in self._flows.items()
             if is_store
         }
 

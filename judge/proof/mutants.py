@@ -53,20 +53,24 @@ class Mutant:
 
     def source(self) -> str:
         """The edited solution. Raises ValueError unless each edit applies exactly once."""
-        text = (paths.SOLUTIONS / f"{self.puzzle}.py").read_text()
-        one = isinstance(self.find, str)
-        edits = [(self.find, self.replace)] if one else zip(self.find, self.replace, strict=True)
-        for find, replace in edits:
-            if (count := text.count(find)) != 1:
-                raise ValueError(f"{self.puzzle}: found {count} times, not once: {find}")
-            text = text.replace(find, replace)
-        return text
+        return edited(paths.SOLUTIONS / f"{self.puzzle}.py", self.find, self.replace)
 
     def concerns(self, case: Case) -> bool:
         """Whether this case of the puzzle's tests is one that must fail."""
         if case.level != self.level or ladder.check_of(case.test) != self.check:
             return False
         return self.test in ("", case.test, case.name)
+
+
+def edited(path: Path, find: str | list[str], replace: str | list[str]) -> str:
+    """What this file says after the edits. Raises ValueError unless each applies exactly once."""
+    text = path.read_text()
+    edits = [(find, replace)] if isinstance(find, str) else zip(find, replace, strict=True)
+    for old, new in edits:
+        if (count := text.count(old)) != 1:
+            raise ValueError(f"{path.name}: found {count} times, not once: {old}")
+        text = text.replace(old, new)
+    return text
 
 
 def read(path: Path) -> list[Mutant]:

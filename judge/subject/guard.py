@@ -71,6 +71,7 @@ class Guard(TorchDispatchMode):
     """Watches one run of a subject.
 
     subject: its name, for messages
+    readable: how many scalars it may read back
     violations: a message for each thing it did that it may not do
     on_allocation: called with each tensor that it allocates or fills
     arenas: the memory that it allocated
@@ -78,9 +79,9 @@ class Guard(TorchDispatchMode):
     scalars: how many it read
     """
 
-    def __init__(self, subject: str):
+    def __init__(self, subject: str, readable: int = MAX_SCALARS_READ):
         super().__init__()
-        self.subject = subject
+        self.subject, self.readable = subject, readable
         self.violations: list[str] = []
         self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
         self.arenas: list[Arena] = []
@@ -170,10 +171,15 @@ class Guard(TorchDispatchMode):
             return filled
         if func is aten._local_scalar_dense.default:
             self.scalars += 1
-            if self.scalars <= MAX_SCALARS_READ:
+            if self.scalars <= self.readable:
                 return func(*args, **kwargs)
+            if not self.readable:
+                raise self._violation(
+                    "item(), bool() or int() of a tensor",
+                    "let kernels read it: the launcher must not wait until the GPU has it",
+                )
             raise self._violation(
-                f"item() more than {MAX_SCALARS_READ} times", "read fewer scalars in the launcher"
+                f"item() more than {self.readable} times", "read fewer scalars in the launcher"
             )
         raise self._violation(*_advice(func))
 

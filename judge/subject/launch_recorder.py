@@ -83,6 +83,6 @@ def _launch(kernel, args: tuple, grid, kwargs: dict) -> Launch:
     size = grid(dict(bound.arguments)) if callable(grid) else grid
     size = tuple(int(n) for n in size)
     constexprs = frozenset(names[number] for number in kernel.constexprs)
-    return Launch(
-        kernel.fn, size + (1,) * (3 - len(size)), dict(bound.arguments), constexprs, options
-    )
+    size += (1,) * (3 - len(size))
+    gpu = torch.cuda.current_device() if torch.cuda.is_initialized() else None
+    return Launch(kernel.fn, size, dict(bound.arguments), constexprs, options, gpu)
