@@ -6,6 +6,8 @@ import torch
 def route_top_k(logits, k):
     E = logits.shape[1]
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    # On a GPU torch.sort orders a NaN by its sign.
+    logits = torch.where(logits.isnan(), torch.nan, logits)
     values, experts = torch.sort(logits, dim=1, descending=True, stable=True)
     values, experts = values[:, :k], experts[:, :k]
     share = torch.bincount(experts.flatten(), minlength=E).to(logits.dtype) / experts.numel()

@@ -22,8 +22,8 @@ Run       pytest puzzles/15_moe/test_grouped_expert_gemm.py
 Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elements
-Values    an assignment that no block has, because it was dropped, gets a row of 0; NaN and inf as in
-          PyTorch, the whole range of float32 and bfloat16
+Values    an assignment that no block has, because it was dropped, gets a row of 0; NaN and inf as
+          in PyTorch, the whole range of float32 and bfloat16
 Raise     ValueError that names x if it is not 2-D or has another dtype, weights if it is not 3-D,
           has no K columns, or has another dtype than x, order and block_experts if they are not
           1-D or not int32, order if it is not made of whole blocks of 16, 32, 64 or 128, and top_k

@@ -200,3 +200,46 @@ def grouped_expert_gemm(x, weights, order, block_experts, top_k, blocks):
             return dict(matmul.along_k(a, b, blocks, ("x", "weights")))[cause]
 
         yield cause, (made(wrong),)
+
+
+def fused_moe(x, logits, gate_up, down, k, blocks):
+    ordered = torch.sort(logits, dim=1, descending=True, stable=True)
+    values, experts = ordered.values[:, :k], ordered.indices[:, :k]
+    weights, everything = torch.softmax(values, dim=1), torch.softmax(logits, dim=1)
+    silu = torch.nn.functional.silu
+
+    def made(weights, activate=lambda g, u: silu(g) * u, inside=False, drop=(), token=None):
+        """out with these weights, which multiply x if inside; without the choices to drop."""
+        out = torch.zeros_like(x)
+        for t in range(len(x)):
+            for j in range(k):
+                if j in drop:
+                    continue
+                expert, weight = experts[t, j], weights[t, j]
+                row = x[t if token is None else token(t, j)] * (weight if inside else 1.0)
+                y = activate(*(row @ gate_up[expert].T).chunk(2)) @ down[expert].T
+                out[t] += y * (1.0 if inside else weight)
+        return (out,)
+
+    yield "gate and up are exchanged", made(weights, lambda g, u: g * silu(u))
+    yield "silu is left out", made(weights, lambda g, u: g * u)
+    cause = "silu is a sigmoid alone, without its factor g"
+    yield cause, made(weights, lambda g, u: g.sigmoid() * u)
+    yield "silu is applied to the product of gate and up", made(weights, lambda g, u: silu(g * u))
+    yield "up is left out", made(weights, lambda g, u: silu(g))
+    cause = "the weight multiplies what the expert takes, not what it returns"
+    yield cause, made(weights, inside=True)
+    cause = "the weights are a softmax over all experts, not over the chosen ones"
+    yield cause, made(everything.gather(1, experts))
+    yield "the results of the experts are added without weights", made(torch.ones_like(weights))
+    yield "the results of the experts are averaged", made(torch.ones_like(weights) / k)
+    cause = "every expert's result gets the weight of the first choice"
+    yield cause, made(weights[:, :1].expand(-1, k))
+    yield "the weights come in the opposite order", made(weights.flip(1))
+    if k > 1:
+        yield "the last choice is left out of the sum", made(weights, drop={k - 1})
+        yield "only the last choice is left in the sum", made(weights, drop=set(range(k - 1)))
+        modulo = made(weights, token=lambda t, j: (t * k + j) % len(x))
+        yield "the row of x is a % T instead of a // k", modulo
+        last = made(weights, token=lambda t, j: min(t * k + j, len(x) - 1))
+        yield "the row of x is not divided by k", last

@@ -51,7 +51,7 @@ class GEGLU(torch.autograd.Function):
         M, N = gate.shape
         y = torch.empty((M, N), dtype=gate.dtype, device=gate.device)
         BLOCK = triton.next_power_of_2(N)
-        warps = 8 if BLOCK >= 4096 else 4
+        warps = 16 if BLOCK >= 8192 else 4
         geglu_kernel[(M,)](
             gate, up, y, N, gate.stride(0), up.stride(0), BLOCK=BLOCK, num_warps=warps
         )
@@ -65,7 +65,7 @@ class GEGLU(torch.autograd.Function):
         dgate = torch.empty((M, N), dtype=gate.dtype, device=gate.device)
         dup = torch.empty((M, N), dtype=gate.dtype, device=gate.device)
         BLOCK = triton.next_power_of_2(N)
-        warps = 8 if BLOCK >= 4096 else 4
+        warps = 16 if BLOCK >= 8192 else 4
         geglu_backward_kernel[(M,)](
             dy, gate, up, dgate, dup, N, gate.stride(0), up.stride(0), BLOCK=BLOCK, num_warps=warps
         )
