@@ -158,7 +158,7 @@ def test_a_list_is_no_argument_of_a_kernel(summing):
 
 def test_what_kernels_are_given_in_a_tuple_is_watched(summing):
     hidden = summing("tuple(shards), out", "(HIDDEN, *shards[1:]), out")
-    hidden.subject.__globals__["HIDDEN"] = torch.zeros(100, dtype=torch.float16)
+    hidden.subject.__globals__["HIDDEN"] = inputs.integers(100, dtype="float16")
     assert "neither received nor allocated" in told(hidden, shards(2))
 
 

@@ -123,8 +123,8 @@ class LateLaunches(_Late):
         """Return whether a launch is one of the late rank, and then keep it. Raises Wrong."""
         if not self._open:
             raise Wrong(
-                f"{current_line()}  a kernel is launched outside `with on(...)`: with several GPUs it runs on the "
-                "current one, whichever rank it works for\n"
+                f"{current_line()}  a kernel is launched outside `with on(...)`: with several GPUs "
+                "it runs on the current one, whichever rank it works for\n"
                 "hint: with on(shards[rank]): kernel[grid](...)"
             )
         is_late = self._open[-1] == self.lateness.rank
