@@ -51,6 +51,7 @@ def test_shapes_weights_do_not_fit():
 
 
 def test_masks_eight_ranks():
+    # At least 64 tiles, however small the matrices are.
     puzzle.check(*layer(8, 3, 17, 16, make=integers))
 
 
