@@ -21,6 +21,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from judge.core import gpus
+from judge.core.blame import current_line
 from judge.core.tensors import storage_of
 from judge.core.verdict import Wrong
 from judge.subject.canaries import Arena
@@ -122,8 +123,8 @@ class LateLaunches(_Late):
         """Return whether a launch is one of the late rank, and then keep it. Raises Wrong."""
         if not self._open:
             raise Wrong(
-                "a kernel is launched outside `with on(...)`: with several GPUs it runs on the "
-                "current one, whichever rank it works for\n"
+                f"{current_line()}  a kernel is launched outside `with on(...)`: with several GPUs "
+                "it runs on the current one, whichever rank it works for\n"
                 "hint: with on(shards[rank]): kernel[grid](...)"
             )
         is_late = self._open[-1] == self.lateness.rank
