@@ -19,13 +19,13 @@ from judge.core.launch import blocks_of
 from judge.core.paths import display_path
 from judge.core.settings import settings
 from judge.core.tensors import flat
-from judge.core.verdict import Wrong
+from judge.core.verdict import Verdict, Wrong
 from judge.diagnosis import mistakes, report
 from judge.diagnosis.other_cases import Evidence, OtherCase
 from judge.diagnosis.source import Source
 from judge.diagnosis.wrong_result import Mistake, WrongResult
 from judge.inputs import current
-from judge.memory.nonfinite import Origin, Origins
+from judge.memory.nonfinite import LOADED, Origin, Origins
 from judge.numerics import compare
 from judge.numerics.compare import Mismatch
 from judge.numerics.perturbation import rounded_runs, term_size
@@ -216,6 +216,7 @@ class ResultCheck:
                     evidence=Evidence(number, self.others),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
+                    at_fault=partial(self._option_at_fault, call, number),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
                 causes = self._causes(call, outcome, number, expected)
@@ -234,10 +235,43 @@ class ResultCheck:
         if store is None:
             return None
         watch = outcome.watch
-        call.restore()
-        with Origins(store.program) as origins, contextlib.suppress(Wrong):
-            call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+        for program in (store.program, None):
+            call.restore()
+            with Origins(program) as origins, contextlib.suppress(Wrong):
+                call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+            # NaN that an earlier kernel stored was made by another program.
+            if origins.found.operation != LOADED or origins.found.unset:
+                break
         return origins.found
+
+    def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
+        """Name the option without which the same call is right, if one was given."""
+        given = call.original
+        parameters = inspect.signature(self.spec.reference).parameters
+        for name, value in given.values.items():
+            default = parameters[name].default
+            is_option = not isinstance(value, (torch.Tensor, list))
+            if not is_option or default is inspect.Parameter.empty or value == default:
+                continue
+            other = GuardedCall(
+                call.subject,
+                call.path,
+                given.replaced({name: default}),
+                in_place=call.in_place,
+                readable=call.readable,
+                interpreted=call.interpreted,
+            )
+            other.restore()
+            try:
+                results = other.run(order="shuffled").results
+            except Verdict:
+                continue
+            if self._mismatch(number, results[number], self.expected(other.original)) is None:
+                return (
+                    f"what depends on {name}: the same call is right with {name} = {default}, and "
+                    f"wrong with {value}"
+                )
+        return None
 
     def other_case(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> OtherCase:
         """Return what this call tells about the failure of another one. Raises Wrong."""

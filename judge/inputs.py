@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -163,6 +163,39 @@ def heads(
     return q, make(B, Hkv, T, D, dtype=dtype), make(B, Hkv, T, D, dtype=dtype)
 
 
+def paged_cache(
+    lengths: Sequence[int],
+    page: int,
+    Hkv: int,
+    D: int,
+    dtype: str | torch.dtype = "float16",
+    fill: float = float("nan"),
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A KV cache of pages for sequences of these lengths.
+
+    fill: what the rows hold that no token was stored to, as memory of torch.empty may hold NaN
+
+    Returns key_cache and value_cache (P, page, Hkv, D), block_tables (B, W) and lengths (B,), both
+    int32. The pages of a sequence are scattered; page 0 is none of them. Entries past the last page
+    of a sequence are no page numbers.
+    """
+    counts = [-(-length // page) for length in lengths]
+    P = sum(counts) + 2
+    keys, values = (randn(P, page, Hkv, D, dtype=dtype) for _ in range(2))
+    scattered = iter([*range(1, P, 2), *range(2, P, 2)])
+    tables = torch.full((len(counts), max(counts) + 2), -7)
+    tables[:, -1] = 2**31 - 1
+    stored = torch.zeros(P, page, dtype=torch.bool)
+    for row, (count, length) in enumerate(zip(counts, lengths, strict=True)):
+        numbers = torch.tensor([next(scattered) for _ in range(count)], dtype=torch.int64)
+        tables[row, :count] = numbers
+        place = torch.arange(length)
+        stored[numbers[place // page], place % page] = True
+    for cache in (keys, values):
+        cache[~stored.to(cache.device)] = fill
+    return keys, values, tensor(tables.tolist(), "int32"), tensor(list(lengths), "int32")
+
+
 def heads_and_dout(
     B: int, H: int, Hkv: int, S: int, T: int, D: int, dtype: str | torch.dtype = "float16"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -251,10 +284,7 @@ def ranks(
 def spread(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors, contiguous, that of rank r on GPU r modulo their number."""
     made = list(tensors)
-    if settings.device == "cpu":
-        return made
-    devices = gpus.connect()
-    return [x.to(devices[rank % len(devices)]) for rank, x in enumerate(made)]
+    return made if settings.device == "cpu" else gpus.spread(made)
 
 
 def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:

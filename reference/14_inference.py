@@ -1,5 +1,7 @@
 """References of chapter 14: what each puzzle computes, in plain PyTorch."""
 
+import torch
+
 
 def kv_cache_append(key, value, key_cache, value_cache, slots, dropped):
     P, page = key_cache.shape[:2]
@@ -9,3 +11,33 @@ def kv_cache_append(key, value, key_cache, value_cache, slots, dropped):
     key_cache[place // page, place % page] = key[keep]
     value_cache[place // page, place % page] = value[keep]
     dropped += late.sum()
+
+
+def scores(q, k, scale):
+    """q k^T * scale, (B, H, 1, T); a head of k serves H // Hkv heads of q."""
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    return q[:, :, None] @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def weigh(x, v):
+    """softmax(x) v, (B, H, D)."""
+    v = v.repeat_interleave(x.shape[1] // v.shape[1], dim=1)
+    return (torch.softmax(x, dim=-1) @ v)[:, :, 0]
+
+
+def flash_decoding(q, k, v, scale=None):
+    return weigh(scores(q, k, scale), v)
+
+
+def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale=None):
+    page, longest = key_cache.shape[1], int(lengths.max())
+    tables = block_tables[:, : -(-longest // page)].long()
+    first = torch.arange(tables.shape[1], device=q.device) * page
+    tables = tables.masked_fill(first >= lengths[:, None], 0)
+    seen = torch.arange(tables.shape[1] * page, device=q.device) < lengths[:, None]
+    k, v = (
+        cache[tables].flatten(1, 2).transpose(1, 2).masked_fill(~seen[:, None, :, None], 0)
+        for cache in (key_cache, value_cache)
+    )
+    x = scores(q, k, scale).masked_fill(~seen[:, None, None], float("-inf"))
+    return weigh(x, v).masked_fill((lengths == 0)[:, None, None], 0)

@@ -7,7 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.memory.nonfinite import Origin, Origins
+from judge.memory.nonfinite import LOADED, Origin, Origins
+from judge.memory.watch import Watch
 from tests.launching import interpreted_only, line_of, watched
 
 pytestmark = interpreted_only
@@ -40,6 +41,29 @@ def step_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, STEP: tl.constexpr):
     else:
         y = harmless
     tl.store(y_ptr + offs, y, mask=offs < N)
+
+
+@triton.jit
+def half_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    row = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + row, tl.load(x_ptr + row, mask=row < N, other=0.0) / 2, mask=row < N)
+
+
+def test_nan_that_an_earlier_kernel_stored_comes_from_there():
+    x = torch.full((48,), 2.0)
+    x[0] = 1.0
+    part, out = torch.empty_like(x), torch.empty_like(x)
+
+    def run(program):
+        with Origins(program) as origins, Watch() as watch:
+            watch.remember(part)
+            step_kernel[(3,)](x, part, 48, 16, "quotient")
+            half_kernel[(3,)](part, out, 48, 16)
+        return origins.found
+
+    assert run((2, 0, 0)).operation == LOADED
+    assert run(None).operation == "0 / 0"
+    assert line_of(step_kernel, "y = (x - 1) / (x - 1)") in run(None).said
 
 
 def origin(step: str, x: torch.Tensor, program: int = 0) -> Origin:

@@ -7,7 +7,7 @@ import torch
 
 from judge import inputs
 from judge.challenge import Challenge
-from judge.core import paths
+from judge.core import gpus, paths
 from judge.core.arguments import Arguments
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
@@ -96,7 +96,7 @@ def told(puzzle: Challenge, *arguments) -> str:
 
 def test_ranks_are_spread_over_the_gpus(monkeypatch):
     monkeypatch.setattr(settings, "device", "cuda")
-    monkeypatch.setattr(inputs.gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
+    monkeypatch.setattr(gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
     spread = inputs.spread(torch.ones(3) for _ in range(3))
     assert [x.device.type for x in spread] == ["cpu", "meta", "cpu"]
 
@@ -175,6 +175,9 @@ def test_traffic_of_each_shard(summing):
     traffic.check(reads={"shards": 4}, writes=1, launches=4, scratch=0)
     with pytest.raises(Wrong, match=r"shards\[0\] is read 4.0 times, but the budget is 3"):
         traffic.check(reads={"shards": 3})
+    traffic.check(reads_by_launch={"shards": (1, 1, 1, 1)})
+    with pytest.raises(Wrong, match=r"shards\[0\] is read 1.0 times by one launch"):
+        traffic.check(reads_by_launch={"shards": (1, 1, 1)})
 
 
 def test_compiles(summing):

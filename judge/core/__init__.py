@@ -6,7 +6,7 @@ Imports no other room.
 - blame: SUBJECT_ERRORS, current_line, explain, graded_frame, is_graded_file, is_unsolved
 - crash_notes: DEAD_GPU, share, give_up, given_up, end_worker, end_process, describe_crash
 - dtypes: dtype_name, double, rounds, wide
-- gpus: used, connect, synchronize
+- gpus: used, connect, spread, synchronize
 - launch: Launch, LaunchLog, blocks_of
 - paths: ROOT, PUZZLES, SOLUTIONS, display_path, load
 - settings: Settings, settings

@@ -45,11 +45,11 @@ class Arguments:
 
     def replaced(self, values: Mapping[str, object]) -> Arguments:
         """Return the same arguments with new values for some parameters, or places in a list."""
-        named = self.values | {name: value for name, value in values.items() if name in self.values}
+        rest = dict(values)
+        named = self.values
         for name, parts in self.lists.items():
-            if name not in values:
-                labels = [f"{name}[{i}]" for i in range(len(parts))]
-                named[name] = [values.get(n, x) for n, x in zip(labels, parts, strict=True)]
+            named[name] = [rest.pop(f"{name}[{i}]", part) for i, part in enumerate(parts)]
+        named |= rest
         positional = self.names[: len(self.positional)]
         keyword = {name: value for name, value in named.items() if name not in positional}
         return Arguments(self.names, tuple(named[name] for name in positional), keyword)

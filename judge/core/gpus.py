@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 # All GPUs, once they can reach one another's memory.
@@ -28,6 +30,12 @@ def connect() -> list[torch.device]:
         _connected.extend(torch.device("cuda", number) for number in range(count))
         synchronize()
     return used()
+
+
+def spread(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors, that of rank r on GPU r modulo their number."""
+    devices = connect()
+    return [x.to(devices[rank % len(devices)]) for rank, x in enumerate(tensors)]
 
 
 def synchronize() -> None:

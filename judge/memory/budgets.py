@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from typing import TypeVar
 
 from judge.core.verdict import Wrong
 from judge.memory.call_sites import ACCESS_CALLS
@@ -16,6 +17,7 @@ MAX_NAMED_LINES = 3
 # How many tensors that a launcher allocated a message names, the largest first.
 MAX_NAMED_TENSORS = 4
 
+T = TypeVar("T")
 Budget = float | dict[str, float] | None
 
 # The budget for memory that is neither input nor result, if a puzzle sets none.
@@ -193,7 +195,7 @@ class Traffic(TrafficMeter):
 
     def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[str]:
         """Say which launch loads an input more often than one may; see `check`."""
-        for name, allowed in budgets.items():
+        for name, allowed in _each(budgets, self.inputs).items():
             loads = self.loads_by_launch(name)
             most_first = sorted(range(len(loads)), key=lambda launch: -loads[launch])
             most = chain(allowed, repeat(0.0))
@@ -259,10 +261,13 @@ def _by_name(budget: Budget, names: Iterable[str], inputs: Iterable[str]) -> dic
     """Return the budget of each tensor; a list among the inputs is each tensor of it."""
     if budget is None:
         return {}
-    if not isinstance(budget, dict):
-        return dict.fromkeys(names, budget)
+    return _each(budget, inputs) if isinstance(budget, dict) else dict.fromkeys(names, budget)
+
+
+def _each(budgets: dict[str, T], inputs: Iterable[str]) -> dict[str, T]:
+    """Return the same budgets, with the tensors of a list in place of its name."""
     expanded = {}
-    for name, value in budget.items():
+    for name, value in budgets.items():
         listed = [each for each in inputs if each.startswith(f"{name}[")]
         expanded.update(dict.fromkeys(listed or [name], value))
     return expanded

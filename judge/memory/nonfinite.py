@@ -76,12 +76,13 @@ class Origin:
 class Origins:
     """What made NaN or infinity in one program of each launch: `with Origins(program) as origins:`.
 
-    program: its ids
+    program: its ids; None for the first of all programs that stores NaN
     found: the origin of the value that it stored
     """
 
-    def __init__(self, program: tuple[int, int, int]):
+    def __init__(self, program: tuple[int, int, int] | None):
         self.program = program
+        self._running: tuple[int, int, int] | None = None
         self.found = Origin()
         self._events: list[_Event] = []
         self._stack = contextlib.ExitStack()
@@ -104,6 +105,13 @@ class Origins:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def _follows(self, builder) -> bool:
+        """Return whether this program is watched, and forget what another one did."""
+        if self.program is None and builder.grid_idx != self._running:
+            self._running = builder.grid_idx
+            self._events.clear()
+        return self.program in (None, builder.grid_idx)
+
     def _note(
         self,
         builder,
@@ -119,7 +127,7 @@ class Origins:
         elementwise: whether each lane of the result comes from the same lane of the operands
         passing: whether to keep it too if an operand already is what the result is
         """
-        if builder.grid_idx != self.program or len(self._events) >= MAX_EVENTS:
+        if not self._follows(builder) or len(self._events) >= MAX_EVENTS:
             return
         values = _numbers(result)
         if values is None or np.isfinite(values).all():
@@ -196,7 +204,7 @@ class Origins:
         return load
 
     def _note_loaded(self, builder, result, mask: np.ndarray | None) -> None:
-        if builder.grid_idx != self.program:
+        if not self._follows(builder):
             return
         values = _numbers(result)
         lanes = None if values is None else np.isnan(values)
@@ -210,9 +218,10 @@ class Origins:
 
     def _store(self, original):
         def store(builder, pointers, value, *rest):
-            if builder.grid_idx == self.program and not self.found.said:
+            if self._follows(builder) and not self.found.said:
                 values = _numbers(value)
-                if values is not None and not np.isfinite(values).all():
+                counts = np.isnan if self.program is None else _not_finite
+                if values is not None and counts(values).any():
                     self._trace(values, _mask(rest))
             return original(builder, pointers, value, *rest)
 
@@ -282,6 +291,10 @@ def _is_meant(lanes: np.ndarray, values: np.ndarray, operands: list[np.ndarray])
 
 def _has_negative_infinity(numbers: np.ndarray) -> bool:
     return bool(np.isneginf(numbers).any())
+
+
+def _not_finite(numbers: np.ndarray) -> np.ndarray:
+    return ~np.isfinite(numbers)
 
 
 def _reaches(lanes: np.ndarray, stored: np.ndarray) -> bool:

@@ -35,7 +35,7 @@ Run       pytest puzzles/12_transformer/production/test_group_norm.py
 
 import torch
 import triton
-import triton.language as tl
+import triton.language as tl  # noqa: F401
 
 
 @triton.jit
@@ -43,8 +43,8 @@ def group_norm_kernel(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr,
     C, L, groups, eps,
 ):  # fmt: skip
-    # TODO: one program normalizes one group, or a part of one whose statistics are known; add
-    # the size of a block, and what else you need, to the parameters
+    # TODO: one program normalizes one group, or a part of one whose statistics are known; it needs
+    # more parameters, such as BLOCK: tl.constexpr
     pass
 
 

@@ -30,6 +30,10 @@ def test_masks_late_ranks_are_waited_for():
     puzzle.check_late(with_faults(3, 300, [(0, 7, nan), (2, 8, nan)]))
 
 
+def test_masks_host_waits_for_nothing():
+    puzzle.check(with_faults(3, 100, [(1, 7, nan)]), scalars=0)
+
+
 @dtypes("float32", "float16", "bfloat16")
 def test_numerics(dtype):
     puzzle.check(ranks(4, 1000, dtype=dtype))

@@ -145,3 +145,119 @@ def group_norm(x, groups, weight, bias, eps, blocks):
             yield cause, results(torch.rsqrt(own / N + eps))
             means = torch.stack([part.mean(2) for part in parts]).mean(0)
             yield "the means of blocks are averaged without their sizes", (None, means, None)
+
+
+def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
+    K, mean = x.shape[1], x.mean(1, keepdim=True)
+    centred = x - mean
+    squares = centred.square().sum(1, keepdim=True)
+    right = torch.rsqrt(squares / K + eps)
+
+    def layer(rstd=right, centred=centred, shift=norm_bias):
+        return ((centred * rstd * norm_weight + shift) @ weight.mT + bias,)
+
+    yield "the mean is not subtracted", layer(centred=x)
+    yield "the rows are not multiplied by rstd", layer(rstd=torch.ones_like(right))
+    yield "norm_bias is left out", layer(shift=torch.zeros_like(norm_bias))
+    yield "norm_weight is left out", ((centred * right + norm_bias) @ weight.mT + bias,)
+    yield "bias is left out", (layer()[0] - bias,)
+    cause = "norm_bias is added before norm_weight is applied"
+    yield cause, (((centred * right + norm_bias) * norm_weight) @ weight.mT + bias,)
+    yield "the variance is divided by K - 1", layer(torch.rsqrt(squares / (K - 1) + eps))
+    yield "eps is left out", layer(torch.rsqrt(squares / K))
+    cause = "eps is added to the square root instead of under it"
+    yield cause, layer(1 / ((squares / K).sqrt() + eps))
+    for block in blocks:
+        if block < K:
+            steps = -(-K // block)
+            cause = "the bias is added in every step of the loop"
+            yield cause, (layer()[0] + (steps - 1) * bias,)
+        if lost := -K % block:
+            cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
+            yield cause, layer(torch.rsqrt((squares + lost * mean.square()) / K + eps))
+            near = mean * K / (K + lost)
+            away = x - near
+            rstd = torch.rsqrt(away.square().sum(1, keepdim=True) / K + eps)
+            cause = f"the mean is over {K + lost} elements, whole blocks, instead of {K}"
+            yield cause, layer(rstd, away)
+
+
+def cross_entropy_backward(dloss, logits, targets, lse, blocks):
+    V = logits.shape[1]
+    columns = torch.arange(V, device=logits.device)
+    kept = (targets != -100)[:, None]
+    one = (columns == targets[:, None]).to(logits.dtype)
+    scale = dloss[:, None].to(logits.dtype)
+
+    def results(gradient, ignored=0.0):
+        return (torch.where(kept, gradient, ignored),)
+
+    p = torch.exp(logits - lse[:, None])
+    yield "the one is not subtracted at the target", results(p * scale)
+    yield "dloss is left out", results(p - one)
+    yield "the one is subtracted after dloss is multiplied", results(p * scale - one)
+    yield "the sign is wrong: p is subtracted from the one", results((one - p) * scale)
+    yield "lse is not subtracted in exp", results((torch.exp(logits) - one) * scale)
+    yield (
+        "exp2 is taken of natural logarithms",
+        results((torch.exp2(logits - lse[:, None]) - one) * scale),
+    )
+    cause = "rows of target -100 are left as they were"
+    yield cause, results((p - one) * scale, logits)
+    yield "rows of target -100 are not set to 0", results((p - one) * scale, (p - one) * scale)
+    for name, cast in half_precisions():
+        cause = f"p is rounded to {name} before the one is subtracted"
+        yield cause, results((cast(p) - one) * scale)
+        cause = f"p - 1 is rounded to {name} before dloss is multiplied"
+        yield cause, results(cast(p - one) * scale)
+    for block in blocks:
+        if block < V:
+            each = (columns % block == targets[:, None] % block).to(logits.dtype)
+            yield "the one is subtracted in each block of a row", results((p - each) * scale)
+
+
+def fused_linear_cross_entropy(x, weight, targets, blocks):
+    logits = x @ weight.mT
+    kept = targets != -100
+    count = kept.sum().clamp(min=1)
+    some = torch.where(kept, targets, 0).long()
+    one = torch.zeros_like(logits).scatter_(1, some[:, None], 1.0)
+    lse = torch.logsumexp(logits, 1)
+    losses = torch.where(kept, lse - logits.gather(1, some[:, None])[:, 0], 0.0)
+    p = torch.softmax(logits, 1)
+    g = torch.where(kept[:, None], p - one, 0.0)
+    total, dx, dweight = losses.sum(), g @ weight, g.mT @ x
+    yield "the loss is not divided by n", (total, None, None)
+    yield "dx is not divided by n", (None, dx, None)
+    yield "dweight is not divided by n", (None, None, dweight)
+    cause = "neither gradient is divided by n"
+    yield cause, (None, dx, dweight)
+    cause = "n counts the rows whose target is -100 too"
+    M = len(targets)
+    yield cause, (total / M, dx / M, dweight / M)
+    yield (
+        "the one is not subtracted at the target",
+        (
+            None,
+            torch.where(kept[:, None], p, 0.0) @ weight / count,
+            torch.where(kept[:, None], p, 0.0).mT @ x / count,
+        ),
+    )
+    cause = "the rows of target -100 have a gradient"
+    # The target -100 is in no column.
+    wild = torch.where(kept[:, None], p - one, p)
+    yield cause, (None, wild @ weight / count, wild.mT @ x / count)
+    yield "the sign of g is wrong", (None, -dx / count, -dweight / count)
+    for rows in blocks:
+        if rows < M:
+            starts = range(0, M, rows)
+            last = starts[-1]
+            cause = f"each chunk of {rows} rows overwrites dweight instead of adding to it"
+            yield cause, (None, None, g[last:].mT @ x[last:] / count)
+            means = [
+                losses[s : s + rows].sum() / kept[s : s + rows].sum().clamp(min=1) for s in starts
+            ]
+            yield "the loss is the mean of the chunks' means", (sum(means) / len(means), None, None)
+            first = kept[:rows].sum().clamp(min=1)
+            cause = f"n is counted in the first {rows} rows only"
+            yield cause, (total / first, dx / first, dweight / first)

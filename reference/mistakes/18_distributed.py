@@ -1,8 +1,14 @@
 """Results of the puzzles of chapter 18 with one step done wrong."""
 
+import itertools
+from pathlib import Path
+
 import torch
 
+from judge.core.paths import load
 from judge.diagnosis.mistakes import half_precisions
+
+matmul = load(Path(__file__).with_name("matmul.py"))
 
 
 def all_reduce(shards, blocks):
@@ -56,3 +62,42 @@ def average_gradients(grads, blocks):
             summed = cast(summed + x)
         cause = f"a sum is accumulated in {name} instead of float32"
         yield cause, [summed / max(len(healthy), 1)] * R + unchanged
+
+
+def all_gather_matmul(shards, weights, blocks):
+    R, whole = len(shards), torch.cat(shards)
+    rotated = [torch.cat(shards[rank:] + shards[:rank]) for rank in range(R)]
+    cause = "the rows of the own shard come first in each result, instead of those of rank 0"
+    yield cause, [rows @ weight for rows, weight in zip(rotated, weights, strict=True)]
+    orders = [[(2 * rank - place) % R for place in range(R)] for rank in range(R)]
+    cause = "the rows of the ranks are in another order: peer i of rank r is rank r + i modulo R"
+    yield (
+        cause,
+        [
+            torch.cat([shards[place] for place in order]) @ weight
+            for order, weight in zip(orders, weights, strict=True)
+        ],
+    )
+    for rank, weight in enumerate(weights):
+        yield f"every rank multiplies by weights[{rank}]", [whole @ weight] * R
+    for rank, x in enumerate(shards):
+        yield (
+            f"the rows of shards[{rank}] stand for those of all",
+            [torch.cat([x] * R) @ weight for weight in weights],
+        )
+    own = zip(shards, weights, strict=True)
+    yield (
+        "each rank's own rows stand for those of all",
+        [torch.cat([x] * R) @ weight for x, weight in own],
+    )
+    for (name, cast), block in itertools.product(half_precisions(), blocks):
+        results = [torch.zeros(len(whole), weight.shape[1]) for weight in weights]
+        parts = zip(
+            whole.split(block, 1), *(weight.split(block) for weight in weights), strict=True
+        )
+        for part, *others in parts:
+            results = [cast(x + part @ y) for x, y in zip(results, others, strict=True)]
+        yield f"a sum is accumulated in {name} instead of float32", results
+    of_ranks = [matmul.along_k(whole, weight, blocks, ("shards", "weights")) for weight in weights]
+    for found in zip(*of_ranks, strict=True):
+        yield found[0][0], [product for _, product in found]

@@ -1,0 +1,90 @@
+"""Results of the puzzles of chapter 14 with one step done wrong."""
+
+import math
+from pathlib import Path
+
+import torch
+
+from judge.core.paths import load
+
+attention = load(Path(__file__).with_name("attention.py"))
+
+
+LENGTHS = {32, 64, 128, 256, 512, 1024}
+
+
+def decoded(q, k, v, scale, blocks):
+    """Yield (cause, out) of attention of q (B, H, 1, D)."""
+    for cause, out, _ in attention.forward(q, k, v, scale, blocks=blocks):
+        if out is not None:
+            yield cause, out
+    values = attention.served(v, q)
+    x = q @ attention.served(k, q).mT * attention.effective(scale, q)
+    for length in sorted({*blocks, *LENGTHS}):
+        if length < x.shape[-1]:
+            yield from merged(x.split(length, -1), values.split(length, -2), blocks)
+
+
+def merged(scores, values, blocks):
+    """Yield (cause, out) of splits whose parts are made or merged in a wrong way."""
+    m = torch.stack([x.amax(-1, True) for x in scores])
+    terms = [torch.exp(x - x.amax(-1, True)) for x in scores]
+    sums = torch.stack([p.sum(-1, True) for p in terms])
+    means = torch.stack([p @ v for p, v in zip(terms, values, strict=True)]) / sums
+
+    def weighed(weights, parts=means):
+        return (weights * parts).sum(0) / weights.sum(0)
+
+    cause = "the parts are added without regard to their maxima"
+    yield cause, weighed(sums)
+    yield cause, weighed(torch.ones_like(sums))
+    for factor in (math.log(2), 1 / math.log(2)):
+        cause = "the parts' maxima and the logarithms of their sums are in different bases"
+        yield cause, weighed(torch.exp(m + torch.log(sums) * factor - m.amax(0)))
+        cause = "the parts are weighed in another base than their maxima are in"
+        yield cause, weighed(torch.exp((m - m.amax(0)) * factor) * sums)
+        yield cause, weighed(torch.softmax((m + torch.log(sums)) * factor, 0))
+    for tile in blocks:
+        if tile >= scores[0].shape[-1]:
+            continue
+        kept = [
+            torch.exp(x - attention.running(x, tile)) @ v
+            for x, v in zip(scores, values, strict=True)
+        ]
+        cause = attention.NOT_RESCALED.format("the accumulator is")
+        yield cause, weighed(torch.exp(m - m.amax(0)) * sums, torch.stack(kept) / sums)
+
+
+def reference(q, k, v, scale):
+    x = q @ attention.served(k, q).mT * attention.effective(scale, q)
+    return torch.softmax(x, -1) @ attention.served(v, q)
+
+
+def flash_decoding(q, k, v, scale, blocks):
+    for cause, out in decoded(q[:, :, None], k, v, scale, blocks):
+        yield cause, (out[:, :, 0],)
+
+
+def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale, blocks):
+    page = key_cache.shape[1]
+
+    def found(tile=1):
+        """Return q, k and v of each sequence. Keys of one tile take the page of the first."""
+        for b, length in enumerate(lengths.tolist()):
+            places = torch.arange(length)
+            pages = block_tables[b].long()[places // tile * tile // page]
+            k, v = (
+                cache[pages, places % page].transpose(0, 1) for cache in (key_cache, value_cache)
+            )
+            yield q[b : b + 1, :, None], k[None], v[None]
+
+    for tile in blocks:
+        if tile > page:
+            cause = "each tile takes the page of its first key for all its keys"
+            outs = [reference(*one, scale) for one in found(tile)]
+            yield cause, (torch.cat(outs)[:, :, 0],)
+    each = [decoded(*one, scale, blocks) for one in found()]
+    for same in zip(*each, strict=False):
+        causes = {cause for cause, _ in same}
+        if len(causes) == 1:
+            yield causes.pop(), (torch.cat([out[:, :, 0] for _, out in same]),)
