@@ -97,6 +97,13 @@ class Challenge:
         """Check one case whose result must be the truth itself, rounded once."""
         self._check(inputs, options, exact=True)
 
+    def check_late(self, *inputs: Any, **options: Any) -> None:
+        """Check one case of several ranks, also with the first rank late, and with the last.
+
+        A late rank gets its inputs and starts its launches later than all others.
+        """
+        self._check(inputs, options, late=True)
+
     def check_offsets(self, *inputs: Any, **options: Any) -> None:
         """Check one case; in the interpreter an int32 that overflows is an error."""
         with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
@@ -358,6 +365,7 @@ class Challenge:
         poison: bool = True,
         exact: bool | None = None,
         readable: int = MAX_SCALARS_READ,
+        late: bool = False,
     ) -> None:
         if _gathered is not None:
             self._gather(_gathered, inputs, options, exact)
@@ -378,6 +386,10 @@ class Challenge:
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):
             results.compare(call, outcome, expected)
+            if self.spec.alike:
+                results.check_alike(outcome.results)
+            if late:
+                results.check_late(call, expected, poison=poison)
             # Without atomics, nothing that the interpreter runs depends on the order.
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.spec.deterministic and unordered:

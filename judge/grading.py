@@ -18,7 +18,8 @@ from judge.core.dtypes import double, wide
 from judge.core.launch import blocks_of
 from judge.core.paths import display_path
 from judge.core.settings import settings
-from judge.core.verdict import Wrong
+from judge.core.tensors import flat
+from judge.core.verdict import Verdict, Wrong
 from judge.diagnosis import mistakes, report
 from judge.diagnosis.other_cases import Evidence, OtherCase
 from judge.diagnosis.source import Source
@@ -31,6 +32,7 @@ from judge.numerics.perturbation import rounded_runs, term_size
 from judge.subject import loader
 from judge.subject.gradients import Differentiable
 from judge.subject.guarded_call import GuardedCall, Outcome, name_of
+from judge.subject.late_rank import Lateness, has_meetings, names_by_rank
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -52,6 +54,8 @@ class Spec:
         gradient of each input, against autograd through the reference
     rounded_on_the_way: one more rounding to the input's dtype is allowed, as shipped code makes it
         of a normalized row before the weight, or of silu before the product
+    ranks: the arguments are lists, with a tensor for each rank, which lie on all GPUs
+    alike: the results of all ranks must agree bit for bit; or the names of those that must
     rounded: take more yardsticks, runs of the reference with every step rounded at random: for
         references in which large terms cancel between steps, as in attention's backward pass
     """
@@ -65,6 +69,8 @@ class Spec:
     input_precision: str | None = None
     gradients: bool = False
     rounded_on_the_way: bool = False
+    ranks: bool = False
+    alike: bool | tuple[str, ...] = False
     rounded: bool = False
 
     @property
@@ -107,13 +113,16 @@ class Spec:
     def _graded(self, function: Callable) -> Callable:
         return Differentiable(function) if self.gradients else function
 
-    def name_of(self, number: int) -> str:
-        """What messages call a result."""
+    def name_of(self, number: int, count: int = 1) -> str:
+        """What messages call a result of so many: averages[2], where each name is of a list."""
         names = self.results or self.in_place
         if self.gradients:
             inputs = inspect.signature(self.reference).parameters.values()
             names = ("out", *(f"d{x.name}" for x in inputs if x.default is x.empty))
-        return names[number] if names else name_of(number, 1)
+        if not names or count <= len(names):
+            return names[number] if names else name_of(number, count)
+        ranks = count // len(names)
+        return f"{names[number // ranks]}[{number % ranks}]"
 
     def on_tensors(self, function: Callable, arguments: Arguments) -> Callable[..., Tensors]:
         """The function, to be called with tensors alone; what it changes in place it returns."""
@@ -125,6 +134,8 @@ class Spec:
             returned = function(*now.positional, **now.keyword)
             if self.in_place:
                 return tuple(given[name] for name in self.in_place)
+            if arguments.lists:
+                return flat(returned)
             return returned if isinstance(returned, tuple) else (returned,)
 
         return call
@@ -205,6 +216,7 @@ class ResultCheck:
                     evidence=Evidence(number, self.others),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
+                    at_fault=partial(self._option_at_fault, call, number),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
                 causes = self._causes(call, outcome, number, expected)
@@ -231,6 +243,35 @@ class ResultCheck:
             if origins.found.operation != LOADED or origins.found.unset:
                 break
         return origins.found
+
+    def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
+        """Name the option without which the same call is right, if one was given."""
+        given = call.original
+        parameters = inspect.signature(self.spec.reference).parameters
+        for name, value in given.values.items():
+            default = parameters[name].default
+            is_option = not isinstance(value, (torch.Tensor, list))
+            if not is_option or default is inspect.Parameter.empty or value == default:
+                continue
+            other = GuardedCall(
+                call.subject,
+                call.path,
+                given.replaced({name: default}),
+                in_place=call.in_place,
+                readable=call.readable,
+                interpreted=call.interpreted,
+            )
+            other.restore()
+            try:
+                results = other.run(order="shuffled").results
+            except Verdict:
+                continue
+            if self._mismatch(number, results[number], self.expected(other.original)) is None:
+                return (
+                    f"what depends on {name}: the same call is right with {name} = {default}, and "
+                    f"wrong with {value}"
+                )
+        return None
 
     def other_case(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> OtherCase:
         """Return what this call tells about the failure of another one. Raises Wrong."""
@@ -271,11 +312,55 @@ class ResultCheck:
         call.restore()
         again = call.run(order="shuffled", seed=1, poison=poison)
         for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
+            name = self.spec.name_of(number, len(outcome.results))
             if not torch.equal(_bytes_of(first), _bytes_of(second)):
                 raise Wrong(
-                    f"{display_path(self.spec.path)}: {self.spec.name_of(number)} differs between "
+                    f"{display_path(self.spec.path)}: {name} differs between "
                     "two runs on the same input\nhint: atomics add in no fixed order; write "
                     "partial results and sum them in a second kernel"
+                )
+
+    def check_late(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
+        """Raises Wrong unless the results stay right when the first or the last rank is late."""
+        count = len(names_by_rank(call.original.tensors)) if self.spec.ranks else 0
+        shown = has_meetings(call.subject) if settings.interpreted else len(call.devices) > 1
+        if count < 2 or not shown:
+            return
+
+        def wrong(**late: Any) -> Mismatch | None:
+            call.restore()
+            results = call.run(poison=poison, late=Lateness(**late)).results
+            found = (self._mismatch(number, got, expected) for number, got in enumerate(results))
+            return next(filter(None, found), None)
+
+        for rank in (0, count - 1):
+            if mismatch := wrong(rank=rank):
+                if wrong(rank=rank, arrives_late=False, overwritten=False):
+                    where = "between two launches of which one reads what another rank's stored"
+                elif wrong(rank=rank, overwritten=False):
+                    where = "before the first launch: a peer's tensor may not be there yet"
+                else:
+                    where = "before you return: a peer may still read what its owner overwrites"
+                raise Wrong(
+                    f"{display_path(self.spec.path)}: {self.spec.function}({call.original})\n"
+                    f"wrong when rank {rank} is late, that is, when its GPU gets its inputs and "
+                    f"starts its launches after the others: nobody waits for it\n"
+                    f"{mismatch.message()}\nhint: meet {where}"
+                )
+        call.restore()
+
+    def check_alike(self, results: Tensors) -> None:
+        """Raises Wrong unless the results of all ranks have the same bits."""
+        names = [self.spec.name_of(number, len(results)) for number in range(len(results))]
+        if isinstance(self.spec.alike, tuple):
+            pairs = zip(names, results, strict=True)
+            results = tuple(x for name, x in pairs if name.partition("[")[0] in self.spec.alike)
+        for rank, result in enumerate(results):
+            if not torch.equal(_bytes_of(result.to(results[0].device)), _bytes_of(results[0])):
+                raise Wrong(
+                    f"{display_path(self.spec.path)}: {self.spec.function} gives rank {rank} and "
+                    "rank 0 results whose last bits differ\nhint: let every rank add in the same "
+                    "order, from rank 0 on: rounding makes another order another sum"
                 )
 
     def _reference(self, arguments: Arguments) -> Callable[..., Tensors]:
@@ -299,14 +384,15 @@ class ResultCheck:
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
         truth, exact = expected.truth[number], self.exact
+        name = self.spec.name_of(number, len(expected.truth))
         if isinstance(exact, tuple):
-            exact = self.spec.name_of(number) in exact or None
+            exact = name.partition("[")[0] in exact or None
         compared = partial(
             compare.compare,
             got,
             truth,
             exact=exact,
-            name=self.spec.name_of(number),
+            name=name,
             input_precision=self._input_precision(got.dtype),
             roundings=2 if self.spec.rounded_on_the_way else 1,
         )
@@ -338,7 +424,8 @@ class ResultCheck:
             number=number,
             blocks=blocks_of(outcome.launches),
         )
-        names = [self.spec.name_of(other) for other in range(len(outcome.results))]
+        count = len(outcome.results)
+        names = [self.spec.name_of(other, count) for other in range(count)]
         own = loader.load_mistakes(self.spec.chapter, self.spec.function)
         return mistakes.candidates(what_if, names, expected.truth, own)
 
@@ -390,7 +477,7 @@ class ResultCheck:
                 f"not {len(expected.own)}"
             )
         for number, got in enumerate(results):
-            name, right = self.spec.name_of(number), expected.own[number]
+            name, right = self.spec.name_of(number, len(results)), expected.own[number]
             for aspect, found, wanted in (
                 ("shape", tuple(got.shape), tuple(right.shape)),
                 ("dtype", got.dtype, right.dtype),

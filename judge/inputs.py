@@ -10,12 +10,13 @@ import contextlib
 import inspect
 import itertools
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 
+from judge.core import gpus
 from judge.core.dtypes import dtype_name
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
@@ -298,6 +299,26 @@ def attention_saved(
     return q, k, v, dout, torch.logsumexp(scores, dim=-1).float(), (out * wide[3]).sum(-1).float()
 
 
+def expert_blocks(
+    experts: torch.Tensor, num_experts: int, block: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Assignments in the order of their experts, each expert padded to whole blocks.
+
+    experts: integers (N,), the expert of each assignment, -1 where it is dropped
+    Returns order (blocks * block,), where N stands for padding, and the expert of each block, -1
+    where it is unused, both int32; there are as many blocks as N assignments may need.
+    """
+    N = experts.numel()
+    least = min(N, num_experts)
+    blocks = least + (N - least) // block
+    members = [(experts == expert).nonzero()[:, 0] for expert in range(num_experts)]
+    padded = [torch.nn.functional.pad(x, (0, -len(x) % block), value=N) for x in members]
+    order, owners = torch.cat(padded), [e for e, x in enumerate(padded) for _ in x[::block]]
+    unused = blocks - len(owners)
+    order = torch.nn.functional.pad(order, (0, unused * block), value=N)
+    return order.to(torch.int32), tensor(owners + [-1] * unused, torch.int32)
+
+
 def along(x: torch.Tensor, dim: int, *shape: int) -> torch.Tensor:
     """x (N,) along one dimension of this shape, and the same all over the others, by strides of 0.
 
@@ -316,6 +337,19 @@ def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
     spread = torch.zeros(extent, dtype=x.dtype, device=x.device)
     view = spread[tuple(slice(None, None, step) for step in steps)]
     return view.copy_(x)
+
+
+def ranks(
+    R: int, *shape: int, dtype: str | torch.dtype = "float32", make: Callable = randn
+) -> list[torch.Tensor]:
+    """A tensor of this shape for each of R ranks: see `spread`."""
+    return spread(make(*shape, dtype=dtype) for _ in range(R))
+
+
+def spread(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors, contiguous, that of rank r on GPU r modulo their number."""
+    made = list(tensors)
+    return made if settings.device == "cpu" else gpus.spread(made)
 
 
 def offset(x: torch.Tensor, elements: int = 1) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.core.arguments import describe_value
+from judge.core.arguments import Arguments, describe_value
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ from judge.core.arguments import describe_value
 )
 def test_a_value_in_a_message(value, words):
     assert describe_value(value) == words
+
+
+def test_replaced_values_of_places_in_a_list_and_of_what_was_not_given():
+    first, second, other = (torch.full((2,), number) for number in (1.0, 2.0, 3.0))
+    given = Arguments(("shards", "scale", "diagonal"), ([first, second], 2.0), {})
+    changed = given.replaced({"shards[1]": other, "diagonal": -1})
+    assert changed.positional == ([first, other], 2.0)
+    assert changed.keyword == {"diagonal": -1}

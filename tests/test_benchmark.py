@@ -14,7 +14,7 @@ import torch
 
 from judge.benchmark import __main__, tables, timing
 from judge.benchmark.peers import FOLDER, Benchmark, Peer, load_benchmarks
-from judge.core import paths
+from judge.core import gpus, paths
 from judge.core.settings import settings
 from judge.core.verdict import Unsolved
 from judge.speed.buffers import Buffers
@@ -393,8 +393,18 @@ def test_a_benchmark_fits_its_reference(puzzle):
 
 def test_inputs_are_seeded_and_drawn_anew_if_varied():
     benchmark = SimpleNamespace(make=lambda N, dtype: (torch.randn(N, dtype=dtype),), varied=True)
+    benchmark.ranks = False
     make = Benchmark.inputs(benchmark, (8,), "float32", "cpu")
     assert torch.equal(make(1)[0], make(1)[0])
     assert not torch.equal(make(0)[0], make(1)[0])
     benchmark.varied = False
     assert torch.equal(Benchmark.inputs(benchmark, (8,), "float32", "cpu")[0], make(0)[0])
+
+
+def test_ranks_are_spread_over_the_gpus(monkeypatch):
+    devices = [torch.device("cpu"), torch.device("meta")]
+    monkeypatch.setattr(gpus, "connect", lambda: devices)
+    shards = [torch.ones(8), torch.ones(8)]
+    benchmark = SimpleNamespace(make=lambda N, dtype: (shards,), varied=False, ranks=True)
+    (spread,) = Benchmark.inputs(benchmark, (8,), "float32", "meta")
+    assert [x.device for x in spread] == devices

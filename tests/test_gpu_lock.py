@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judge.core import gpus
 from judge.speed import gpu, gpu_lock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -244,9 +245,40 @@ def test_workers_are_spread_over_the_gpus(monkeypatch):
 def test_a_test_that_ends_frees_large_cached_memory(monkeypatch, reserved, freed):
     calls = []
     monkeypatch.setattr(gpu, "_uuid", "g")
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
+    monkeypatch.setattr(gpus, "used", lambda: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved * int(device[-1]))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpu_lock._shared)))
     with pytest.raises(KeyError), gpu.shared():
         raise KeyError
     assert len(calls) == freed
     assert all("g" in used for used in calls)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_test_of_all_gpus_shares_them_and_races_on_all(monkeypatch):
+    monkeypatch.setattr(gpu, "_uuid", "b")
+    monkeypatch.setattr(gpu_lock, "all_gpus", lambda: ["b", "a"])
+    monkeypatch.setattr(gpus, "used", list)
+    with gpu.shared(every=True):
+        assert {"a", "b"} <= set(gpu_lock._shared)
+        with gpu.exclusive():
+            assert gpu_lock._held == {"a", "b"}
+        assert not gpu_lock._held
+    with gpu.shared(), gpu.exclusive():
+        assert gpu_lock._held == {"b"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_shared_locks_are_given_up_before_one_is_waited_for(monkeypatch):
+    given_up, waited = [], []
+    flock = gpu_lock.fcntl.flock
+
+    def note(lock, kind):
+        (given_up if kind == gpu_lock.fcntl.LOCK_UN else waited).append((len(given_up), kind))
+        flock(lock, kind)
+
+    with gpu_lock.share("a"), gpu_lock.share("b"):
+        monkeypatch.setattr(gpu_lock.fcntl, "flock", note)
+        with gpu_lock.hold("b", "a"):
+            assert len(given_up) == 2
+            assert all(before == 2 for before, _ in waited)

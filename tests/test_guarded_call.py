@@ -504,6 +504,52 @@ def test_traffic_of_one_config(copying):
     assert puzzle.traffic(x).programs == 16
 
 
+# What each allocates beside its result of 512 float32, in bytes.
+ALLOCATING = {
+    "nothing": ("return launch(x, torch.empty_like(x))", 0),
+    "freed": (
+        """
+        for _ in range(3):
+            launch(x, torch.zeros(512, device=x.device))
+        return launch(x, torch.empty_like(x))
+        """,
+        3 * 2048,
+    ),
+    "result_is_part": ("return launch(x, torch.empty(2, 512, device=x.device)[1])", 2048),
+    "never_used": (
+        """
+        torch.empty(8, 2**14, device=x.device)
+        return launch(x, x.new_empty(512))
+        """,
+        2**19,
+    ),
+}
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("name", ALLOCATING)
+def test_what_the_launcher_allocates_beside_its_result(copying, name):
+    source, own = ALLOCATING[name]
+    body = textwrap.indent(textwrap.dedent(source), "    ")
+    traffic = copying(f"def copy(x):\n{body}").traffic(inputs.randn(512))
+    assert traffic.allocated == own
+    traffic.check(allocated=own, scratch=float("inf"))
+    if own:
+        with pytest.raises(Wrong, match=f"the launcher allocates {own} bytes beside what it ret"):
+            traffic.check(allocated=own - 1, scratch=float("inf"))
+
+
+@in_the_interpreter
+def test_the_largest_allocations_are_named(copying):
+    body = "\n".join(f"    torch.empty({n}, 8, device=x.device)" for n in (3, 9, 5, 7, 1, 2))
+    source = f"def copy(x):\n{body}\n    return launch(x, torch.empty_like(x))"
+    with pytest.raises(Wrong) as caught:
+        copying(source).traffic(inputs.randn(512)).check(allocated=0)
+    assert "(float32 (9, 8), float32 (7, 8), float32 (5, 8), float32 (3, 8) and 2 more)" in str(
+        caught.value
+    )
+
+
 def test_launcher_that_raises_not_implemented_is_unsolved(copying):
     with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))

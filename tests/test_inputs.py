@@ -96,3 +96,10 @@ def test_a_gpu_without_8_bit_floats_says_so(monkeypatch):
     for capability in ((8, 9), None):
         monkeypatch.setattr(settings, "capability", capability)
         assert inputs.randn(3, dtype="float8_e4m3fn").dtype == torch.float8_e4m3fn
+
+
+def test_blocks_of_experts():
+    order, owners = inputs.expert_blocks(inputs.tensor([2, 0, 2, -1, 0, 2], "int32"), 4, 2)
+    assert order.tolist() == [1, 4, 0, 2, 5, 6, 6, 6, 6, 6]
+    assert owners.tolist() == [0, 2, 2, -1, -1]
+    assert order.dtype == owners.dtype == torch.int32

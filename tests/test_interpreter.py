@@ -558,6 +558,35 @@ def test_condition_on_a_scalar():
     assert out.item() == 1
 
 
+HALF = tl.constexpr(0.5)
+
+
+@triton.jit
+def _constant_on_the_left_kernel(x_ptr, out_ptr, OP: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, 4))
+    if OP == "exp":
+        y = tl.exp(HALF * x)
+    elif OP == "where":
+        y = tl.where(HALF < x, HALF - x, HALF / x)  # noqa: SIM300
+    elif OP == "constants":
+        y = (HALF + HALF) * (3 - HALF) * x
+    tl.store(out_ptr + tl.arange(0, 4), y)
+
+
+@pytest.mark.parametrize(
+    ("op", "truth"),
+    [
+        ("exp", lambda x: torch.exp(0.5 * x)),
+        ("where", lambda x: torch.where(x > 0.5, 0.5 - x, 0.5 / x)),
+        ("constants", lambda x: 2.5 * x),
+    ],
+)
+def test_global_constant_on_the_left_of_a_tile(op, truth):
+    x, out = torch.tensor([0.25, 1, 2, 4]), torch.zeros(4)
+    _constant_on_the_left_kernel[(1,)](x, out, op)
+    torch.testing.assert_close(out, truth(x))
+
+
 @pytest.mark.parametrize(("op", "failing"), [("assert", 0), ("device_assert", 2)])
 def test_asserts_look_at_every_element(op, failing):
     x, out = torch.tensor([1.0, 1, 2, 3]), torch.zeros(1)

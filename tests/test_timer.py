@@ -23,6 +23,11 @@ class Stream:
         self.cuda.host += CALL_MS
         self.ready = max(self.ready, event.at)
 
+    def record_event(self) -> Event:
+        event = Event(self.cuda)
+        event.record(self)
+        return event
+
     def synchronize(self) -> None:
         self.cuda.host = max(self.cuda.host, self.ready)
 
@@ -56,7 +61,7 @@ class Cuda:
         self.default = self.now = Stream(self, 0)
         self.pools = {p: [Stream(self, 32 * -p + n + 1) for n in range(32)] for p in (0, -1)}
         self.given = 7
-        self.raw = Stream(self, 999)
+        self.raw, self.peer = Stream(self, 999), Stream(self, 1000)
 
     def launch(self, ms: float, stream: Stream | None = None, host_ms: float = CALL_MS) -> None:
         stream = stream or self.now
@@ -85,7 +90,8 @@ class Cuda:
 
     @contextmanager
     def device(self, device):
-        yield
+        with self.stream(self.peer if device == "peer" else self.now):
+            yield
 
 
 @pytest.fixture
@@ -108,8 +114,13 @@ def cuda(monkeypatch):
         mem_get_info=lambda device: (100, 1000),
         **{name: getattr(cuda, name) for name in names},
     )
+    peers = SimpleNamespace(zero_=lambda: cuda.launch(3 * FLUSH_MS), device="peer")
     torch = SimpleNamespace(
-        cuda=fake, device=lambda *given: given, int32=None, empty=lambda *_, **__: evictor
+        cuda=fake,
+        device=lambda *given: given,
+        int32=None,
+        empty=lambda *_, **__: evictor,
+        empty_like=lambda *_, **__: peers,
     )
 
     def sleep(seconds):
@@ -131,6 +142,22 @@ def test_the_time_is_that_of_the_gpu(cuda, timer):
     assert ms == pytest.approx(0.5)
     assert returned == "result"
     assert timer.free_bytes() == 120
+
+
+def test_the_time_begins_and_ends_with_all_gpus(cuda):
+    timer = CudaTimer(["peer"])
+    ready = []
+
+    def call():
+        ready.append((cuda.default.ready, cuda.peer.ready))
+        cuda.launch(0.1)
+        cuda.launch(0.5, cuda.peer)
+
+    ms, _ = timer.time(call)
+    ((own, peer),) = ready
+    assert own == peer
+    assert ms == pytest.approx(0.5)
+    assert cuda.host >= cuda.peer.ready
 
 
 def test_a_slow_host_gets_a_longer_hold(cuda, timer):

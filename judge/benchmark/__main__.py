@@ -18,7 +18,7 @@ from judge.benchmark import tables
 from judge.benchmark.peers import load_benchmarks
 from judge.benchmark.tables import Row
 from judge.benchmark.timing import compare
-from judge.core import paths
+from judge.core import gpus, paths
 from judge.core.settings import settings
 from judge.speed import gpu_lock, roofline
 from judge.speed.timer import CudaTimer
@@ -52,15 +52,24 @@ def main(arguments: list[str] | None = None) -> int:
     except LookupError as error:
         parser.error(str(error))
     rows: list[Row] = []
-    with gpu_lock.hold(gpu_lock.select_gpu()):
+    several = any(benchmark.ranks for benchmark in benchmarks.values())
+    selected = gpu_lock.select_gpu()
+    with gpu_lock.hold(*(gpu_lock.all_gpus() if several else [selected])):
         limits = roofline.measure()
         timer = CudaTimer()
+        timer_of_ranks = CudaTimer(gpus.connect()[1:]) if several else timer
         for puzzle, benchmark in benchmarks.items():
             began = time.monotonic()
             for dtype in benchmark.dtypes:
                 for size in benchmark.sizes:
                     found = compare(
-                        puzzle, benchmark, size, dtype, limits, timer, seconds=options.seconds
+                        puzzle,
+                        benchmark,
+                        size,
+                        dtype,
+                        limits,
+                        timer_of_ranks if benchmark.ranks else timer,
+                        seconds=options.seconds,
                     )
                     print(*(row.line() for row in found), sep="\n", flush=True)
                     rows += found

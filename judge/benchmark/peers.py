@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import torch
 
+from judge.core import gpus
 from judge.core.paths import ROOT, load
 
 FOLDER = ROOT / "reference" / "peers"
@@ -64,6 +65,7 @@ class Benchmark:
     baseline: the function of the reference file that is timed as eager, if the reference itself is
         not plain PyTorch; it draws its own random numbers, so only shapes of results are compared
     timed: turns each function into the call that is timed
+    ranks: whether inputs are lists with a tensor for each rank, which are spread over all GPUs
     """
 
     function: str
@@ -77,6 +79,7 @@ class Benchmark:
     varied: bool = False
     baseline: str | None = None
     timed: Callable[[Callable], Callable] = lambda function: function
+    ranks: bool = False
 
     def inputs(self, size: Size, dtype: str, device: str) -> tuple | Callable[[int], tuple]:
         """Return seeded inputs, as `Buffers` takes them."""
@@ -84,7 +87,9 @@ class Benchmark:
         def make(number: int) -> tuple:
             torch.manual_seed(number)
             with torch.device(device):
-                return self.make(*size, dtype=getattr(torch, dtype))
+                made = self.make(*size, dtype=getattr(torch, dtype))
+            # The host is one place for all.
+            return tuple(map(gpus.spread, made)) if self.ranks and device != "cpu" else made
 
         return make if self.varied else make(0)
 

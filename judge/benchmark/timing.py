@@ -62,13 +62,14 @@ def compare(
     except Exception as error:
         contestants = [c if c.note else replace(c, note=_reason(error)) for c in contestants]
     bound = limits.bound(*benchmark.work(size, dtype))
+    count = torch.cuda.device_count() if benchmark.ranks else 1
     best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
     rows = []
     for contestant in contestants:
         ms = times.get(contestant.name)
         row = Row(
             date=date.today().isoformat(),
-            device=limits.name,
+            device=f"{count} x {limits.name}" if count > 1 else limits.name,
             torch=torch.__version__,
             triton=metadata.version("triton"),
             puzzle=puzzle,

@@ -6,10 +6,11 @@ Imports no other room.
 - blame: SUBJECT_ERRORS, current_line, explain, graded_frame, is_graded_file, is_unsolved
 - crash_notes: DEAD_GPU, share, give_up, given_up, end_worker, end_process, describe_crash
 - dtypes: dtype_name, double, rounds, wide
+- gpus: used, connect, spread, synchronize
 - launch: Launch, LaunchLog, blocks_of
 - paths: ROOT, PUZZLES, SOLUTIONS, display_path, load
 - settings: Settings, settings
-- tensors: map_tensors, nbytes, on_cpu, put, storage_of, tensors
+- tensors: flat, map_tensors, nbytes, on_cpu, put, storage_of, tensors
 - timeouts: Overrun, TimeLimit, lift_time_limit, no_time_limit, time_limit
 - verdict: NotMeasured, Unsolved, Verdict, Wrong
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +16,8 @@ class Arguments:
     """Positional and keyword arguments of one call.
 
     names: the parameters of the function, in order
-    tensors: the tensors among the arguments, by parameter name
+    tensors: the tensors among the arguments, by parameter name; those of a list, which has one for
+        each rank, by their places in it: shards[0]
     """
 
     names: tuple[str, ...]
@@ -24,7 +26,17 @@ class Arguments:
     tensors: dict[str, torch.Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tensors = {n: v for n, v in self.values.items() if isinstance(v, torch.Tensor)}
+        self.tensors = {}
+        for name, value in self.values.items():
+            parts = value if isinstance(value, list) else [value]
+            labels = [f"{name}[{i}]" for i in range(len(parts))] if parts is value else [name]
+            pairs = zip(labels, parts, strict=True)
+            self.tensors.update({n: x for n, x in pairs if isinstance(x, torch.Tensor)})
+
+    @property
+    def lists(self) -> dict[str, list]:
+        """The arguments that are lists, by parameter name."""
+        return {name: value for name, value in self.values.items() if isinstance(value, list)}
 
     @property
     def values(self) -> dict[str, object]:
@@ -32,8 +44,12 @@ class Arguments:
         return dict(zip(self.names, self.positional, strict=False)) | self.keyword
 
     def replaced(self, values: Mapping[str, object]) -> Arguments:
-        """Return the same arguments with new values for some parameters."""
-        named = self.values | dict(values)
+        """Return the same arguments with new values for some parameters, or places in a list."""
+        rest = dict(values)
+        named = self.values
+        for name, parts in self.lists.items():
+            named[name] = [rest.pop(f"{name}[{i}]", part) for i, part in enumerate(parts)]
+        named |= rest
         positional = self.names[: len(self.positional)]
         keyword = {name: value for name, value in named.items() if name not in positional}
         return Arguments(self.names, tuple(named[name] for name in positional), keyword)
@@ -47,7 +63,13 @@ class Arguments:
         return self.replaced({name: changed[id(x)] for name, x in self.tensors.items()})
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {describe_value(value)}" for name, value in self.values.items())
+        def shown(value: object) -> str:
+            if not isinstance(value, list):
+                return describe_value(value)
+            alike = Counter(map(describe_value, value))
+            return ", ".join(f"{count} x {what}" for what, count in alike.items()) or "[]"
+
+        return ", ".join(f"{name}: {shown(value)}" for name, value in self.values.items())
 
 
 def describe_value(value: object) -> str:

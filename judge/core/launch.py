@@ -17,6 +17,7 @@ class Launch:
         numbers, tensor descriptors, and the values of constexprs
     constexprs: the parameters that are annotated `tl.constexpr`
     options: `num_warps`, `num_stages` and other launch options, if the launch sets them
+    gpu: the number of the GPU that it runs on, None in the interpreter
     """
 
     kernel: Callable
@@ -24,6 +25,7 @@ class Launch:
     arguments: dict[str, object]
     constexprs: frozenset[str]
     options: dict[str, object] = field(default_factory=dict)
+    gpu: int | None = None
 
     def program(self, number: int) -> tuple[int, int, int]:
         """Return the ids of a program, numbered in the order in which a GPU starts them."""

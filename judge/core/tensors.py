@@ -47,3 +47,10 @@ def tensors(tree: object) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     map_tensors(found.append, tree)
     return found
+
+
+def flat(tree: object) -> tuple:
+    """Return the leaves of nested tuples and lists, in order, whatever they are."""
+    if isinstance(tree, (tuple, list)):
+        return tuple(leaf for branch in tree for leaf in flat(branch))
+    return (tree,)

@@ -84,10 +84,13 @@ def candidates(
     """
     if sum(x.numel() for x in what_if.arguments.tensors.values()) > MAX_DIAGNOSED_ELEMENTS:
         return
-    name = names[what_if.number]
-    for other, alternative in zip(names, truth, strict=True):
-        if other != name and alternative.shape == truth[what_if.number].shape:
-            yield Mistake(f"{name} and {other} are swapped", lambda made=alternative: made)
+    number = what_if.number
+    for other, alternative in enumerate(truth):
+        if other != number and alternative.shape == truth[number].shape:
+            results = list(truth)
+            results[number], results[other] = truth[other], truth[number]
+            cause = f"{names[number]} and {names[other]} are swapped"
+            yield Mistake(cause, lambda results=results: what_if.select(results))
     for kind in (*mistakes_in_inputs.KINDS, *mistakes_in_sums.KINDS):
         yield from kind(what_if)
     if own:

@@ -16,7 +16,7 @@ from judge.diagnosis.wrong_result import Mistake
 def of_options(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield numbers, flags and tuples that are not used as they are given."""
     values = {**what_if.defaults, **what_if.arguments.values}
-    options = {name: x for name, x in values.items() if not isinstance(x, torch.Tensor)}
+    options = {name: x for name, x in values.items() if not isinstance(x, (torch.Tensor, list))}
     for name, value in options.items():
         for cause, other in _misused(name, value, what_if.defaults.get(name)):
             shown = f"{other:.4g}" if isinstance(other, float) else other

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 
@@ -39,6 +40,7 @@ def describe(
     evidence: Evidence = NO_EVIDENCE,
     stored: str | None = None,
     origin: Origin | None = None,
+    at_fault: Callable[[], str | None] = lambda: None,
 ) -> str:
     """Return the message about a wrong result: what is wrong, where, the pattern, the likely cause.
 
@@ -50,6 +52,7 @@ def describe(
     evidence: what other cases say of a cause
     stored: which program stored the worst element, and on which line
     origin: what made NaN or infinity, if that is known
+    at_fault: finds what makes the difference to a call that is right, if that is to be found
     """
     result = WrongResult(got, truth, mismatch, inputs, mistakes, anything, source, origin)
     places = [] if result.drift is not None else where(result.wrong)
@@ -73,7 +76,8 @@ def describe(
         for cause in _causes(symptoms, places)
         if not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
     )
-    if cause := next(iter(proven), None) or next(told, None):
+    strong = (symptom.cause for symptom in symptoms if symptom.strong)
+    if cause := next(chain(proven, filter(None, strong)), None) or at_fault() or next(told, None):
         lines.append(f"likely cause: {cause}")
     return "\n".join(lines)
 

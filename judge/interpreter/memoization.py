@@ -20,9 +20,12 @@ import triton.runtime.interpreter as interpreter
 def interpreted(builtin: Callable) -> Callable:
     """Return a function of triton.language as kernels in the interpreter call it."""
 
+    # What `tl.core.builtin` wraps only looks whether there is a semantic.
+    compute = getattr(builtin, "__wrapped__", builtin)
+
     def call(*args, **kwargs):
         kwargs["_semantic"] = interpreter.interpreter_semantic
-        return builtin(*args, **kwargs)
+        return compute(*args, **kwargs)
 
     return call
 
@@ -101,12 +104,17 @@ def share_shapes(stock: Callable) -> Callable:
 def reuse_shapes(stock: Callable) -> Callable:
     """Wrap tensor.__init__: take the shape that `share_shapes` left on the type."""
 
+    no_axes, one = tl.tuple([]), tl.constexpr(1)
+
     def init(self, handle, type):
-        if not hasattr(type, "_tensor_shape"):
+        if hasattr(type, "_tensor_shape"):
+            self.handle, self.type = handle, type
+            self.dtype = type.element_ty
+            self.shape, self.numel = type._tensor_shape, type._tensor_numel
+        elif type.is_block():
             stock(self, handle, type)
-            return
-        self.handle, self.type = handle, type
-        self.dtype = type.element_ty
-        self.shape, self.numel = type._tensor_shape, type._tensor_numel
+        else:
+            self.handle, self.type, self.dtype = handle, type, type.scalar
+            self.shape, self.numel = no_axes, one
 
     return init

@@ -1,8 +1,9 @@
 """Patch Triton's interpreter where it computes something else than a GPU, and where it is slow.
 
 `arithmetic`, `reductions`, `control_flow`, `libdevice` and `overflow` define what is computed,
-`memoization` what saves time. Triton is changed only here, and every name that is assigned here is
-a private name of it. `selftest` tells which patches have no effect on the installed version.
+`memoization` and `shortcuts` what saves time. Triton is changed only here, and every name that is
+assigned here is a private name of it. `selftest` tells which patches have no effect on the
+installed version.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import triton.runtime.interpreter as interpreter
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.language.semantic import TritonSemantic
 
-from judge.interpreter import arithmetic, control_flow, libdevice, memoization, overflow, reductions
+from judge.interpreter import (
+    arithmetic,
+    control_flow,
+    libdevice,
+    memoization,
+    overflow,
+    reductions,
+    shortcuts,
+)
 
 
 def _set_index(stock: Callable) -> Callable:
@@ -50,12 +59,30 @@ def _without_warnings(stock: Callable) -> Callable:
     return run
 
 
-_function = interpreter.InterpretedFunction
+def _leave_to_tensors(stock: Callable) -> Callable:
+    """Let a tensor on the right of a constexpr compute, as when it is compiled.
+
+    Triton's own makes a constexpr that holds the tensor.
+    """
+
+    def operator(constant, other):
+        return NotImplemented if isinstance(other, tl.tensor) else stock(constant, other)
+
+    return operator
+
+
+_function, _builder = interpreter.InterpretedFunction, interpreter.InterpreterBuilder
+_OPERANDS, _BROADCAST = "binary_op_type_checking_impl", "broadcast_impl_value"
+
+# The operators of tl.constexpr that have a counterpart in tl.tensor.
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_OPERATORS = [f"__{name}__" for name in (*_ARITHMETIC, *_COMPARISONS, "lshift", "rshift")]
 
 # Owner, name and replacement of everything in Triton that a patch replaces. This module is imported
 # before it changes anything, so what a wrapper is given here is Triton's own.
 PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
-    *((interpreter.InterpreterBuilder, *item) for item in arithmetic.BUILDER_METHODS.items()),
+    *((_builder, *item) for item in arithmetic.BUILDER_METHODS.items()),
     (interpreter, "_get_np_dtype", arithmetic.numpy_dtype),
     (interpreter, "_validate_np_data_size", arithmetic.fits),
     (interpreter.ReduceOps, "apply_impl", reductions.reduce),
@@ -69,6 +96,17 @@ PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
     (interpreter, "_patch_lang", memoization.with_aliases(interpreter._patch_lang)),
     (tl.block_type, "__init__", memoization.share_shapes(tl.block_type.__init__)),
     (tl.tensor, "__init__", memoization.reuse_shapes(tl.tensor.__init__)),
+    (tl.block_type, "with_element_ty", shortcuts.with_element_type),
+    (_builder, "get_block_ty", shortcuts.block_type),
+    (_builder, "create_splat", shortcuts.splat),
+    (_builder, "create_make_range", shortcuts.make_range),
+    *(
+        (_builder, name, shortcuts.contiguous(getattr(_builder, name)))
+        for name in ("create_atomic_rmw", "create_atomic_cas")
+    ),
+    (TritonSemantic, _OPERANDS, shortcuts.operands(getattr(TritonSemantic, _OPERANDS))),
+    (TritonSemantic, _BROADCAST, shortcuts.broadcast(getattr(TritonSemantic, _BROADCAST))),
+    *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
 ]
 
 

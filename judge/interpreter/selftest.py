@@ -21,6 +21,8 @@ from judge.interpreter.overflow import IntegerOverflow, overflow_errors
 
 INF, NAN = float("inf"), float("nan")
 
+TWELVE = tl.constexpr(12)
+
 
 def failures() -> list[str]:
     """Return a line for each patch without effect on this version of Triton."""
@@ -148,8 +150,20 @@ def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):
     elif OPERATION == "assert":
         tl.device_assert(x > N, "as expected")
         y = x
+    elif OPERATION == "atomics":
+        tl.atomic_add(x_ptr + offs, 1)
+        tl.atomic_cas(x_ptr + offs, tl.full((4,), 1, tl.int32), tl.full((4,), 5, tl.int32))
+        y = tl.load(x_ptr + offs)
     elif OPERATION == "assembly":
         y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
+    elif OPERATION == "arithmetic of a constant":
+        y = TWELVE + x + TWELVE * x - (TWELVE - x) + TWELVE // x + TWELVE % x
+        y += (TWELVE & x) + (TWELVE | x) + (TWELVE ^ x) + (TWELVE << x) + (TWELVE >> x)
+        y += (TWELVE / x).to(tl.int32)
+    elif OPERATION == "comparisons of a constant":
+        below = (TWELVE < x).to(tl.int32) + 2 * (TWELVE <= x)  # noqa: SIM300
+        above = 4 * (TWELVE > x) + 8 * (TWELVE >= x)  # noqa: SIM300
+        y = below + above + 16 * (TWELVE == x) + 32 * (TWELVE != x)  # noqa: SIM300
     else:
         y = getattr(tl, OPERATION)(x)
     tl.store(y_ptr + offs, y.to(tl.float32))
@@ -197,8 +211,15 @@ def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception
         "`and` of tensors": ("between 1 and 3", f32(0, 2, 3, 4), [0, 1, 0, 0]),
         "float arguments": ("plus a float argument", f16(2048, 1, 2, 3), [2049, 2, 3, 4]),
         "int() of a scalar": ("plus int(N)", i32(0, 1, 2, 3), [5, 6, 7, 8]),
+        "a constexpr on the left": (
+            "arithmetic of a constant",
+            i32(1, 2, 5, 12),
+            [94, 119, 486, 49346],
+        ),
+        "a constexpr compared": ("comparisons of a constant", i32(1, 12, 13, 2), [44, 26, 35, 44]),
         "integers that wrap around": ("square", i32(2**16, 1, 2, 3), [0, 1, 4, 9]),
         "overflow_errors": ("square", i32(2**16, 1, 2, 3), IntegerOverflow),
         "tl.device_assert": ("assert", f32(6, 6, 1, 6), AssertionError),
+        "one value for all atomics": ("atomics", i32(0, 1, 2, 3), [5, 2, 3, 4]),
         "inline assembly": ("assembly", f32(0, 0, 0, 0), NotImplementedError),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from typing import TypeVar
 
 from judge.core.verdict import Wrong
 from judge.memory.call_sites import ACCESS_CALLS
@@ -13,6 +14,10 @@ from judge.memory.traffic import Flow, Moved, TrafficMeter
 # How many lines of a kernel a message names.
 MAX_NAMED_LINES = 3
 
+# How many tensors that a launcher allocated a message names, the largest first.
+MAX_NAMED_TENSORS = 4
+
+T = TypeVar("T")
 Budget = float | dict[str, float] | None
 
 # The budget for memory that is neither input nor result, if a puzzle sets none.
@@ -47,11 +52,13 @@ class Traffic(TrafficMeter):
         total_writes: float | None = None,
         largest_write: int | None = None,
         dot_macs: float | None = None,
+        allocated: int | None = None,
         scratch: float = SCRATCH_SHARE,
     ) -> None:
         """Raise Wrong, with everything that exceeds the budget.
 
-        reads: how many times each tensor may be loaded, by name; one number is for every input
+        reads: how many times each tensor may be loaded, by name; one number is for every input.
+            The name of a list of tensors is for each of them
         writes: how many times each may be stored, by name; one number is for every result
         reads_by_launch: how many times each launch may load an input, by name: the launch that
             loads it most often first, whatever the order of the launches, and any after the last
@@ -70,6 +77,7 @@ class Traffic(TrafficMeter):
         total_reads, total_writes: how many elements may be loaded or stored in all
         largest_write: how many elements a tensor that is stored to may have
         dot_macs: how many multiply-adds tl.dot may do
+        allocated: how many bytes the launcher may allocate beside the results, freed or not
         scratch: how many elements may be loaded from and stored to memory that is neither an input
             nor a result, as a share of those of inputs and results
         """
@@ -107,6 +115,12 @@ class Traffic(TrafficMeter):
             ),
             *_over(self.dot_macs, dot_macs, f"tl.dot does {self.dot_macs} multiply-adds"),
             *_over(
+                self.allocated,
+                allocated,
+                f"the launcher allocates {self.allocated} bytes beside what it returns",
+                f" ({_listed(self.allocations)})",
+            ),
+            *_over(
                 own,
                 scratch * sum(moved.values()),
                 f"{_number(own)} elements are stored to or loaded from memory that the launcher "
@@ -143,7 +157,7 @@ class Traffic(TrafficMeter):
                 "whole tiles are loaded and multiplied of which nothing is used: let the loop "
                 "begin and end where the mask does"
             )
-        for name, times in _by_name(reads, self.inputs).items():
+        for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
             if not _exceeds(moved.loaded.times, times):
                 continue
@@ -163,7 +177,7 @@ class Traffic(TrafficMeter):
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
         """names: the tensors that a budget of one number is for"""
-        for name, times in _by_name(budget, names).items():
+        for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
             if not _exceeds(flow.times, times):
@@ -181,7 +195,7 @@ class Traffic(TrafficMeter):
 
     def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[str]:
         """Say which launch loads an input more often than one may; see `check`."""
-        for name, allowed in budgets.items():
+        for name, allowed in _each(budgets, self.inputs).items():
             loads = self.loads_by_launch(name)
             most_first = sorted(range(len(loads)), key=lambda launch: -loads[launch])
             most = chain(allowed, repeat(0.0))
@@ -198,8 +212,8 @@ class Traffic(TrafficMeter):
 
     def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
         """reads: the budget of loads; see `check`"""
-        loads = _by_name(reads, self.tensors)
-        for name, ratio in _by_name(budget, self.tensors).items():
+        loads = _by_name(reads, self.tensors, self.inputs)
+        for name, ratio in _by_name(budget, self.tensors, self.inputs).items():
             moved = self.tensor(name)
             whole = moved.loaded.passes if loads.get(name, 0) >= 1 else moved.loaded.ratio
             for direction, least in (("loaded", whole), ("stored", moved.stored.ratio)):
@@ -226,6 +240,12 @@ def _over_total(tensors: dict[str, Moved], budget: float | None, direction: str)
     return _over(total, budget, f"{_number(total)} elements are {direction} in all", f" ({parts})")
 
 
+def _listed(items: list[str]) -> str:
+    """Name the first few, and count the others."""
+    more = len(items) - MAX_NAMED_TENSORS
+    return ", ".join(items[:MAX_NAMED_TENSORS]) + (f" and {more} more" if more > 0 else "")
+
+
 def _over(value: float, budget: float | None, what: str, more: str = "") -> list[str]:
     """Return a message if the value exceeds its budget."""
     if budget is None or not _exceeds(value, budget):
@@ -237,10 +257,20 @@ def _exceeds(value: float, budget: float) -> bool:
     return value > budget + 1e-9
 
 
-def _by_name(budget: Budget, names: Iterable[str]) -> dict[str, float]:
+def _by_name(budget: Budget, names: Iterable[str], inputs: Iterable[str]) -> dict[str, float]:
+    """Return the budget of each tensor; a list among the inputs is each tensor of it."""
     if budget is None:
         return {}
-    return budget if isinstance(budget, dict) else dict.fromkeys(names, budget)
+    return _each(budget, inputs) if isinstance(budget, dict) else dict.fromkeys(names, budget)
+
+
+def _each(budgets: dict[str, T], inputs: Iterable[str]) -> dict[str, T]:
+    """Return the same budgets, with the tensors of a list in place of its name."""
+    expanded = {}
+    for name, value in budgets.items():
+        listed = [each for each in inputs if each.startswith(f"{name}[")]
+        expanded.update(dict.fromkeys(listed or [name], value))
+    return expanded
 
 
 def _title(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import inspect
 import math
 import operator
@@ -75,8 +76,9 @@ class Executor(StockExecutor):
         watch.check_contents()
         launch = Launch(_undecorated(self.fn), grid, arguments, frozenset(self.constexprs), options)
         watch.launches.append(launch)
-        if watch.programs != "none":
-            self._run(watch, launch)
+        run = functools.partial(self._run, watch, launch)
+        if watch.programs != "none" and not (watch.puts_off and watch.puts_off(run)):
+            run()
 
     def _run(self, watch: Watch, launch: Launch) -> None:
         tracker = Tracker(watch, launch, self.fn.__code__)
@@ -157,6 +159,8 @@ class _Converter:
             placed = copy.copy(value)
             placed.base = self._placed(name, value.base)
             return placed
+        if isinstance(value, list):
+            raise TypeError(f"{name} is a list, which a kernel does not take: pass tuple({name})")
         if isinstance(value, tuple):
             names = getattr(value, "_fields", range(len(value)))
             parts = [

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from judge.core.dtypes import dtype_name
 from judge.core.launch import Launch
+from judge.core.tensors import nbytes
 from judge.memory.addresses import Region
 from judge.memory.call_sites import CallSites, Verb
 
@@ -90,6 +92,8 @@ class TrafficMeter:
     inputs: the subject's tensors, by the names of its parameters
     grids, kernels: the grid and the name of each launch
     macs: for each launch, the multiply-adds of tl.dot by the ids of the program
+    allocated: bytes that the launcher allocated beside the results, freed or not
+    allocations: what those were, for messages
     sites: the call sites, by the numbers in `Flow.lines`
     """
 
@@ -97,6 +101,8 @@ class TrafficMeter:
         self.grids: list[tuple[int, int, int]] = []
         self.macs: list[Counter[tuple[int, int, int]]] = []
         self.kernels: list[str] = []
+        self.allocated = 0
+        self.allocations: list[str] = []
         self.sites = sites
         self.inputs = inputs
         self._results: tuple[torch.Tensor, ...] | None = None
@@ -165,6 +171,18 @@ class TrafficMeter:
         Until then every tensor except the inputs counts as "result".
         """
         self._results = results
+
+    def name_allocated(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Set what the launcher allocated, the results included; `name_results` comes first."""
+        own = sorted(tensors, key=nbytes, reverse=True)
+        kept = {result.untyped_storage().data_ptr(): result for result in self._results or ()}
+        results = [kept.get(tensor.untyped_storage().data_ptr()) for tensor in own]
+        self.allocated = sum(map(nbytes, own)) - sum(nbytes(it) for it in results if it is not None)
+        self.allocations = [
+            f"{dtype_name(tensor.dtype)} {tuple(tensor.shape)}"
+            for tensor, result in zip(own, results, strict=True)
+            if result is None
+        ]
 
     def start_launch(self, launch: Launch) -> None:
         """Begin a launch."""

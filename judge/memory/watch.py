@@ -7,6 +7,7 @@ by the `Watch` of the run.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ class Watch:
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
     loaded: the parts of memory that the last load touched
+    puts_off: whether a launch runs later, if anything decides that; it then runs it
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Watch:
         self.sites = CallSites()
         self.known: list[Region] = []
         self.loaded: Parts = []
+        self.puts_off: Callable[[Callable[[], None]], bool] | None = None
         self.traffic = Traffic(self.sites, inputs) if count else None
         self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
         self._storages: dict[int, Storage] = {}

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from judge.core import timeouts
+from judge.core import gpus, timeouts
 from judge.speed import gpu_lock, roofline
 
 # Bytes that torch's caching allocator may keep between tests.
 MAX_CACHED_BYTES = 2**30
 
 _uuid: str | None = None
+# The GPUs that the running test shares.
+_in_use: list[str] = []
 _cache: pytest.Cache | None = None
 _limits: roofline.Limits | None = None
 
@@ -30,19 +32,25 @@ def take(worker: str | None, cache: pytest.Cache | None) -> None:
 
 
 @contextlib.contextmanager
-def shared() -> Iterator[None]:
+def shared(every: bool = False) -> Iterator[None]:
     """Use the GPU in the body, beside tests of other processes but not during a race of theirs.
 
     Large cached memory is freed afterwards, since a race of another process may need it.
+
+    every: whether to use all GPUs
     """
     if not _uuid:
         yield
         return
-    with gpu_lock.share(_uuid):
+    with contextlib.ExitStack() as stack:
+        for uuid in sorted(gpu_lock.all_gpus()) if every else [_uuid]:
+            stack.enter_context(gpu_lock.share(uuid))
+            stack.callback(_in_use.remove, uuid)
+            _in_use.append(uuid)
         try:
             yield
         finally:
-            if torch.cuda.memory_reserved() > MAX_CACHED_BYTES:
+            if any(torch.cuda.memory_reserved(it) > MAX_CACHED_BYTES for it in gpus.used()):
                 # A dead context cannot free memory; its test has reported that already.
                 with contextlib.suppress(RuntimeError):
                     torch.cuda.empty_cache()
@@ -50,16 +58,20 @@ def shared() -> Iterator[None]:
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Use the GPU alone in the body. The wait for other processes does not count as test time."""
+    """Use the GPU alone in the body, or all that are shared.
+
+    The wait for other processes does not count as test time.
+    """
     with contextlib.ExitStack() as stack:
         with timeouts.no_time_limit():
-            stack.enter_context(gpu_lock.hold(_uuid))
+            stack.enter_context(gpu_lock.hold(*(_in_use or [_uuid])))
         yield
 
 
 def is_busy() -> bool:
     """Return whether a kernel is still running, once its test should have ended."""
-    return _uuid is not None and not torch.cuda.current_stream().query()
+    streams = [torch.cuda.current_stream(device) for device in gpus.used()] if _uuid else []
+    return not all(stream.query() for stream in streams)
 
 
 def measured_limits() -> roofline.Limits:

@@ -42,6 +42,14 @@ def select_gpu(worker: str | None = None) -> str:
     return str(torch.cuda.get_device_properties(index).uuid)
 
 
+def all_gpus() -> list[str]:
+    """Return the UUIDs of all visible GPUs."""
+    import torch
+
+    count = torch.cuda.device_count()
+    return [str(torch.cuda.get_device_properties(index).uuid) for index in range(count)]
+
+
 @contextmanager
 def share(uuid: str) -> Iterator[None]:
     """Use this GPU in the body beside other processes, once no race runs. May be nested."""
@@ -59,28 +67,33 @@ def share(uuid: str) -> Iterator[None]:
 
 
 @contextmanager
-def hold(uuid: str) -> Iterator[None]:
-    """Use this GPU alone in the body, once all other processes have left it.
+def hold(*uuids: str) -> Iterator[None]:
+    """Use these GPUs alone in the body, once all other processes have left them.
 
-    Within `share`, this process gives up its shared lock while it waits, and gets it back
+    Within `share`, this process gives up its shared locks while it waits, and gets them back
     afterwards. Raises RuntimeError within `hold`.
     """
-    if uuid in _held:
-        raise RuntimeError(f"this process already holds GPU {uuid} exclusively")
+    if held := _held.intersection(uuids):
+        raise RuntimeError(f"this process already holds GPU {min(held)} exclusively")
     with ExitStack() as stack:
-        lock = _shared.get(uuid)
-        if lock is None:
-            lock = stack.enter_context(_open(uuid, "use"))
-        else:
-            _finish_work()
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            stack.callback(fcntl.flock, lock, fcntl.LOCK_SH)
-        _acquire(uuid, lock, fcntl.LOCK_EX)
-        _held.add(uuid)
+        locks = {}
+        # All are given up before it waits for one, and all processes wait in the same order:
+        # otherwise two could wait for each other.
+        for uuid in sorted(uuids):
+            if uuid in _shared:
+                locks[uuid] = _shared[uuid]
+                _finish_work()
+                fcntl.flock(locks[uuid], fcntl.LOCK_UN)
+                stack.callback(fcntl.flock, locks[uuid], fcntl.LOCK_SH)
+            else:
+                locks[uuid] = stack.enter_context(_open(uuid, "use"))
+        for uuid, lock in locks.items():
+            _acquire(uuid, lock, fcntl.LOCK_EX)
+        _held.update(uuids)
         try:
             yield
         finally:
-            _held.discard(uuid)
+            _held.difference_update(uuids)
             _finish_work()
 
 
@@ -99,6 +112,8 @@ def _finish_work() -> None:
     """Wait for the work that this process queued: it must not run during another's race."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
+        from judge.core import gpus
+
         # Nothing runs in a dead context; the test that killed it has reported that already.
         with suppress(RuntimeError):
-            torch.cuda.synchronize()
+            gpus.synchronize()

@@ -38,13 +38,15 @@ STREAMS = 32
 class CudaTimer:
     """A timer of calls on the current GPU and its current stream, as of when the timer is made.
 
+    beside: other GPUs that a call works on. They are held and flushed too; the time begins when all
+        are ready, and ends when all are done
     behind: whether the GPU had finished the flush before the last call was queued, so that the time
         may include time of the host; after `spans`, whether its first call waits for the GPU, since
         the hold is long enough for any other call
     cycles_per_ms: how many cycles `torch.cuda._sleep` spins in a millisecond
     """
 
-    def __init__(self):
+    def __init__(self, beside: Sequence[torch.device] = ()):
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.behind = False
         self._hold_ms = FIRST_HOLD_MS
@@ -60,6 +62,11 @@ class CudaTimer:
             self._groups = [pooled[i : i + STREAMS] for i in range(0, len(pooled), STREAMS)]
             self._reached = [torch.cuda.Event(enable_timing=True) for _ in range(STREAMS)]
             self.cycles_per_ms = self._calibrate()
+        self._beside: list[tuple[torch.cuda.Stream, torch.Tensor]] = []
+        for device in beside:
+            with torch.cuda.device(device):
+                evictor = torch.empty_like(self._evictor, device=device)
+                self._beside.append((torch.cuda.current_stream(), evictor))
 
     def time(self, call: Callable[[], T]) -> tuple[float, T]:
         """Time a call: milliseconds, and what it returned. The device is idle afterwards."""
@@ -67,6 +74,7 @@ class CudaTimer:
             self._prepare(self._hold_ms)
             self._start.record(self._stream)
             returned = call()
+            self._wait_for_others()
             self._end.record(self._stream)
             self.behind = self._start.query()
             self._finish()
@@ -97,6 +105,7 @@ class CudaTimer:
             self.behind = self._start.query()
             for call in calls[1:]:
                 call()
+            self._wait_for_others()
             self._end.record(self._stream)
             for stream, reached in zip(others, self._reached, strict=False):
                 reached.record(stream)
@@ -113,6 +122,20 @@ class CudaTimer:
     def _prepare(self, hold_ms: float) -> None:
         torch.cuda._sleep(int(hold_ms * self.cycles_per_ms))
         self._evictor.zero_()
+        for _, evictor in self._beside:
+            with torch.cuda.device(evictor.device):
+                torch.cuda._sleep(int(hold_ms * self.cycles_per_ms))
+                evictor.zero_()
+        if self._beside:
+            ready = self._stream.record_event()
+            self._wait_for_others()
+            for stream, _ in self._beside:
+                stream.wait_event(ready)
+
+    def _wait_for_others(self) -> None:
+        """Let the timed stream wait for those of the other GPUs."""
+        for stream, _ in self._beside:
+            self._stream.wait_event(stream.record_event())
 
     def _finish(self, poll_seconds: float = POLL_SECONDS) -> float:
         """Wait for the end event, then for the device. Returns how many ms the latter took."""
@@ -123,6 +146,8 @@ class CudaTimer:
                 time.sleep(poll_seconds)
         ended = time.perf_counter()
         torch.cuda.synchronize()
+        for stream, _ in self._beside:
+            stream.synchronize()
         return 1e3 * (time.perf_counter() - ended)
 
     def _calibrate(self) -> float:

@@ -74,7 +74,7 @@ def _install() -> None:
 def _audit(event: str, arguments: tuple) -> None:
     if not _watching or _auditing or (event == "sys.settrace" and debugged):
         return
-    act = next((act for act, events in REACHING.items() if event.startswith(events)), None)
+    act = _act(event)
     if act is None:
         return
     _auditing.append(True)
@@ -85,6 +85,12 @@ def _audit(event: str, arguments: tuple) -> None:
     if place:
         _watching[-1].append(f"{place}  {act}{HINT}")
         raise Wrong(_watching[-1][-1])
+
+
+@functools.cache
+def _act(event: str) -> str | None:
+    """Return what such an event is called in a message, None if it is no business of the judge."""
+    return next((act for act, events in REACHING.items() if event.startswith(events)), None)
 
 
 def _culprit(event: str, arguments: tuple, frame: FrameType | None) -> str | None:

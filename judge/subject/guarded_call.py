@@ -16,12 +16,12 @@ from triton.compiler.errors import CompilationError
 
 from judge.compilation import errors
 from judge.compilation.advice import advice
-from judge.core import blame, crash_notes
+from judge.core import blame, crash_notes, gpus
 from judge.core.arguments import Arguments, describe_value
 from judge.core.dtypes import rounds
 from judge.core.launch import Launch, LaunchLog
 from judge.core.paths import display_path
-from judge.core.tensors import put, storage_of
+from judge.core.tensors import flat, put, storage_of, tensors
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from judge.memory.executor import KernelError
 from judge.memory.watch import Watch
@@ -29,6 +29,7 @@ from judge.subject import tamper, unwritten
 from judge.subject.autotuning import ConfigSweep
 from judge.subject.canaries import MAX_COPIED_BYTES, Arena
 from judge.subject.guard import MAX_SCALARS_READ, Guard
+from judge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from judge.subject.launch_recorder import Recorder
 
 
@@ -111,6 +112,7 @@ class GuardedCall:
         config: int | None = None,
         seed: int = 0,
         rehearse: bool = True,
+        late: Lateness | None = None,
     ) -> Outcome:
         """Call the subject once, and check launches, memory and inputs.
 
@@ -126,7 +128,10 @@ class GuardedCall:
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
+        late: which rank is late. The contents of the inputs are then to be restored
         """
+        if late and not self.interpreted:
+            return self._run_on_late_gpu(late)
         guard = Guard(self.path.stem, self.readable)
         sweep = self._sweep_for(config, guard, rehearse=rehearse and not count)
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
@@ -134,10 +139,11 @@ class GuardedCall:
             guard, order=order, poison=poison, count=count, programs=programs, seed=seed
         )
         all_run = programs == "all" or not self.interpreted
-        returned = self._call(guard, sweep, log, all_run)
+        returned = self._call(guard, sweep, log, all_run, late)
         try:
             guard.check_canaries()
-            self._check_inputs(snapshots)
+            if not late:
+                self._check_inputs(snapshots)
             results = self._results(returned)
             self._check_launches(log.launches, results, guard)
             self._check_own_memory(results, guard)
@@ -151,7 +157,14 @@ class GuardedCall:
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
             watch.traffic.name_results(*results)
+            own = [arena.tensor for arena in guard.arenas]
+            watch.traffic.name_allocated([*own, *guard.unguarded])
         return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+
+    @property
+    def devices(self) -> set[torch.device]:
+        """What the inputs lie on."""
+        return {tensor.device for tensor in self.arguments.tensors.values()}
 
     @property
     def configs(self) -> int:
@@ -175,10 +188,38 @@ class GuardedCall:
         self._sweep.outside_guard = lambda: self._run_hook(guard)
         return self._sweep
 
-    def _call(self, guard: Guard, sweep: ConfigSweep, log: LaunchLog, all_run: bool) -> object:
+    def _run_on_late_gpu(self, late: Lateness) -> Outcome:
+        """Call the subject without a guard, which would wait for the GPUs between its launches."""
+        run = LateGpu(self.subject, late, self.arenas, self.original.tensors)
+        with tamper.untouched(self.path), run.running():
+            returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
+        return Outcome(self._results(returned), [], None, 1, "")
+
+    @contextlib.contextmanager
+    def _with_late_rank(self, log: LaunchLog, late: Lateness | None) -> Iterator[None]:
+        if late is None or not isinstance(log, Watch):
+            yield
+            return
+        run = LateLaunches(self.subject, late, self.arenas, self.original.tensors)
+        log.puts_off = run.puts_off
+        with run.running():
+            yield
+
+    def _call(
+        self,
+        guard: Guard,
+        sweep: ConfigSweep,
+        log: LaunchLog,
+        all_run: bool,
+        late: Lateness | None = None,
+    ) -> object:
         """Return what the subject returns. all_run: whether all programs of its launches run."""
         try:
-            with tamper.untouched(self.path), sweep, log, guard.watching():
+            late_rank = self._with_late_rank(log, late)
+            if not self.interpreted:
+                # What fills a peer's memory is not the subject's to wait for.
+                gpus.synchronize()
+            with tamper.untouched(self.path), sweep, log, late_rank, guard.watching():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
@@ -227,7 +268,10 @@ class GuardedCall:
             if returned is not None:
                 raise Wrong(f"works in place and must return None, not {describe_value(returned)}")
             return tuple(self.arguments.tensors[name] for name in self.in_place)
-        results = returned if isinstance(returned, tuple) else (returned,)
+        if self.arguments.lists:
+            results = flat(returned)
+        else:
+            results = returned if isinstance(returned, tuple) else (returned,)
         for number, result in enumerate(results):
             name = name_of(number, len(results))
             if result is None:
@@ -257,6 +301,7 @@ class GuardedCall:
                 name = launch.kernel.__name__
                 raise Wrong(f"launches {name} from {file}: the kernel must be your own")
             self._check_given(launch, guard)
+        self._check_gpus(launches)
         needed = any(result.numel() for result in results)
         if not launches and needed and not self._needs_no_launch(results, guard):
             taken = self._taken()
@@ -266,13 +311,27 @@ class GuardedCall:
                 "hint: kernel[grid](arguments...) launches it; compute anew in every call"
             )
 
+    def _check_gpus(self, launches: list[Launch]) -> None:
+        """Raise Wrong if the work of all ranks is not done by the GPUs that they lie on."""
+        ranks = len(names_by_rank(self.arguments.tensors)) if self.arguments.lists else 0
+        idle = {device.index for device in self.devices} - {launch.gpu for launch in launches}
+        if not self.interpreted and ranks > 1 and len(launches) >= ranks and idle:
+            raise Wrong(
+                f"launched no kernel on GPU {min(idle)}, which a rank lies on: another GPU does "
+                "its work, and reaches all of its memory over the links between them\n"
+                "hint: with on(shards[rank]): kernel[grid](...)"
+            )
+
     def _check_given(self, launch: Launch, guard: Guard) -> None:
         """Raise Wrong if a kernel is given memory that no guard has seen being allocated."""
         given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
-        for name, value in launch.arguments.items():
-            tensor = getattr(value, "base", value)
-            if not isinstance(tensor, torch.Tensor) or not tensor.numel():
-                continue
+        passed = [
+            (name, tensor)
+            for name, value in launch.arguments.items()
+            for tensor in tensors(getattr(value, "base", value))
+            if tensor.numel()
+        ]
+        for name, tensor in passed:
             if storage_of(tensor) not in given and not guard.has_seen(tensor):
                 raise Wrong(
                     f"{launch.kernel.__name__} is given {name}, memory that the launcher neither "
@@ -351,19 +410,17 @@ def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
 
 
 def _takes(launch: Launch, tensor: torch.Tensor) -> bool:
-    return any(
-        isinstance(value, torch.Tensor) and storage_of(value) == storage_of(tensor)
-        for value in launch.arguments.values()
-    )
+    given = tensors(tuple(launch.arguments.values()))
+    return any(storage_of(value) == storage_of(tensor) for value in given)
 
 
 def _synchronize() -> None:
-    """Wait for the GPU in steps, so that a time limit can interrupt the wait for a hung kernel."""
-    done = torch.cuda.Event()
-    done.record()
-    while not done.query():
-        time.sleep(0.0001)
-    torch.cuda.synchronize()
+    """Wait for the GPUs in steps, so that a time limit can interrupt the wait for a hung kernel."""
+    for device in gpus.used():
+        done = torch.cuda.current_stream(device).record_event()
+        while not done.query():
+            time.sleep(0.0001)
+        torch.cuda.synchronize(device)
 
 
 def _end_worker_if_context_is_dead(error: BaseException) -> None:
@@ -371,7 +428,7 @@ def _end_worker_if_context_is_dead(error: BaseException) -> None:
     if not torch.cuda.is_initialized():
         return
     try:
-        torch.cuda.synchronize()
+        gpus.synchronize()
     except RuntimeError:
         reason = str(error).splitlines()[0]
         crash_notes.end_worker(

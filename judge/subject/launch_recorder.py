@@ -6,6 +6,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import JITFunction
 
+from judge.core import gpus
 from judge.core.launch import Launch
 from judge.core.verdict import Wrong
 from judge.memory.watch import MAX_COMPARED_BYTES
@@ -49,6 +50,9 @@ class Recorder:
                     )
 
     def _accept_contents(self) -> None:
+        if len(gpus.used()) > 1:
+            # A kernel may store to memory of another GPU, whose stream does not wait for it.
+            gpus.synchronize()
         with _disable_current_modes():
             for memory, before in self._remembered:
                 before.copy_(memory)
@@ -83,6 +87,6 @@ def _launch(kernel, args: tuple, grid, kwargs: dict) -> Launch:
     size = grid(dict(bound.arguments)) if callable(grid) else grid
     size = tuple(int(n) for n in size)
     constexprs = frozenset(names[number] for number in kernel.constexprs)
-    return Launch(
-        kernel.fn, size + (1,) * (3 - len(size)), dict(bound.arguments), constexprs, options
-    )
+    size += (1,) * (3 - len(size))
+    gpu = torch.cuda.current_device() if torch.cuda.is_initialized() else None
+    return Launch(kernel.fn, size, dict(bound.arguments), constexprs, options, gpu)

@@ -1,0 +1,46 @@
+"""The GPUs of this process: the current one alone, until ranks are spread over all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+# All GPUs, once they can reach one another's memory.
+_connected: list[torch.device] = []
+
+
+def used() -> list[torch.device]:
+    """Return the GPUs that this process uses, none without one."""
+    if _connected or not torch.cuda.is_available():
+        return _connected
+    return [torch.device("cuda", torch.cuda.current_device())]
+
+
+def connect() -> list[torch.device]:
+    """Return all GPUs, whose kernels can read and write one another's memory from here on.
+
+    Where two of them cannot, and where there is one only, just the current GPU.
+    """
+    count = torch.cuda.device_count()
+    pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
+    if not _connected and pairs and all(torch.cuda.can_device_access_peer(*it) for it in pairs):
+        for a, b in pairs:
+            # torch enables a GPU's access to another's memory before it copies between them.
+            source = torch.zeros(1, device=f"cuda:{a}")
+            torch.empty(1, device=f"cuda:{b}").copy_(source)
+        _connected.extend(torch.device("cuda", number) for number in range(count))
+        synchronize()
+    return used()
+
+
+def spread(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors, that of rank r on GPU r modulo their number."""
+    devices = connect()
+    return [x.to(devices[rank % len(devices)]) for rank, x in enumerate(tensors)]
+
+
+def synchronize() -> None:
+    """Wait until all GPUs that this process uses are idle."""
+    for device in used():
+        torch.cuda.synchronize(device)

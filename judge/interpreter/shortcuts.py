@@ -1,0 +1,168 @@
+"""The short way through what Triton decides anew for each operation on two operands.
+
+An operation on a tile takes NumPy a few microseconds, and Triton's rules of types and shapes take
+ten times that. Most operands need none of them: their types are the same, or one is a plain number
+that takes the other's, and their shapes are the same. Whatever else comes goes Triton's own way.
+
+All names replaced here are private names of Triton.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import triton.language as tl
+from triton.runtime.interpreter import TensorHandle
+
+# Operands of one of these types are computed in it, whatever the operation but a division.
+_FLOATS = {"fp16", "bf16", "fp32", "fp64"}
+_INTEGERS = {"int32", "int64"}
+_COMPUTED_AS_THEY_ARE = _FLOATS | _INTEGERS | {"int1"}
+# A division of these goes by way of float32.
+_DIVIDED_WIDER = {"fp16", "bf16"}
+
+
+def operands(stock: Callable) -> Callable:
+    """Wrap binary_op_type_checking_impl: operands that need no conversion are only broadcast."""
+
+    @functools.wraps(stock)
+    def convert(
+        self,
+        lhs,
+        rhs,
+        allow_lhs_ptr=False,
+        allow_rhs_ptr=False,
+        arithmetic_check=True,
+        div_or_mod=False,
+    ):
+        pair = _of_one_type(self, lhs, rhs, allow_lhs_ptr, div_or_mod) if arithmetic_check else None
+        if pair is None:
+            return stock(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
+        return self.broadcast_impl_value(*pair)
+
+    return convert
+
+
+def _of_one_type(semantic, left, right, allow_pointer: bool, division: bool) -> tuple | None:
+    """Return both operands as tensors of the type to compute in, None if Triton must decide."""
+    if type(left) is not tl.tensor:
+        if type(right) is not tl.tensor:
+            return None
+        number = _as_constant(semantic, left, right.dtype.name, division)
+        return None if number is None else (number, right)
+    name = left.dtype.name
+    if type(right) is not tl.tensor:
+        number = _as_constant(semantic, right, name, division)
+        return None if number is None else (left, number)
+    other = right.dtype.name
+    if name == other and name in _COMPUTED_AS_THEY_ARE:
+        return None if division and name in _DIVIDED_WIDER else (left, right)
+    if allow_pointer and other in _INTEGERS and type(left.dtype) is tl.pointer_type:
+        return left, right
+    return None
+
+
+def _as_constant(semantic, number, name: str, division: bool) -> tl.tensor | None:
+    """Return a Python number as a tensor of this type, None if it has no place there."""
+    if type(number) is int and name == "int32":
+        fits = -(2**31) <= number < 2**31
+    elif type(number) is int and name == "int64":
+        fits = -(2**63) <= number < 2**63
+    else:
+        fits = type(number) in (int, float) and name in _FLOATS
+    if not fits or (division and name in _DIVIDED_WIDER):
+        return None
+    return semantic.scalar_constant(number, dtype=_TYPES[name])
+
+
+_TYPES = {
+    dtype.name: dtype
+    for dtype in (tl.float16, tl.bfloat16, tl.float32, tl.float64, tl.int32, tl.int64)
+}
+
+
+def broadcast(stock: Callable) -> Callable:
+    """Wrap broadcast_impl_value: tiles of one shape, and a tile and a scalar, are simple."""
+
+    @functools.wraps(stock)
+    def align(self, left, right):
+        one = type(left.type) is tl.block_type
+        other = type(right.type) is tl.block_type
+        if one and other:
+            # `share_shapes` lets types of one shape have the same object.
+            return (
+                (left, right) if left.type.shape is right.type.shape else stock(self, left, right)
+            )
+        if one:
+            return left, _spread(self, right, left.type.shape)
+        if other:
+            return _spread(self, left, right.type.shape), right
+        return left, right
+
+    return align
+
+
+def _spread(semantic, scalar: tl.tensor, shape: tuple[int, ...]) -> tl.tensor:
+    kind = tile_type(scalar.dtype, shape)
+    return tl.tensor(semantic.builder.create_splat(kind, scalar.handle), kind)
+
+
+_tile_types: dict[tuple, tl.block_type] = {}
+
+
+def tile_type(element_type: tl.dtype, shape: Sequence[int]) -> tl.block_type:
+    """Return the type of tiles of this shape; of numbers, always the same object."""
+    if type(element_type) is not tl.dtype:
+        return tl.block_type(element_type, shape)
+    key = (element_type.name, *shape)
+    kind = _tile_types.get(key)
+    if kind is None:
+        kind = _tile_types[key] = tl.block_type(element_type, shape)
+    return kind
+
+
+def with_element_type(self: tl.block_type, element_type: tl.dtype) -> tl.block_type:
+    """Return the type of tiles of the same shape with other elements."""
+    return tile_type(element_type, self.shape)
+
+
+def block_type(builder, element_type, shape):
+    """Return what the compiler's builder calls the type of a tile: here, the same type."""
+    return tile_type(element_type, shape)
+
+
+def splat(builder, type_of_tile, scalar):
+    """Return a tile whose elements are one element in memory."""
+    shape = type_of_tile.shape
+    value = np.ascontiguousarray(scalar.data)
+    elements = np.ndarray(shape, value.dtype, value, strides=(0,) * len(shape))
+    return TensorHandle(elements, scalar.dtype.scalar)
+
+
+def contiguous(stock: Callable) -> Callable:
+    """Wrap an atomic: Triton's reads the memory of its operands, whatever their strides are."""
+
+    def call(builder, *operands):
+        return stock(builder, *map(_contiguous, operands))
+
+    return call
+
+
+def _contiguous(operand):
+    if not isinstance(operand, TensorHandle) or operand.data.flags.c_contiguous:
+        return operand
+    return TensorHandle(np.ascontiguousarray(operand.data), operand.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _range(start: int, stop: int) -> np.ndarray:
+    numbers = np.arange(start, stop, dtype=np.int32)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def make_range(builder, type_of_tile, start, stop):
+    """Return the numbers from start to stop, made once for all programs."""
+    return TensorHandle(_range(start, stop), tl.int32)

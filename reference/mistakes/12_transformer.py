@@ -1,0 +1,263 @@
+"""Results of the puzzles of chapter 12 with one step done wrong."""
+
+import torch
+
+from judge.diagnosis.mistakes import half_precisions
+
+
+def rope(q, k, cos, sin, inverse, blocks):
+    S, h = q.shape[2], cos.shape[1]
+    c, s = cos[:S], -sin[:S] if inverse else sin[:S]
+
+    def turned(turn):
+        results = []
+        for x in (q, k):
+            out = x.clone()
+            out[..., : 2 * h] = turn(x[..., :h], x[..., h : 2 * h], x)
+            results.append(out)
+        return tuple(results)
+
+    def neighbours(first, second, x):
+        even, odd = x[..., 0 : 2 * h : 2], x[..., 1 : 2 * h : 2]
+        return torch.stack((even * c - odd * s, odd * c + even * s), dim=-1).flatten(-2)
+
+    yield "the pairs are neighbours, (2 i, 2 i + 1), instead of (i, i + D/2)", turned(neighbours)
+    cause = "the second half of each pair is turned with the first half that was turned already"
+    yield (
+        cause,
+        turned(lambda a, b, x: torch.cat((a * c - b * s, b * c + (a * c - b * s) * s), dim=-1)),
+    )
+    cause = "the sine has the other sign" + (": inverse is not used" if inverse else "")
+    yield cause, turned(lambda a, b, x: torch.cat((a * c + b * s, b * c - a * s), dim=-1))
+    cause = "both sines have the same sign: one of them is subtracted"
+    yield cause, turned(lambda a, b, x: torch.cat((a * c + b * s, b * c + a * s), dim=-1))
+    yield cause, turned(lambda a, b, x: torch.cat((a * c - b * s, b * c - a * s), dim=-1))
+    cause = "cos and sin are exchanged"
+    yield cause, turned(lambda a, b, x: torch.cat((a * s - b * c, b * s + a * c), dim=-1))
+    cause = "the second half of each pair is not turned"
+    yield cause, turned(lambda a, b, x: torch.cat((a * c - b * s, b), dim=-1))
+    for name, cast in half_precisions():
+        cause = f"products with cos and sin are rounded to {name}"
+        yield (
+            cause,
+            turned(
+                lambda a, b, x, cast=cast: torch.cat(
+                    (cast(a * c) - cast(b * s), cast(b * c) + cast(a * s)), dim=-1
+                )
+            ),
+        )
+
+
+def geglu(gate, up, blocks, dout=None):
+    c = (2 / torch.pi) ** 0.5
+    cube = 0.044715 * gate**3
+    t = torch.tanh(c * (gate + cube))
+    gelu = gate / 2 * (1 + t)
+    bend = gate / 2 * (1 - t * t) * c
+
+    def slope(factor):
+        return (1 + t) / 2 + bend * factor
+
+    right = slope(1 + 3 * 0.044715 * gate**2)
+
+    def results(y=None, dgate=None, dup=None):
+        return (y, dgate, dup)[: 1 if dout is None else 3]
+
+    exact = gate / 2 * (1 + torch.erf(gate / 2**0.5))
+    yield "GELU is computed with erf instead of tanh", results(exact * up)
+    yield (
+        "GELU is taken of up instead of gate",
+        results(torch.nn.functional.gelu(up, approximate="tanh") * gate),
+    )
+    yield "GELU lacks its factor 1 / 2", results(2 * gelu * up)
+    cause = "the factor sqrt(2 / pi) is left out"
+    yield cause, results(gate / 2 * (1 + torch.tanh(gate + cube)) * up)
+    yield "the cubic term is left out", results(gate / 2 * (1 + torch.tanh(c * gate)) * up)
+    cause = "sigmoid(z) instead of sigmoid(2 z): it is (1 + tanh(z / 2)) / 2"
+    yield cause, results(gate * torch.sigmoid(c * (gate + cube)) * up)
+    yield "up is added instead of multiplied", results(gelu + up)
+    if dout is None:
+        return
+    yield (
+        "the gradients of gate and up are exchanged",
+        results(None, dout * gelu, dout * up * right),
+    )
+    for cause, wrong in (
+        ("gelu'(gate) lacks its second term, which comes from tanh", slope(0)),
+        ("the factor 3 of the cubic term's derivative is left out", slope(1 + 0.044715 * gate**2)),
+        ("the derivative of the cubic term is left out", slope(1)),
+        ("gelu'(gate) is gelu(gate)", gelu),
+    ):
+        yield cause, results(None, dout * up * wrong, None)
+    yield "up is left out of the gradient of gate", results(None, dout * right, None)
+    yield "dy is left out of the gradient of gate", results(None, up * right, None)
+    yield "the gradient of up is dy * gate, without gelu", results(None, None, dout * gate)
+
+
+def group_norm(x, groups, weight, bias, eps, blocks):
+    B, C, L = x.shape
+    width = C // groups
+    N = width * L
+    wide = x.reshape(B, groups, N)
+    mean = wide.mean(2)
+    centred = wide - mean[..., None]
+    squares = centred.square().sum(2)
+    right = torch.rsqrt(squares / N + eps)
+
+    def results(rstd=right, weight=weight, bias=bias, means=mean):
+        y = ((wide - means[..., None]) * rstd[..., None]).reshape(B, C, L)
+        y = y * weight[:, None] + bias[:, None]
+        return y, means, rstd
+
+    def only_y(y):
+        return y, None, None
+
+    y = (centred * right[..., None]).reshape(B, C, L)
+    cause = "the bias is added before the weight is applied"
+    yield cause, only_y((y + bias[:, None]) * weight[:, None])
+    groups_of = torch.arange(C, device=x.device) // width
+    places = torch.arange(C, device=x.device) % width
+    for what, index in (("group", groups_of), ("place inside its group", places)):
+        cause = f"the weight is that of the channel's {what}, not of the channel"
+        yield cause, results(weight=weight[index], bias=bias[index])
+        yield cause, results(weight=weight[index])
+    yield "the variance is divided by N - 1", results(torch.rsqrt(squares / (N - 1) + eps))
+    cause = "eps is added to the square root instead of under it"
+    yield cause, results(1 / ((squares / N).sqrt() + eps))
+    mean_square = wide.square().mean(2)
+    cause = "the mean is not subtracted under the square root"
+    yield cause, results(torch.rsqrt(mean_square + eps))
+    yield "the variance is stored in place of rstd", (None, None, squares / N)
+    yield "the standard deviation is stored in place of rstd", (None, None, 1 / right)
+    for block in blocks:
+        lost = -N % block
+        if lost:
+            cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
+            yield cause, results(torch.rsqrt((squares + lost * mean.square()) / N + eps))
+            near = mean * N / (N + lost)
+            cause = f"the mean is over {N + lost} elements, whole blocks, instead of {N}"
+            rstd = torch.rsqrt((wide - near[..., None]).square().mean(2) + eps)
+            yield cause, results(rstd, means=near)
+        if block < N:
+            parts = wide.split(block, 2)
+            own = sum((part - part.mean(2, keepdim=True)).square().sum(2) for part in parts)
+            cause = "blocks are merged without the distance between their means"
+            yield cause, results(torch.rsqrt(own / N + eps))
+            means = torch.stack([part.mean(2) for part in parts]).mean(0)
+            yield "the means of blocks are averaged without their sizes", (None, means, None)
+
+
+def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
+    K, mean = x.shape[1], x.mean(1, keepdim=True)
+    centred = x - mean
+    squares = centred.square().sum(1, keepdim=True)
+    right = torch.rsqrt(squares / K + eps)
+
+    def layer(rstd=right, centred=centred, shift=norm_bias):
+        return ((centred * rstd * norm_weight + shift) @ weight.mT + bias,)
+
+    yield "the mean is not subtracted", layer(centred=x)
+    yield "the rows are not multiplied by rstd", layer(rstd=torch.ones_like(right))
+    yield "norm_bias is left out", layer(shift=torch.zeros_like(norm_bias))
+    yield "norm_weight is left out", ((centred * right + norm_bias) @ weight.mT + bias,)
+    yield "bias is left out", (layer()[0] - bias,)
+    cause = "norm_bias is added before norm_weight is applied"
+    yield cause, (((centred * right + norm_bias) * norm_weight) @ weight.mT + bias,)
+    yield "the variance is divided by K - 1", layer(torch.rsqrt(squares / (K - 1) + eps))
+    yield "eps is left out", layer(torch.rsqrt(squares / K))
+    cause = "eps is added to the square root instead of under it"
+    yield cause, layer(1 / ((squares / K).sqrt() + eps))
+    for block in blocks:
+        if block < K:
+            steps = -(-K // block)
+            cause = "the bias is added in every step of the loop"
+            yield cause, (layer()[0] + (steps - 1) * bias,)
+        if lost := -K % block:
+            cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
+            yield cause, layer(torch.rsqrt((squares + lost * mean.square()) / K + eps))
+            near = mean * K / (K + lost)
+            away = x - near
+            rstd = torch.rsqrt(away.square().sum(1, keepdim=True) / K + eps)
+            cause = f"the mean is over {K + lost} elements, whole blocks, instead of {K}"
+            yield cause, layer(rstd, away)
+
+
+def cross_entropy_backward(dloss, logits, targets, lse, blocks):
+    V = logits.shape[1]
+    columns = torch.arange(V, device=logits.device)
+    kept = (targets != -100)[:, None]
+    one = (columns == targets[:, None]).to(logits.dtype)
+    scale = dloss[:, None].to(logits.dtype)
+
+    def results(gradient, ignored=0.0):
+        return (torch.where(kept, gradient, ignored),)
+
+    p = torch.exp(logits - lse[:, None])
+    yield "the one is not subtracted at the target", results(p * scale)
+    yield "dloss is left out", results(p - one)
+    yield "the one is subtracted after dloss is multiplied", results(p * scale - one)
+    yield "the sign is wrong: p is subtracted from the one", results((one - p) * scale)
+    yield "lse is not subtracted in exp", results((torch.exp(logits) - one) * scale)
+    yield (
+        "exp2 is taken of natural logarithms",
+        results((torch.exp2(logits - lse[:, None]) - one) * scale),
+    )
+    cause = "rows of target -100 are left as they were"
+    yield cause, results((p - one) * scale, logits)
+    yield "rows of target -100 are not set to 0", results((p - one) * scale, (p - one) * scale)
+    for name, cast in half_precisions():
+        cause = f"p is rounded to {name} before the one is subtracted"
+        yield cause, results((cast(p) - one) * scale)
+        cause = f"p - 1 is rounded to {name} before dloss is multiplied"
+        yield cause, results(cast(p - one) * scale)
+    for block in blocks:
+        if block < V:
+            each = (columns % block == targets[:, None] % block).to(logits.dtype)
+            yield "the one is subtracted in each block of a row", results((p - each) * scale)
+
+
+def fused_linear_cross_entropy(x, weight, targets, blocks):
+    logits = x @ weight.mT
+    kept = targets != -100
+    count = kept.sum().clamp(min=1)
+    some = torch.where(kept, targets, 0).long()
+    one = torch.zeros_like(logits).scatter_(1, some[:, None], 1.0)
+    lse = torch.logsumexp(logits, 1)
+    losses = torch.where(kept, lse - logits.gather(1, some[:, None])[:, 0], 0.0)
+    p = torch.softmax(logits, 1)
+    g = torch.where(kept[:, None], p - one, 0.0)
+    total, dx, dweight = losses.sum(), g @ weight, g.mT @ x
+    yield "the loss is not divided by n", (total, None, None)
+    yield "dx is not divided by n", (None, dx, None)
+    yield "dweight is not divided by n", (None, None, dweight)
+    cause = "neither gradient is divided by n"
+    yield cause, (None, dx, dweight)
+    cause = "n counts the rows whose target is -100 too"
+    M = len(targets)
+    yield cause, (total / M, dx / M, dweight / M)
+    yield (
+        "the one is not subtracted at the target",
+        (
+            None,
+            torch.where(kept[:, None], p, 0.0) @ weight / count,
+            torch.where(kept[:, None], p, 0.0).mT @ x / count,
+        ),
+    )
+    cause = "the rows of target -100 have a gradient"
+    # The target -100 is in no column.
+    wild = torch.where(kept[:, None], p - one, p)
+    yield cause, (None, wild @ weight / count, wild.mT @ x / count)
+    yield "the sign of g is wrong", (None, -dx / count, -dweight / count)
+    for rows in blocks:
+        if rows < M:
+            starts = range(0, M, rows)
+            last = starts[-1]
+            cause = f"each chunk of {rows} rows overwrites dweight instead of adding to it"
+            yield cause, (None, None, g[last:].mT @ x[last:] / count)
+            means = [
+                losses[s : s + rows].sum() / kept[s : s + rows].sum().clamp(min=1) for s in starts
+            ]
+            yield "the loss is the mean of the chunks' means", (sum(means) / len(means), None, None)
+            first = kept[:rows].sum().clamp(min=1)
+            cause = f"n is counted in the first {rows} rows only"
+            yield cause, (total / first, dx / first, dweight / first)
