@@ -42,11 +42,11 @@ import triton.language as tl
 
 @triton.jit
 def speculative_verify_kernel(
-    drafts_ptr, q_ptr, p_ptr, uniform_ptr, tokens_ptr, accepted_ptr,
+    drafts_ptr, q_ptr, p_ptr, uniform_ptr, accepted_ptr,
     K, V,
-    BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    # TODO: one program verifies the drafts of one request, or a part of its row
+    # TODO: one program verifies the drafts of one request, or a part of its row; draw and store the tokens too
     pass
 
 
