@@ -93,8 +93,8 @@ def _hint(
     variable, limit = _comparison(access, placed, dim)
     if (index[access.mask] < 0).all() and access.pointers.size > 1:
         return (
-            f"the whole tile is before {name}: its number, which comes from the program id or from "
-            "a loop, is wrong"
+            f"the whole tile is before {name}: its number, which comes from the program id, from "
+            "a loop or from memory, is wrong"
         )
     if (index[bad] < 0).any():
         return f"a negative index is before the tensor: mask with {variable} >= 0"

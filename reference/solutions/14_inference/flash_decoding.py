@@ -11,19 +11,23 @@ import triton.language as tl
 
 @triton.jit
 def attend(
-    acc, m, total, q, k_ptrs, v_ptrs, left, log2_scale,
-    MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
+    acc, m, total, q, k_ptr, v_ptr, stride_kt, stride_kd, stride_vt, stride_vd,
+    start, last, log2_scale,
+    MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """Take in a tile of keys. MASKED: only `left` of them are there."""
-    offs_n = tl.arange(0, BLOCK_N)
+    """Take in the tile of keys that begins at start. MASKED: it ends at last."""
+    offs_n = start + tl.arange(0, BLOCK_N)
+    offs_d = tl.arange(0, D).to(tl.int64)
+    k_ptrs = k_ptr + offs_n.to(tl.int64)[:, None] * stride_kt + offs_d[None, :] * stride_kd
+    v_ptrs = v_ptr + offs_n.to(tl.int64)[:, None] * stride_vt + offs_d[None, :] * stride_vd
     if MASKED:
-        k = tl.load(k_ptrs, mask=(offs_n < left)[:, None], other=0.0)
-        v = tl.load(v_ptrs, mask=(offs_n < left)[:, None], other=0.0)
+        k = tl.load(k_ptrs, mask=(offs_n < last)[:, None], other=0.0)
+        v = tl.load(v_ptrs, mask=(offs_n < last)[:, None], other=0.0)
     else:
         k, v = tl.load(k_ptrs), tl.load(v_ptrs)
     scores = tl.dot(q, k.T) * log2_scale  # [BLOCK_H, BLOCK_N]
     if MASKED:
-        scores = tl.where((offs_n < left)[None, :], scores, float("-inf"))
+        scores = tl.where((offs_n < last)[None, :], scores, float("-inf"))
     m_new = tl.maximum(m, tl.max(scores, axis=1))
     p = tl.exp2(scores - m_new[:, None])
     correction = tl.exp2(m - m_new)
@@ -53,25 +57,22 @@ def split_kernel(
 
     first = split * length
     last = tl.minimum(first + length, T)
-    offs_n = first.to(tl.int64) + tl.arange(0, BLOCK_N)
-    k_ptrs = k_ptr + b * stride_kb + g * stride_kh
-    k_ptrs += offs_n[:, None] * stride_kt + offs_d[None, :] * stride_kd  # [BLOCK_N, D]
-    v_ptrs = v_ptr + b * stride_vb + g * stride_vh
-    v_ptrs += offs_n[:, None] * stride_vt + offs_d[None, :] * stride_vd
+    k_ptr += b * stride_kb + g * stride_kh
+    v_ptr += b * stride_vb + g * stride_vh
     acc = tl.zeros((BLOCK_H, D), dtype=tl.float32)
     m = tl.full((BLOCK_H,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_H,), dtype=tl.float32)
     whole = first + (last - first) // BLOCK_N * BLOCK_N
-    for _ in range(first, whole, BLOCK_N):
+    for start in range(first, whole, BLOCK_N):
         acc, m, total = attend(
-            acc, m, total, q, k_ptrs, v_ptrs, BLOCK_N, log2_scale, False, BLOCK_N
-        )
-        k_ptrs += tl.cast(stride_kt, tl.int64) * BLOCK_N
-        v_ptrs += tl.cast(stride_vt, tl.int64) * BLOCK_N
+            acc, m, total, q, k_ptr, v_ptr, stride_kt, stride_kd, stride_vt, stride_vd,
+            start, last, log2_scale, False, BLOCK_N, D,
+        )  # fmt: skip
     if whole < last:
         acc, m, total = attend(
-            acc, m, total, q, k_ptrs, v_ptrs, last - whole, log2_scale, True, BLOCK_N
-        )
+            acc, m, total, q, k_ptr, v_ptr, stride_kt, stride_kd, stride_vt, stride_vd,
+            whole, last, log2_scale, True, BLOCK_N, D,
+        )  # fmt: skip
 
     rows = (b * H + heads) * splits + split
     part_ptrs = parts_ptr + rows[:, None] * D + tl.arange(0, D)[None, :]
@@ -130,8 +131,9 @@ def flash_decoding(
     scale = D**-0.5 if scale is None else scale
 
     BLOCK_N = 64
-    # Four programs a multiprocessor, all at once, each with one tile of keys or more.
-    splits = triton.cdiv(4 * multiprocessors(q.device), max(B * Hkv, 1))
+    # As many programs as fit on the GPU at once, three a multiprocessor, and 16 a head of long keys.
+    splits = triton.cdiv(3 * multiprocessors(q.device), max(B * Hkv, 1))
+    splits = max(splits, min(triton.cdiv(T, 256), 16))
     length = triton.cdiv(triton.cdiv(T, splits), BLOCK_N) * BLOCK_N
     splits = triton.cdiv(T, length)
     out = torch.empty(B, H, D, dtype=q.dtype, device=q.device)
@@ -143,7 +145,7 @@ def flash_decoding(
         q, k, v, parts, lse, H, H // Hkv, T, splits, length,
         *q.stride(), *k.stride(), *v.stride(), scale * math.log2(math.e),
         D=D, BLOCK_H=max(16, triton.next_power_of_2(H // Hkv)), BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=2,
+        num_warps=4, num_stages=3,
     )  # fmt: skip
     if splits > 1:
         BLOCK_S = min(triton.next_power_of_2(splits), 64)
