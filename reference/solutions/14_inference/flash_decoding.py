@@ -131,7 +131,7 @@ def flash_decoding(
     scale = D**-0.5 if scale is None else scale
 
     BLOCK_N = 64
-    # As many programs as fit on the GPU at once, three a multiprocessor, and 16 a head of long keys.
+    # As many programs as run at once, three a multiprocessor, and 16 for a head of long keys.
     splits = triton.cdiv(3 * multiprocessors(q.device), max(B * Hkv, 1))
     splits = max(splits, min(triton.cdiv(T, 256), 16))
     length = triton.cdiv(triton.cdiv(T, splits), BLOCK_N) * BLOCK_N
