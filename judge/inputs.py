@@ -201,8 +201,7 @@ def sampling(
 ) -> tuple[torch.Tensor, int, float, float]:
     """Return uniform (B,), k, temperature and p that keep clear of the borders of any decision.
 
-    uniform: the beginning of what falls to one token in even rows, the end in odd rows, so that a
-        token too many or too few shows; 2e-4 away from the border, and for tokens of 5e-4 or more
+    uniform: as `_drawn_near_a_border` has it
     p: moved by up to a tenth, so that it is not near the mass of the most likely tokens of any row
     """
     x = logits.double() / temperature
@@ -217,14 +216,49 @@ def sampling(
         p = near[(masses[:, :, None] - near).abs().amin((0, 1)).argmax()].item()
         last = likely.gather(1, (masses < p).sum(1, keepdim=True))
         w = torch.where(w >= last, w, 0)
+    return _drawn_near_a_border(w), k, temperature, p
+
+
+def speculation(
+    accepted: Sequence[int], K: int, V: int, drafted: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Drafts of which so many are accepted in each row, and most after the first refusal would be.
+
+    drafted: how many of the K there are; -1 stands for the others
+
+    Returns draft_tokens (B, K), draft_probs (B, K, V), target_probs (B, K + 1, V), uniform
+    (B, K + 1). No decision is near its border.
+    """
+    B = len(accepted)
+    q, p = (torch.softmax(2 * randn(B, size, V), dim=2) for size in (K, K + 1))
+    count = tensor(list(accepted), "int64")
+    drafted = K if drafted is None else drafted
+    past = torch.arange(K, device=q.device) - count[:, None]
+    refused = (past == 0) | ((past > 0) & (past % 3 == 2))
+    ratio = p[:, :K] / q
+    likely = torch.where(ratio > 0.1, q, 0).argmax(2)
+    drafts = torch.where(refused, ratio.argmin(2), likely)
+    limit = ratio.gather(2, drafts[:, :, None])[:, :, 0].clamp(max=1)
+    u = torch.where(refused, (1 + limit) / 2, limit / 2)
+    rows = torch.arange(B, device=q.device)
+    drafts[:, drafted:] = -1
+    minus = torch.where(count[:, None] < drafted, q[rows, count.clamp(max=K - 1)], 0)
+    drawn = _drawn_near_a_border((p[rows, count].double() - minus).clamp(min=0))
+    return drafts, q, p, torch.cat((u, drawn[:, None]), dim=1)
+
+
+def _drawn_near_a_border(w: torch.Tensor) -> torch.Tensor:
+    """Return for each row of weights (B, V) a number in [0, 1) that draws one of its tokens.
+
+    It is at the beginning of what falls to the token in even rows, at the end in odd rows, so that
+    a token too many or too few shows: 2e-4 away from the border, and for tokens of 5e-4 or more.
+    """
     running = w.cumsum(1)
-    drawn = torch.multinomial(
-        torch.where(w / running[:, -1:] < 5e-4, 0, w).cpu(), 1, generator=_host()
-    )
-    drawn = drawn.to(w.device)
+    enough = torch.where(w / running[:, -1:] < 5e-4, 0, w)
+    drawn = torch.multinomial(enough.cpu(), 1, generator=_host()).to(w.device)
     share, end = (x.gather(1, drawn)[:, 0] / running[:, -1] for x in (w, running))
     is_end = torch.arange(len(end), device=end.device) % 2 == 1
-    return torch.where(is_end, end - 2e-4, end - share + 2e-4).float(), k, temperature, p
+    return torch.where(is_end, end - 2e-4, end - share + 2e-4).float()
 
 
 def heads_and_dout(

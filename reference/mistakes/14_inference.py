@@ -131,3 +131,51 @@ def top_k_sampling(logits, uniform, k, temperature, p, blocks):
                 "the running sum begins anew in each block",
                 (drawn(block=block).clamp(max=V - 1),),
             )
+
+
+def speculative_verify(draft_tokens, draft_probs, target_probs, uniform, blocks):
+    B, K = draft_tokens.shape
+    rows = torch.arange(B)
+    at = draft_tokens.long().clamp(min=0)[:, :, None]
+    q, p = (x[:, :K].gather(2, at)[:, :, 0] for x in (draft_probs, target_probs))
+    taken = (draft_tokens >= 0) & (uniform[:, :K] * q < p)
+
+    def verified(
+        hidden=None,
+        all_count=False,
+        minus=1,
+        clamp=True,
+        whole=False,
+        with_draft=False,
+    ):
+        """Return both results with something of this changed."""
+        accepted = taken.int().sum(1) if all_count else taken.int().cumprod(1).sum(1)
+        last = accepted.clamp(max=K - 1)
+        refused = (accepted < K) & (draft_tokens[rows, last] >= 0)
+        less = torch.where(refused[:, None], draft_probs[rows, last], 0) * minus
+        w = target_probs[rows, accepted] - less
+        running = (w.clamp(min=0) if clamp else w).cumsum(1)
+        u = uniform[rows, accepted] if with_draft else uniform[:, K]
+        above = running > (u if whole else u * running[:, -1])[:, None]
+        drawn = torch.where(above.any(1), above.int().argmax(1), w.shape[1] - 1)
+        place = torch.arange(K + 1)
+        shown = draft_tokens if hidden is None else draft_tokens.masked_fill(hidden, -1)
+        kept = torch.cat((shown, draft_tokens[:, :1]), 1)
+        kept = kept.masked_fill(place >= accepted[:, None], -1)
+        return torch.where(place == accepted[:, None], drawn[:, None], kept), accepted
+
+    for cause, changed in (
+        ("drafts after the first refusal count too", {"all_count": True}),
+        ("drafts after the first refusal count too", {"all_count": True, "hidden": ~taken}),
+        ("the token after a refusal is drawn from target_probs itself", {"minus": 0}),
+        ("differences below 0 take part in the draw", {"clamp": False}),
+        (
+            "what is left over is not renormalised: uniform is compared with its running sum",
+            {"whole": True},
+        ),
+        (
+            "the token is drawn with the number of draft n, not with the last one",
+            {"with_draft": True},
+        ),
+    ):
+        yield cause, verified(**changed)
