@@ -196,6 +196,37 @@ def paged_cache(
     return keys, values, tensor(tables.tolist(), "int32"), tensor(list(lengths), "int32")
 
 
+def sampling(
+    logits: torch.Tensor, k: int, temperature: float = 1.0, p: float = 1.0
+) -> tuple[torch.Tensor, int, float, float]:
+    """Return uniform (B,), k, temperature and p that keep clear of the borders of any decision.
+
+    uniform: the beginning of what falls to one token in even rows, the end in odd rows, so that a
+        token too many or too few shows; 2e-4 away from the border, and for tokens of 5e-4 or more
+    p: moved by up to a tenth, so that it is not near the mass of the most likely tokens of any row
+    """
+    x = logits.double() / temperature
+    largest = x.topk(min(k, x.shape[1])).values
+    w = torch.softmax(x.masked_fill(x < largest[:, -1:], float("-inf")), dim=1)
+    if p < 1:
+        likely = w.sort(dim=1, descending=True).values[:, : (w > 0).sum(1).max()]
+        masses = likely.cumsum(1)
+        near = p + 0.1 * min(p, 1 - p) * torch.linspace(
+            -1, 1, 101, dtype=torch.float64, device=w.device
+        )
+        p = near[(masses[:, :, None] - near).abs().amin((0, 1)).argmax()].item()
+        last = likely.gather(1, (masses < p).sum(1, keepdim=True))
+        w = torch.where(w >= last, w, 0)
+    running = w.cumsum(1)
+    drawn = torch.multinomial(
+        torch.where(w / running[:, -1:] < 5e-4, 0, w).cpu(), 1, generator=_host()
+    )
+    drawn = drawn.to(w.device)
+    share, end = (x.gather(1, drawn)[:, 0] / running[:, -1] for x in (w, running))
+    is_end = torch.arange(len(end), device=end.device) % 2 == 1
+    return torch.where(is_end, end - 2e-4, end - share + 2e-4).float(), k, temperature, p
+
+
 def heads_and_dout(
     B: int, H: int, Hkv: int, S: int, T: int, D: int, dtype: str | torch.dtype = "float16"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -326,6 +357,13 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype:
             f"one has {has[0]}.{has[1]}: the interpreter grades it, set TRITON_INTERPRET=1"
         )
     return dtype
+
+
+def _host() -> torch.Generator:
+    """Return the stream of random numbers on the host."""
+    if "cpu" not in _generators:
+        _generators["cpu"] = torch.Generator("cpu").manual_seed(zlib.crc32(_case.encode()))
+    return _generators["cpu"]
 
 
 def _draw(draw: Callable, *arguments: Any, **options: Any) -> torch.Tensor:

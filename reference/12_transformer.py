@@ -144,4 +144,4 @@ def train_step(
     params.copy_(p)
     exp_avg.copy_(m)
     exp_avg_sq.copy_(v)
-    loss.copy_(mean)
+    loss.copy_(mean.detach())

@@ -41,3 +41,19 @@ def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale=None
     )
     x = scores(q, k, scale).masked_fill(~seen[:, None, None], float("-inf"))
     return weigh(x, v).masked_fill((lengths == 0)[:, None, None], 0)
+
+
+def top_k_sampling(logits, uniform, k, temperature=1.0, p=1.0):
+    x = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+    if k < x.shape[1]:
+        x = x.masked_fill(x < x.topk(k, dim=1).values[:, -1:], float("-inf"))
+    w = torch.softmax(x, dim=1)
+    if p < 1:
+        likely = w.sort(dim=1, descending=True).values
+        # The last to stay is the first with which the sum reaches p.
+        last = likely.gather(
+            1, (likely.cumsum(1) < p).sum(1, keepdim=True).clamp(max=x.shape[1] - 1)
+        )
+        w = w.masked_fill(w < last, 0)
+    running = w.cumsum(1)
+    return (running > uniform[:, None] * running[:, -1:]).int().argmax(1)

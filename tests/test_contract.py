@@ -29,6 +29,8 @@ MAX_SPEC_LINES = 26
 
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
 # Their stubs are whole kernels with one fault, which is the first mutant of their solution.
+# Kernels that a stub gives whole, because what is new in the puzzle is something else.
+GIVEN = {"12_transformer/train_step": {"matmul_kernel"}}
 PLANTED = [p for p in LADDER if p.startswith("08_debugging/")]
 planted = pytest.mark.parametrize("puzzle", PLANTED)
 stubs = pytest.mark.parametrize("puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES])
@@ -144,18 +146,22 @@ def test_one_signature(puzzle):
 @puzzles
 def test_solution_fills_in_the_kernels_of_the_stub(puzzle):
     given, solved = kernels(PUZZLES / f"{puzzle}.py"), kernels(SOLUTIONS / f"{puzzle}.py")
-    assert given
-    for name, kernel in given.items():
+    empty = {name: it for name, it in given.items() if name not in GIVEN.get(puzzle, ())}
+    assert empty
+    for name, kernel in empty.items():
         remaining = iter(parameters(solved[name]))
         assert all(parameter in remaining for parameter in parameters(kernel))
 
 
 @empty_stubs
 def test_stub_holds_no_part_of_the_solution(puzzle):
-    path = PUZZLES / f"{puzzle}.py"
-    for kernel in kernels(path).values():
-        assert ast.unparse(kernel.body) == "pass"
-    used = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    path, tree = PUZZLES / f"{puzzle}.py", tree_of(PUZZLES / f"{puzzle}.py")
+    given = GIVEN.get(puzzle, set())
+    assert given <= kernels(path).keys()
+    for name, kernel in kernels(path).items():
+        assert name in given or ast.unparse(kernel.body) == "pass"
+    tree.body = [node for node in tree.body if getattr(node, "name", "") not in given]
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not used & {"load", "store", "dot"}
     assert "TODO" in path.read_text()
 

@@ -88,3 +88,46 @@ def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale, blo
         causes = {cause for cause, _ in same}
         if len(causes) == 1:
             yield causes.pop(), (torch.cat([out[:, :, 0] for _, out in same]),)
+
+
+def top_k_sampling(logits, uniform, k, temperature, p, blocks):
+    V = logits.shape[1]
+
+    def drawn(k=k, temperature=temperature, p=p, of_all=False, whole=False, block=V):
+        """Return the token as it is drawn with something of this changed."""
+        x = logits / temperature
+        everything = torch.softmax(x, 1)
+        if k < V:
+            x = x.masked_fill(x < x.topk(k, dim=1).values[:, -1:], -math.inf)
+        w = everything.masked_fill(x == -math.inf, 0)
+        if p < 1:
+            likely = w.sort(dim=1, descending=True).values
+            least = p if of_all else p * w.sum(1, keepdim=True)
+            place = (likely.cumsum(1) < least).sum(1, keepdim=True).clamp(max=V - 1)
+            w = w.masked_fill(w < likely.gather(1, place), 0)
+        running = torch.cat([part.cumsum(1) for part in w.split(block, 1)], 1)
+        above = running > uniform[:, None] * (1 if whole else w.sum(1, keepdim=True))
+        return torch.where(above.any(1), above.int().argmax(1), V)
+
+    for cause, changed in (
+        (
+            "p is a part of the whole vocabulary's probability, not of those that k leaves",
+            {"of_all": True},
+        ),
+        ("k is left out", {"k": V}),
+        ("logits are multiplied by the temperature", {"temperature": 1 / temperature}),
+        (
+            "uniform is multiplied by the mass of all tokens, not of those that stay",
+            {"whole": True},
+        ),
+    ):
+        token = drawn(**changed)
+        yield cause, (token,)
+        yield cause, (token.clamp(max=V - 1),)
+    for block in blocks:
+        if block < V:
+            yield "the running sum begins anew in each block", (drawn(block=block),)
+            yield (
+                "the running sum begins anew in each block",
+                (drawn(block=block).clamp(max=V - 1),),
+            )
