@@ -8,6 +8,7 @@ import torch
 from judge import inputs
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured
+from judge.subject.loader import load_reference
 
 
 def test_same_case_same_numbers_whatever_came_before():
@@ -103,3 +104,50 @@ def test_blocks_of_experts():
     assert order.tolist() == [1, 4, 0, 2, 5, 6, 6, 6, 6, 6]
     assert owners.tolist() == [0, 2, 2, -1, -1]
     assert order.dtype == owners.dtype == torch.int32
+
+
+def test_a_paged_cache_holds_tokens_in_the_pages_of_its_tables_alone():
+    inputs.seed("paged")
+    lengths = (3, 16, 37)
+    keys, values, tables, counts = inputs.paged_cache(lengths, 16, 2, 8)
+    assert counts.tolist() == list(lengths)
+    stored = torch.zeros(keys.shape[:2], dtype=torch.bool)
+    for row, length in enumerate(lengths):
+        pages = tables[row, : -(-length // 16)].tolist()
+        assert all(0 < page < len(keys) for page in pages)
+        for place in range(length):
+            stored[pages[place // 16], place % 16] = True
+        assert not any(0 <= page < len(keys) for page in tables[row, len(pages) :].tolist())
+    assert stored.sum() == sum(lengths)
+    for cache in (keys, values):
+        assert torch.equal(cache.isnan().all(dim=(2, 3)), ~stored)
+
+
+@pytest.mark.parametrize(("k", "p"), [(5, 1.0), (300, 0.9), (20, 0.6)])
+def test_draws_keep_clear_of_borders(k, p):
+    inputs.seed("sampling")
+    logits = inputs.randn(8, 300) * 2
+    uniform, *how = inputs.sampling(logits, k, 0.7, p)
+    draw = load_reference("14_inference", "top_k_sampling")
+    token = draw(logits.double(), uniform.double(), *how)
+    for step in (-1e-4, 1e-4):
+        assert torch.equal(draw(logits.double(), uniform.double() + step, *how), token)
+        if p < 1:
+            assert torch.equal(
+                draw(logits.double(), uniform.double(), *how[:2], how[2] + step), token
+            )
+    hotter = draw(logits.double(), uniform.double(), how[0], 1.0, how[2])
+    assert not torch.equal(hotter, token)
+
+
+def test_drafts_are_accepted_as_asked():
+    inputs.seed("speculation")
+    verify = load_reference("14_inference", "speculative_verify")
+    for accepted, drafted in (([0, 1, 2, 3, 4], 4), ([2, 0, 1], 2)):
+        drafts, q, p, u = inputs.speculation(accepted, 4, 300, drafted)
+        assert (drafts[:, drafted:] == -1).all()
+        tokens, found = verify(drafts, q.double(), p.double(), u.double())
+        assert found.tolist() == accepted
+        for step in (-1e-4, 1e-4):
+            again, _ = verify(drafts, q.double(), p.double(), u.double() + step)
+            assert torch.equal(again, tokens)

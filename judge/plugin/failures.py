@@ -42,12 +42,14 @@ MEMORY = (
     (r"^race:", "programs race for the same element"),
     (r"^wrong when rank \d+ is late", "a rank that is late is not waited for"),
     (r"launched outside `with on|^launched no kernel on GPU", "a launch on the wrong GPU"),
+    (r"lets others load what it may still be", "others may load what is not stored yet"),
     (r"was stored by no program", "elements that no program stores"),
     (r"changes elements that nothing has set", "an atomic on memory that nothing has set"),
     (r"IntegerOverflow|2\*\*32 too small", "an offset that does not fit 32 bits"),
 )
 RESULTS = (
     (r"launched no Triton kernel", "no kernel was launched"),
+    (r"uses item\(\), bool\(\) or int\(\)", "the launcher waits for the GPU"),
     (r"outside a kernel|work outside the kernel", "work outside the kernel"),
     (r"is wrong in|is wrong as a whole", WRONG_RESULT),
     (r" has (?:shape|dtype|device) |is not contiguous", "a result of another form"),

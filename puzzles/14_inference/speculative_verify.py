@@ -46,7 +46,7 @@ def speculative_verify_kernel(
     K, V,
     BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    # TODO: one program verifies the drafts of one request, or a part of its row; draw and store the tokens too
+    # TODO: one program verifies the drafts of one request, or a part of its row. Draw and store too
     pass
 
 
