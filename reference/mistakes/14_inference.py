@@ -22,10 +22,10 @@ def _decoded(q, k, v, scale, blocks):
     x = q @ attention.served(k, q).mT * attention.effective(scale, q)
     for length in sorted({*blocks, *LENGTHS}):
         if length < x.shape[-1]:
-            yield from merged(x.split(length, -1), values.split(length, -2), blocks)
+            yield from _merged(x.split(length, -1), values.split(length, -2), blocks)
 
 
-def merged(scores, values, blocks):
+def _merged(scores, values, blocks):
     """Yield (cause, out) of splits whose parts are made or merged in a wrong way."""
     m = torch.stack([x.amax(-1, True) for x in scores])
     terms = [torch.exp(x - x.amax(-1, True)) for x in scores]
