@@ -198,8 +198,9 @@ def test_compiles(summing):
         ("    meet(shards)\n    return", "before you return"),
     ],
 )
-def test_a_late_rank_is_waited_for(summing, find, place):
-    wrong = told(summing(find, find.partition("\n")[2]), shards(2))
+@pytest.mark.parametrize("instead", ["", "    meet(shards[:1])\n"], ids=["none", "alone"])
+def test_a_late_rank_is_waited_for(summing, find, place, instead):
+    wrong = told(summing(find, instead + find.partition("\n")[2]), shards(2))
     assert "when rank" in wrong
     assert f"hint: meet {place}" in wrong
 

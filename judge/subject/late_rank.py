@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -115,7 +115,7 @@ class LateLaunches(_Late):
             if self.lateness.overwritten and self._put_off:
                 others = set(range(len(self.by_rank))) - {self.lateness.rank}
                 self._fill(sorted(others), self.others)
-            self._meet([])
+            self._catch_up()
         finally:
             self.names.update(saved)
 
@@ -140,7 +140,13 @@ class LateLaunches(_Late):
         finally:
             self._open.pop()
 
-    def _meet(self, tensors: object) -> None:
+    def _meet(self, tensors: Iterable[torch.Tensor]) -> None:
+        # Of a tensor that is no input nothing tells the rank: it may be any.
+        met = {self._owner.get(storage_of(x)) for x in tensors}
+        if None in met or (self.lateness.rank in met and len(met) > 1):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         if not self._arrived:
             self._arrived = True
             self._fill([self.lateness.rank], self.original)

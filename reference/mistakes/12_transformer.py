@@ -3,49 +3,58 @@
 import torch
 
 from judge.diagnosis.mistakes import half_precisions
+from judge.subject.loader import load_reference
 
 
 def rope(q, k, cos, sin, inverse, blocks):
     S, h = q.shape[2], cos.shape[1]
     c, s = cos[:S], -sin[:S] if inverse else sin[:S]
 
-    def turned(turn):
-        results = []
-        for x in (q, k):
-            out = x.clone()
-            out[..., : 2 * h] = turn(x[..., :h], x[..., h : 2 * h], x)
-            results.append(out)
-        return tuple(results)
+    def turned(x, first, second):
+        """x with these halves, each made from both old ones."""
+        a, b = x[..., :h], x[..., h : 2 * h]
+        return torch.cat((first(a, b), second(a, b), x[..., 2 * h :]), dim=-1)
 
-    def neighbours(first, second, x):
+    def neighbours(x):
         even, odd = x[..., 0 : 2 * h : 2], x[..., 1 : 2 * h : 2]
-        return torch.stack((even * c - odd * s, odd * c + even * s), dim=-1).flatten(-2)
+        pairs = torch.stack((even * c - odd * s, odd * c + even * s), dim=-1).flatten(-2)
+        return torch.cat((pairs, x[..., 2 * h :]), dim=-1)
 
-    yield "the pairs are neighbours, (2 i, 2 i + 1), instead of (i, i + D/2)", turned(neighbours)
-    cause = "the second half of each pair is turned with the first half that was turned already"
-    yield (
-        cause,
-        turned(lambda a, b, x: torch.cat((a * c - b * s, b * c + (a * c - b * s) * s), dim=-1)),
-    )
-    cause = "the sine has the other sign" + (": inverse is not used" if inverse else "")
-    yield cause, turned(lambda a, b, x: torch.cat((a * c + b * s, b * c - a * s), dim=-1))
-    cause = "both sines have the same sign: one of them is subtracted"
-    yield cause, turned(lambda a, b, x: torch.cat((a * c + b * s, b * c + a * s), dim=-1))
-    yield cause, turned(lambda a, b, x: torch.cat((a * c - b * s, b * c - a * s), dim=-1))
-    cause = "cos and sin are exchanged"
-    yield cause, turned(lambda a, b, x: torch.cat((a * s - b * c, b * s + a * c), dim=-1))
-    cause = "the second half of each pair is not turned"
-    yield cause, turned(lambda a, b, x: torch.cat((a * c - b * s, b), dim=-1))
-    for name, cast in half_precisions():
-        cause = f"products with cos and sin are rounded to {name}"
-        yield (
-            cause,
-            turned(
-                lambda a, b, x, cast=cast: torch.cat(
-                    (cast(a * c) - cast(b * s), cast(b * c) + cast(a * s)), dim=-1
-                )
-            ),
-        )
+    def first(a, b):
+        return a * c - b * s
+
+    def second(a, b):
+        return b * c + a * s
+
+    def ways():
+        cause = "the pairs are neighbours, (2 i, 2 i + 1), instead of (i, i + D/2)"
+        yield cause, neighbours
+        cause = "the second half of each pair is turned with the first half that was turned already"
+        yield cause, lambda x: turned(x, first, lambda a, b: second(first(a, b), b))
+        cause = "the sine has the other sign" + (": inverse is not used" if inverse else "")
+        yield cause, lambda x: turned(x, lambda a, b: a * c + b * s, lambda a, b: b * c - a * s)
+        cause = "both sines have the same sign: one of them is subtracted"
+        yield cause, lambda x: turned(x, lambda a, b: a * c + b * s, second)
+        yield cause, lambda x: turned(x, first, lambda a, b: b * c - a * s)
+        cause = "cos and sin are exchanged"
+        yield cause, lambda x: turned(x, lambda a, b: a * s - b * c, lambda a, b: b * s + a * c)
+        cause = "the second half of each pair is not turned"
+        yield cause, lambda x: turned(x, first, lambda a, b: b)
+        for name, cast in half_precisions():
+            cause = f"products with cos and sin are rounded to {name}"
+            yield (
+                cause,
+                lambda x, cast=cast: turned(
+                    x,
+                    lambda a, b: cast(a * c) - cast(b * s),
+                    lambda a, b: cast(b * c) + cast(a * s),
+                ),
+            )
+
+    for cause, turn in ways():
+        yield cause, (turn(q), turn(k))
+        yield cause, (turn(q), None)
+        yield cause, (None, turn(k))
 
 
 def geglu(gate, up, blocks, dout=None):
@@ -261,3 +270,104 @@ def fused_linear_cross_entropy(x, weight, targets, blocks):
             first = kept[:rows].sum().clamp(min=1)
             cause = f"n is counted in the first {rows} rows only"
             yield cause, (total / first, dx / first, dweight / first)
+
+
+def _loss_with_a_path_cut(cut, x, targets, cos, sin, params, heads, hidden):
+    """The loss of 12.7's block, through whose step of this name no gradient goes."""
+    reference = {
+        name: load_reference("12_transformer", name)
+        for name in ("rope", "split_params", "_cross_entropy")
+    }
+    B, S, D = x.shape
+    w = reference["split_params"](params, hidden)
+
+    def without(step, tensor):
+        return tensor.detach() if step == cut else tensor
+
+    def norm(rows, weight):
+        rstd = torch.rsqrt(rows.square().mean(-1, keepdim=True) + 1e-6)
+        return rows * without("rstd", rstd) * weight
+
+    def turned(rows, other):
+        # Where the turn is cut, the gradient comes back as it would without one.
+        out = reference["rope"](rows, other, cos, sin)
+        pairs = zip((rows, other), out, strict=True)
+        return [a + (b - a).detach() for a, b in pairs] if cut == "turn" else out
+
+    qkv = (norm(x, w["norm_1"]) @ w["qkv"].mT).view(B, S, 3, heads, D // heads)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4)
+    q, k = turned(q, k)
+    scores = q @ k.mT * q.shape[3] ** -0.5
+    seen = torch.ones(S, S, dtype=torch.bool, device=x.device).tril()
+    scores = scores.masked_fill(~seen, float("-inf"))
+    p = torch.exp(scores - without("lse", torch.logsumexp(scores, -1, keepdim=True)))
+    h = x + (p @ v).transpose(1, 2).reshape(B, S, D) @ w["out"].mT
+    gate, up = (norm(without("norm", h), w["norm_2"]) @ w["gate_up"].mT).chunk(2, dim=-1)
+    activated = gate * without("sigmoid", torch.sigmoid(gate)) * up
+    y = without("skip", h) + activated @ w["down"]
+    total, count = reference["_cross_entropy"]((y @ w["head"].mT).flatten(0, 1), targets.flatten())
+    return total / count
+
+
+CUTS = {
+    "turn": "the gradients of q and k are not turned back before they go on to qkv",
+    "skip": "the gradient of y goes into h through norm_2 only, not past it, along the residual",
+    "norm": "the gradient of y goes into h past norm_2 only, not through it",
+    "rstd": "rms norm's gradient lacks the term with the mean of dx_hat * x_hat",
+    "lse": "dS lacks the sum of P * dP, which is delta",
+    "sigmoid": "silu's derivative lacks its second term, gate * s * (1 - s)",
+}
+
+
+def train_step(
+    x, targets, cos, sin, params, exp_avg, exp_avg_sq, loss, heads, hidden,
+    step, lr, beta1, beta2, eps, weight_decay, blocks,
+):  # fmt: skip
+    block_loss = load_reference("12_transformer", "block_loss")
+    with torch.enable_grad():
+        leaf = params.detach().requires_grad_()
+        mean = block_loss(x, targets, cos, sin, leaf, heads, hidden)
+        (right,) = torch.autograd.grad(mean, leaf)
+    mean = mean.detach()[None]
+    kept = targets != -100
+    count = kept.sum().clamp(min=1)
+
+    def results(grad=right, loss=mean, corrections=(step, step), decay=True, coupled=False):
+        if coupled:
+            grad = grad + weight_decay * params
+        m = beta1 * exp_avg + (1 - beta1) * grad
+        v = beta2 * exp_avg_sq + (1 - beta2) * grad**2
+        first, second = (
+            1 if times == 0 else 1 - beta**times
+            for beta, times in zip((beta1, beta2), corrections, strict=True)
+        )
+        p = params * (1 - lr * weight_decay if decay and not coupled else 1)
+        return p - lr * (m / first) / ((v / second).sqrt() + eps), m, v, loss
+
+    everything = kept.numel()
+    yield (
+        "the loss is the sum over the targets that count, not divided by n",
+        (
+            None,
+            None,
+            None,
+            mean * count,
+        ),
+    )
+    cause = "n counts the targets of -100 too"
+    yield cause, results(right * count / everything, mean * count / everything)
+    yield cause, (None, None, None, mean * count / everything)
+    yield "the gradient is not divided by n", results(right * count)
+    yield "the loss is right, but nothing else has changed", (params, exp_avg, exp_avg_sq, mean)
+    yield "the moments are not corrected for their first steps", results(corrections=(0, 0))
+    cause = "the moments are corrected as in the first step, not in this one"
+    yield cause, results(corrections=(1, 1))
+    yield "the weights are not decayed", results(decay=False)
+    cause = "the decay is added to the gradient, as in Adam, not taken from the weights"
+    yield cause, results(coupled=True)
+    for cut, cause in CUTS.items():
+        with torch.enable_grad():
+            leaf = params.detach().requires_grad_()
+            wrong = _loss_with_a_path_cut(cut, x, targets, cos, sin, leaf, heads, hidden)
+            (grad,) = torch.autograd.grad(wrong, leaf)
+        yield cause, results(grad)

@@ -13,7 +13,7 @@ attention = load(Path(__file__).with_name("attention.py"))
 LENGTHS = {32, 64, 128, 256, 512, 1024}
 
 
-def decoded(q, k, v, scale, blocks):
+def _decoded(q, k, v, scale, blocks):
     """Yield (cause, out) of attention of q (B, H, 1, D)."""
     for cause, out, _ in attention.forward(q, k, v, scale, blocks=blocks):
         if out is not None:
@@ -22,10 +22,10 @@ def decoded(q, k, v, scale, blocks):
     x = q @ attention.served(k, q).mT * attention.effective(scale, q)
     for length in sorted({*blocks, *LENGTHS}):
         if length < x.shape[-1]:
-            yield from merged(x.split(length, -1), values.split(length, -2), blocks)
+            yield from _merged(x.split(length, -1), values.split(length, -2), blocks)
 
 
-def merged(scores, values, blocks):
+def _merged(scores, values, blocks):
     """Yield (cause, out) of splits whose parts are made or merged in a wrong way."""
     m = torch.stack([x.amax(-1, True) for x in scores])
     terms = [torch.exp(x - x.amax(-1, True)) for x in scores]
@@ -61,7 +61,7 @@ def reference(q, k, v, scale):
 
 
 def flash_decoding(q, k, v, scale, blocks):
-    for cause, out in decoded(q[:, :, None], k, v, scale, blocks):
+    for cause, out in _decoded(q[:, :, None], k, v, scale, blocks):
         yield cause, (out[:, :, 0],)
 
 
@@ -83,7 +83,7 @@ def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale, blo
             cause = "each tile takes the page of its first key for all its keys"
             outs = [reference(*one, scale) for one in found(tile)]
             yield cause, (torch.cat(outs)[:, :, 0],)
-    each = [decoded(*one, scale, blocks) for one in found()]
+    each = [_decoded(*one, scale, blocks) for one in found()]
     for same in zip(*each, strict=False):
         causes = {cause for cause, _ in same}
         if len(causes) == 1:

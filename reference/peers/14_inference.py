@@ -18,16 +18,16 @@ DECODED = (
     (3, 24, 3, 10_007, 64),
 )
 # Texts, heads, heads of keys, the longest, D; the others are spread from 1 token on.
-PAGED = ((32, 32, 8, 4096, 128), (4, 32, 8, 32_768, 128), (67, 24, 3, 3001, 64))
+PAGED = ((32, 32, 8, 4096, 128), (8, 32, 8, 32_768, 128), (67, 24, 3, 3001, 64))
 # Rows, tokens, k, p in per cent.
 SAMPLED = (
     (64, 128_256, 50, 90),
     (64, 128_256, 50, 100),
-    (64, 128_256, 128_256, 90),
+    (64, 131_072, 32, 64),
     (7, 50_257, 5, 100),
 )
 # Requests, drafts, tokens.
-VERIFIED = ((64, 4, 128_256), (8, 8, 128_256), (101, 3, 50_257))
+VERIFIED = ((64, 4, 131_072), (64, 4, 128_256), (101, 3, 50_257))
 
 
 def appended(N, Hkv, D, P, dtype):
