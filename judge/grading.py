@@ -247,11 +247,9 @@ class ResultCheck:
     def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
         """Name the option without which the same call is right, if one was given."""
         given = call.original
-        parameters = inspect.signature(self.spec.reference).parameters
-        for name, value in given.values.items():
-            default = parameters[name].default
-            is_option = not isinstance(value, (torch.Tensor, list))
-            if not is_option or default is inspect.Parameter.empty or value == default:
+        for name, parameter in inspect.signature(self.spec.reference).parameters.items():
+            value, default = given.values.get(name, parameter.default), parameter.default
+            if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
                 continue
             other = GuardedCall(
                 call.subject,

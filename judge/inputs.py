@@ -196,6 +196,71 @@ def paged_cache(
     return keys, values, tensor(tables.tolist(), "int32"), tensor(list(lengths), "int32")
 
 
+def sampling(
+    logits: torch.Tensor, k: int, temperature: float = 1.0, p: float = 1.0
+) -> tuple[torch.Tensor, int, float, float]:
+    """Return uniform (B,), k, temperature and p that keep clear of the borders of any decision.
+
+    uniform: as `_drawn_near_a_border` has it
+    p: moved by up to a tenth, so that it is not near the mass of the most likely tokens of any row
+    """
+    x = logits.double() / temperature
+    largest = x.topk(min(k, x.shape[1])).values
+    w = torch.softmax(x.masked_fill(x < largest[:, -1:], float("-inf")), dim=1)
+    if p < 1:
+        likely = w.sort(dim=1, descending=True).values[:, : (w > 0).sum(1).max()]
+        masses = likely.cumsum(1)
+        near = p + 0.1 * min(p, 1 - p) * torch.linspace(
+            -1, 1, 101, dtype=torch.float64, device=w.device
+        )
+        p = near[(masses[:, :, None] - near).abs().amin((0, 1)).argmax()].item()
+        last = likely.gather(1, (masses < p).sum(1, keepdim=True))
+        w = torch.where(w >= last, w, 0)
+    return _drawn_near_a_border(w), k, temperature, p
+
+
+def speculation(
+    accepted: Sequence[int], K: int, V: int, drafted: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Drafts of which so many are accepted in each row, and most after the first refusal would be.
+
+    drafted: how many of the K there are; -1 stands for the others
+
+    Returns draft_tokens (B, K), draft_probs (B, K, V), target_probs (B, K + 1, V), uniform
+    (B, K + 1). No decision is near its border.
+    """
+    B = len(accepted)
+    q, p = (torch.softmax(2 * randn(B, size, V), dim=2) for size in (K, K + 1))
+    count = tensor(list(accepted), "int64")
+    drafted = K if drafted is None else drafted
+    past = torch.arange(K, device=q.device) - count[:, None]
+    refused = (past == 0) | ((past > 0) & (past % 3 == 2))
+    ratio = p[:, :K] / q
+    likely = torch.where(ratio > 0.1, q, 0).argmax(2)
+    drafts = torch.where(refused, ratio.argmin(2), likely)
+    limit = ratio.gather(2, drafts[:, :, None])[:, :, 0].clamp(max=1)
+    u = torch.where(refused, (1 + limit) / 2, limit / 2)
+    rows = torch.arange(B, device=q.device)
+    drafts[:, drafted:] = -1
+    minus = torch.where(count[:, None] < drafted, q[rows, count.clamp(max=K - 1)], 0)
+    drawn = _drawn_near_a_border((p[rows, count].double() - minus).clamp(min=0))
+    return drafts, q, p, torch.cat((u, drawn[:, None]), dim=1)
+
+
+def _drawn_near_a_border(w: torch.Tensor) -> torch.Tensor:
+    """Return for each row of weights (B, V) a number in [0, 1) that draws one of its tokens.
+
+    It is at the beginning of what falls to the token in even rows, at the end in odd rows, so that
+    a token too many or too few shows: 2e-4 away from the border, and for tokens of 5e-4 or more.
+    """
+    running = w.cumsum(1)
+    enough = torch.where(w / running[:, -1:] < 5e-4, 0, w)
+    drawn = torch.multinomial(enough.cpu(), 1, generator=_host()).to(w.device)
+    share, end = (x.gather(1, drawn)[:, 0] / running[:, -1] for x in (w, running))
+    is_end = torch.arange(len(end), device=end.device) % 2 == 1
+    return torch.where(is_end, end - 2e-4, end - share + 2e-4).float()
+
+
 def heads_and_dout(
     B: int, H: int, Hkv: int, S: int, T: int, D: int, dtype: str | torch.dtype = "float16"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -326,6 +391,13 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype:
             f"one has {has[0]}.{has[1]}: the interpreter grades it, set TRITON_INTERPRET=1"
         )
     return dtype
+
+
+def _host() -> torch.Generator:
+    """Return the stream of random numbers on the host."""
+    if "cpu" not in _generators:
+        _generators["cpu"] = torch.Generator("cpu").manual_seed(zlib.crc32(_case.encode()))
+    return _generators["cpu"]
 
 
 def _draw(draw: Callable, *arguments: Any, **options: Any) -> torch.Tensor:

@@ -41,3 +41,37 @@ def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale=None
     )
     x = scores(q, k, scale).masked_fill(~seen[:, None, None], float("-inf"))
     return weigh(x, v).masked_fill((lengths == 0)[:, None, None], 0)
+
+
+def top_k_sampling(logits, uniform, k, temperature=1.0, p=1.0):
+    x = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+    if k < x.shape[1]:
+        x = x.masked_fill(x < x.topk(k, dim=1).values[:, -1:], float("-inf"))
+    w = torch.softmax(x, dim=1)
+    if p < 1:
+        likely = w.sort(dim=1, descending=True).values
+        # The last to stay is the first with which the sum reaches p.
+        last = likely.gather(
+            1, (likely.cumsum(1) < p).sum(1, keepdim=True).clamp(max=x.shape[1] - 1)
+        )
+        w = w.masked_fill(w < last, 0)
+    running = w.cumsum(1)
+    return (running > uniform[:, None] * running[:, -1:]).int().argmax(1)
+
+
+def speculative_verify(draft_tokens, draft_probs, target_probs, uniform):
+    B, K = draft_tokens.shape
+    rows = torch.arange(B, device=uniform.device)
+    drafts = draft_tokens.long()
+    at = drafts.masked_fill(drafts == -1, 0)[:, :, None]
+    q, p = (x[:, :K].gather(2, at)[:, :, 0] for x in (draft_probs, target_probs))
+    taken = (drafts >= 0) & (uniform[:, :K] * q < p)
+    accepted = taken.int().cumprod(1).sum(1)
+    last = accepted.clamp(max=K - 1)
+    refused = (accepted < K) & (drafts[rows, last] >= 0)
+    minus = torch.where(refused[:, None], draft_probs[rows, last], 0)
+    running = (target_probs[rows, accepted] - minus).clamp(min=0).cumsum(1)
+    drawn = (running > uniform[:, K:] * running[:, -1:]).int().argmax(1)
+    place = torch.arange(K + 1, device=uniform.device)
+    kept = torch.cat((drafts, drafts[:, :1]), dim=1).masked_fill(place >= accepted[:, None], -1)
+    return torch.where(place == accepted[:, None], drawn[:, None], kept), accepted.int()

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.proof
 
 # Appended to the solution. honest is its launcher, unlaunched the same without its launches.
 PREPARATION = """
+from judge.core.tensors import flat
 from judge.subject import loader
 from triton.runtime.jit import KernelInterface
 
@@ -44,7 +45,7 @@ def unlaunched(inputs, options):
 
 
 def as_tuple(returned):
-    return () if returned is None else returned if isinstance(returned, tuple) else (returned,)
+    return () if returned is None else flat(returned)
 
 
 def as_returned(results):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -9,10 +12,13 @@ from judge import inputs
 from judge.challenge import Challenge
 from judge.core import gpus, paths
 from judge.core.arguments import Arguments
+from judge.core.launch import Launch
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.grading import Spec
-from judge.subject import loader
+from judge.subject import late_rank, loader
+from judge.subject.guarded_call import GuardedCall
+from judge.subject.late_rank import Lateness
 
 in_the_interpreter = pytest.mark.skipif(
     not settings.interpreted, reason="a GPU does not show which program accesses what"
@@ -158,7 +164,7 @@ def test_a_list_is_no_argument_of_a_kernel(summing):
 
 def test_what_kernels_are_given_in_a_tuple_is_watched(summing):
     hidden = summing("tuple(shards), out", "(HIDDEN, *shards[1:]), out")
-    hidden.subject.__globals__["HIDDEN"] = torch.zeros(100, dtype=torch.float16)
+    hidden.subject.__globals__["HIDDEN"] = inputs.integers(100, dtype="float16")
     assert "neither received nor allocated" in told(hidden, shards(2))
 
 
@@ -192,8 +198,9 @@ def test_compiles(summing):
         ("    meet(shards)\n    return", "before you return"),
     ],
 )
-def test_a_late_rank_is_waited_for(summing, find, place):
-    wrong = told(summing(find, find.partition("\n")[2]), shards(2))
+@pytest.mark.parametrize("instead", ["", "    meet(shards[:1])\n"], ids=["none", "alone"])
+def test_a_late_rank_is_waited_for(summing, find, place, instead):
+    wrong = told(summing(find, instead + find.partition("\n")[2]), shards(2))
     assert "when rank" in wrong
     assert f"hint: meet {place}" in wrong
 
@@ -237,3 +244,46 @@ def test_meetings_of_ones_own_are_not_replaced(summing):
         text = text.replace(find, replace)
     puzzle.spec.path.write_text(text)
     puzzle.check_late(shards(2))
+
+
+def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting(monkeypatch):
+    log = []
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: log.append("sleep"))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(gpus, "synchronize", lambda: log.append("synchronize"))
+    original = {f"shards[{rank}]": torch.full((2,), float(rank)) for rank in range(4)}
+
+    def arena(rank):
+        def fill(x):
+            log.append((rank, "real" if torch.equal(x, original[f"shards[{rank}]"]) else "other"))
+
+        # Four ranks on two GPUs.
+        return SimpleNamespace(tensor=SimpleNamespace(device=rank % 2), fill=fill)
+
+    arenas = {f"shards[{rank}]": arena(rank) for rank in range(4)}
+    names = {"meet": lambda tensors: log.append("meet")}
+    subject = eval("lambda: meet([])", names)
+    with late_rank.LateGpu(subject, Lateness(1), arenas, original).running():
+        subject()
+    assert log == [
+        *((1, "other"), (3, "other"), "synchronize"),
+        *("sleep", (1, "real"), (3, "real"), "meet", "sleep"),
+        *((0, "other"), (2, "other"), "synchronize"),
+    ]
+    subject()
+    assert log[-1] == "meet"
+
+
+def test_each_gpu_works_for_its_ranks():
+    call = SimpleNamespace(
+        arguments=Arguments(("shards",), (shards(2),), {}),
+        devices={torch.device("cuda", 0), torch.device("cuda", 1)},
+        interpreted=False,
+    )
+
+    def launch(gpu):
+        return Launch(total, (1, 1, 1), {}, frozenset(), {}, gpu)
+
+    GuardedCall._check_gpus(call, [launch(0), launch(1)])
+    with pytest.raises(Wrong, match="launched no kernel on GPU 1"):
+        GuardedCall._check_gpus(call, [launch(0), launch(0)])

@@ -69,6 +69,17 @@ def test_operands_are_converted_as_triton_does(rules, monkeypatch):
         assert one == other, pair
 
 
+def test_casts_give_what_triton_gives():
+    cast = TritonSemantic.cast
+    for x, dtype in itertools.product(TENSORS, DTYPES):
+        short, own = (outcome(single(function), x, dtype) for function in (cast, cast.__wrapped__))
+        assert short == own, (x, dtype)
+
+
+def single(function):
+    return lambda *arguments: (function(*arguments),)
+
+
 def test_atomics_of_one_value_store_it_in_each_place():
     @triton.jit
     def add_one_value(y_ptr, BLOCK: tl.constexpr):

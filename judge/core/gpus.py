@@ -11,8 +11,10 @@ _connected: list[torch.device] = []
 
 
 def used() -> list[torch.device]:
-    """Return the GPUs that this process uses."""
-    return _connected or [torch.device("cuda", torch.cuda.current_device())]
+    """Return the GPUs that this process uses, none without one."""
+    if _connected or not torch.cuda.is_available():
+        return _connected
+    return [torch.device("cuda", torch.cuda.current_device())]
 
 
 def connect() -> list[torch.device]:

@@ -50,9 +50,9 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
     The first that other cases confirm, or else the first.
     """
     first = None
-    until = time.monotonic() + MAX_SECONDS
+    until = time.process_time() + MAX_SECONDS
     for candidate in result.mistakes:
-        if time.monotonic() > until:
+        if time.process_time() > until:
             break
         try:
             alternative = double(candidate.compute().detach().cpu())
@@ -65,7 +65,7 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
             return Symptom("", candidate.sentence(confirmed))
         if first is None and not refuted:
             first = Symptom("", candidate.sentence())
-            until = min(until, time.monotonic() + MAX_SECONDS_MORE)
+            until = min(until, time.process_time() + MAX_SECONDS_MORE)
     return first
 
 

@@ -106,6 +106,8 @@ PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
     ),
     (TritonSemantic, _OPERANDS, shortcuts.operands(getattr(TritonSemantic, _OPERANDS))),
     (TritonSemantic, _BROADCAST, shortcuts.broadcast(getattr(TritonSemantic, _BROADCAST))),
+    (TritonSemantic, "cast", shortcuts.cast(TritonSemantic.cast)),
+    (tl.core, "_unwrap_if_constexpr", shortcuts.unwrap(tl.core._unwrap_if_constexpr)),
     *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
 ]
 

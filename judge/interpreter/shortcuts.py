@@ -20,6 +20,20 @@ from triton.runtime.interpreter import TensorHandle
 _FLOATS = {"fp16", "bf16", "fp32", "fp64"}
 _INTEGERS = {"int32", "int64"}
 _COMPUTED_AS_THEY_ARE = _FLOATS | _INTEGERS | {"int1"}
+# By source and target, the builder's method and what it takes besides.
+_NONE = (None,)
+_CASTS = {
+    ("fp16", "fp32"): ("create_fp_ext",),
+    ("bf16", "fp32"): ("create_fp_ext",),
+    ("fp32", "fp64"): ("create_fp_ext",),
+    ("fp32", "fp16"): ("create_fp_trunc",),
+    ("fp32", "bf16"): ("create_fp_trunc",),
+    ("fp64", "fp32"): ("create_fp_trunc",),
+    ("int32", "int64"): ("create_int_cast", True),
+    ("int64", "int32"): ("create_int_cast", True),
+    ("int1", "int32"): ("create_int_cast", False),
+    ("int32", "fp32"): ("create_si_to_fp",),
+}
 # A division of these goes by way of float32.
 _DIVIDED_WIDER = {"fp16", "bf16"}
 
@@ -61,6 +75,8 @@ def _of_one_type(semantic, left, right, allow_pointer: bool, division: bool) -> 
         return None if division and name in _DIVIDED_WIDER else (left, right)
     if allow_pointer and other in _INTEGERS and type(left.dtype) is tl.pointer_type:
         return left, right
+    if name in _INTEGERS and other in _INTEGERS:
+        return semantic.cast(left, tl.int64), semantic.cast(right, tl.int64)
     return None
 
 
@@ -81,6 +97,24 @@ _TYPES = {
     dtype.name: dtype
     for dtype in (tl.float16, tl.bfloat16, tl.float32, tl.float64, tl.int32, tl.int64)
 }
+
+
+def cast(stock: Callable) -> Callable:
+    """Wrap cast: the common conversions are one call of the builder."""
+
+    @functools.wraps(stock)
+    def convert(self, input, dst_ty, fp_downcast_rounding=None):
+        source, target = input.dtype, dst_ty.scalar
+        if source is target and fp_downcast_rounding is None:
+            return input
+        method, *options = _CASTS.get((source.name, target.name), _NONE)
+        if method is None or fp_downcast_rounding is not None:
+            return stock(self, input, dst_ty, fp_downcast_rounding)
+        if type(input.type) is tl.block_type:
+            target = tile_type(target, input.type.shape)
+        return tl.tensor(getattr(self.builder, method)(input.handle, target, *options), target)
+
+    return convert
 
 
 def broadcast(stock: Callable) -> Callable:
@@ -166,3 +200,19 @@ def _range(start: int, stop: int) -> np.ndarray:
 def make_range(builder, type_of_tile, start, stop):
     """Return the numbers from start to stop, made once for all programs."""
     return TensorHandle(_range(start, stop), tl.int32)
+
+
+def unwrap(stock: Callable) -> Callable:
+    """Wrap _unwrap_if_constexpr, which is asked of every argument: most are no constexpr."""
+
+    @functools.wraps(stock)
+    def value(argument):
+        kind = type(argument)
+        if kind in _PLAIN:
+            return argument
+        return argument.value if kind is tl.constexpr else stock(argument)
+
+    return value
+
+
+_PLAIN = {tl.tensor, int, float, bool, str, type(None)}

@@ -138,7 +138,12 @@ def _site(frame: FrameType | None, caller: CallSite | None = None) -> CallSite |
 def user_frame(kernel: CodeType) -> FrameType | None:
     """Return the innermost running frame of the kernel or of other code of its author."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not kernel and not is_user_code(frame.f_code):
+    while frame is not None:
+        code = frame.f_code
+        # This runs at each access, some ten frames deep.
+        known = _is_user_code.get(id(code))
+        if code is kernel or (known[0] if known else is_user_code(code)):
+            break
         frame = frame.f_back
     return frame
 

@@ -7,6 +7,7 @@ Uses core, memory, compilation.
 - gradients: Differentiable
 - guard: one_stream
 - guarded_call: GuardedCall, Outcome, name_of
+- late_rank: Lateness, has_meetings, names_by_rank
 - loader: load_mistakes, load_reference, load_subject
 - tamper: untouched
 

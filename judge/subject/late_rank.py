@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from judge.core import gpus
+from judge.core.blame import current_line
 from judge.core.tensors import storage_of
 from judge.core.verdict import Wrong
 from judge.subject.canaries import Arena
@@ -114,7 +115,7 @@ class LateLaunches(_Late):
             if self.lateness.overwritten and self._put_off:
                 others = set(range(len(self.by_rank))) - {self.lateness.rank}
                 self._fill(sorted(others), self.others)
-            self._meet([])
+            self._catch_up()
         finally:
             self.names.update(saved)
 
@@ -122,8 +123,8 @@ class LateLaunches(_Late):
         """Return whether a launch is one of the late rank, and then keep it. Raises Wrong."""
         if not self._open:
             raise Wrong(
-                "a kernel is launched outside `with on(...)`: with several GPUs it runs on the "
-                "current one, whichever rank it works for\n"
+                f"{current_line()}  a kernel is launched outside `with on(...)`: with several GPUs "
+                "it runs on the current one, whichever rank it works for\n"
                 "hint: with on(shards[rank]): kernel[grid](...)"
             )
         is_late = self._open[-1] == self.lateness.rank
@@ -139,7 +140,13 @@ class LateLaunches(_Late):
         finally:
             self._open.pop()
 
-    def _meet(self, tensors: object) -> None:
+    def _meet(self, tensors: Iterable[torch.Tensor]) -> None:
+        # Of a tensor that is no input nothing tells the rank: it may be any.
+        met = {self._owner.get(storage_of(x)) for x in tensors}
+        if None in met or (self.lateness.rank in met and len(met) > 1):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         if not self._arrived:
             self._arrived = True
             self._fill([self.lateness.rank], self.original)

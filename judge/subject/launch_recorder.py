@@ -6,6 +6,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import JITFunction
 
+from judge.core import gpus
 from judge.core.launch import Launch
 from judge.core.verdict import Wrong
 from judge.memory.watch import MAX_COMPARED_BYTES
@@ -49,6 +50,9 @@ class Recorder:
                     )
 
     def _accept_contents(self) -> None:
+        if len(gpus.used()) > 1:
+            # A kernel may store to memory of another GPU, whose stream does not wait for it.
+            gpus.synchronize()
         with _disable_current_modes():
             for memory, before in self._remembered:
                 before.copy_(memory)

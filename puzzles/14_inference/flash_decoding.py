@@ -46,7 +46,7 @@ def split_kernel(
     H, GROUP, T,
     stride_kb, stride_kh, stride_kt,
     stride_vb, stride_vh, stride_vt,
-    scale,
+    log2_scale,
     D: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes a stretch of the keys of one head, and the queries that it serves

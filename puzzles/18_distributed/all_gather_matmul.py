@@ -13,7 +13,7 @@ Return    a list of R new tensors (R * M, N), result r on the device of weights[
           rounded once
 New here  programs of one launch with different tasks; flags, by which some wait for others
 Rules     Launch and meet as in 18.1. The first programs copy the peers' rows in chunks, wait for
-          nobody, and raise a flag a chunk: tl.debug_barrier(), since other threads may still be
+          nobody, and raise a flag for each: tl.debug_barrier(), since other threads may still be
           storing, then tl.atomic_add with sem="release". The others wait for the flag of their
           rows: while tl.atomic_add(flag, 0, sem="acquire") == 0: pass
 Traffic   each shard loaded at most ceil(N / 64) times by its owner and once by each peer, each

@@ -11,7 +11,7 @@ Given     shards: R tensors, one for each rank, 1 <= R <= 8, of one shape and dt
 Return    a list of R new tensors, result r on the device of shard r, summed in float32 and rounded
           once. Every rank adds in the same order: all results are equal bit for bit
 New here  a kernel that reads other GPUs' memory; a tuple of tensors as an argument; on and meet
-Rules     One launch a rank, each under `with on(shards[rank])`. Call `meet(shards)` before the
+Rules     One launch for each rank, under `with on(shards[rank])`. Call `meet(shards)` before the
           first launch, since a peer's shard may not be there yet, and before you return, since a
           peer may still read what its owner overwrites next. No launch waits for a later one
 Traffic   each shard loaded R times, each result stored once, R launches

@@ -88,3 +88,94 @@ def paged_attention(q, key_cache, value_cache, block_tables, lengths, scale, blo
         causes = {cause for cause, _ in same}
         if len(causes) == 1:
             yield causes.pop(), (torch.cat([out[:, :, 0] for _, out in same]),)
+
+
+def top_k_sampling(logits, uniform, k, temperature, p, blocks):
+    V = logits.shape[1]
+
+    def drawn(k=k, temperature=temperature, p=p, of_all=False, whole=False, block=V):
+        """Return the token as it is drawn with something of this changed."""
+        x = logits / temperature
+        everything = torch.softmax(x, 1)
+        if k < V:
+            x = x.masked_fill(x < x.topk(k, dim=1).values[:, -1:], -math.inf)
+        w = everything.masked_fill(x == -math.inf, 0)
+        if p < 1:
+            likely = w.sort(dim=1, descending=True).values
+            least = p if of_all else p * w.sum(1, keepdim=True)
+            place = (likely.cumsum(1) < least).sum(1, keepdim=True).clamp(max=V - 1)
+            w = w.masked_fill(w < likely.gather(1, place), 0)
+        running = torch.cat([part.cumsum(1) for part in w.split(block, 1)], 1)
+        above = running > uniform[:, None] * (1 if whole else w.sum(1, keepdim=True))
+        return torch.where(above.any(1), above.int().argmax(1), V)
+
+    for cause, changed in (
+        (
+            "p is a part of the whole vocabulary's probability, not of those that k leaves",
+            {"of_all": True},
+        ),
+        ("k is left out", {"k": V}),
+        ("logits are multiplied by the temperature", {"temperature": 1 / temperature}),
+        (
+            "uniform is multiplied by the mass of all tokens, not of those that stay",
+            {"whole": True},
+        ),
+    ):
+        token = drawn(**changed)
+        yield cause, (token,)
+        yield cause, (token.clamp(max=V - 1),)
+    for block in blocks:
+        if block < V:
+            yield "the running sum begins anew in each block", (drawn(block=block),)
+            yield (
+                "the running sum begins anew in each block",
+                (drawn(block=block).clamp(max=V - 1),),
+            )
+
+
+def speculative_verify(draft_tokens, draft_probs, target_probs, uniform, blocks):
+    B, K = draft_tokens.shape
+    rows = torch.arange(B)
+    at = draft_tokens.long().clamp(min=0)[:, :, None]
+    q, p = (x[:, :K].gather(2, at)[:, :, 0] for x in (draft_probs, target_probs))
+    taken = (draft_tokens >= 0) & (uniform[:, :K] * q < p)
+
+    def verified(
+        hidden=None,
+        all_count=False,
+        minus=1,
+        clamp=True,
+        whole=False,
+        with_draft=False,
+    ):
+        """Return both results with something of this changed."""
+        accepted = taken.int().sum(1) if all_count else taken.int().cumprod(1).sum(1)
+        last = accepted.clamp(max=K - 1)
+        refused = (accepted < K) & (draft_tokens[rows, last] >= 0)
+        less = torch.where(refused[:, None], draft_probs[rows, last], 0) * minus
+        w = target_probs[rows, accepted] - less
+        running = (w.clamp(min=0) if clamp else w).cumsum(1)
+        u = uniform[rows, accepted] if with_draft else uniform[:, K]
+        above = running > (u if whole else u * running[:, -1])[:, None]
+        drawn = torch.where(above.any(1), above.int().argmax(1), w.shape[1] - 1)
+        place = torch.arange(K + 1)
+        shown = draft_tokens if hidden is None else draft_tokens.masked_fill(hidden, -1)
+        kept = torch.cat((shown, draft_tokens[:, :1]), 1)
+        kept = kept.masked_fill(place >= accepted[:, None], -1)
+        return torch.where(place == accepted[:, None], drawn[:, None], kept), accepted
+
+    for cause, changed in (
+        ("drafts after the first refusal count too", {"all_count": True}),
+        ("drafts after the first refusal count too", {"all_count": True, "hidden": ~taken}),
+        ("the token after a refusal is drawn from target_probs itself", {"minus": 0}),
+        ("differences below 0 take part in the draw", {"clamp": False}),
+        (
+            "what is left over is not renormalised: uniform is compared with its running sum",
+            {"whole": True},
+        ),
+        (
+            "the token is drawn with the number of draft n, not with the last one",
+            {"with_draft": True},
+        ),
+    ):
+        yield cause, verified(**changed)

@@ -38,6 +38,12 @@ def route_top_k(logits, k, blocks):
     once = torch.sort(once, dim=1, descending=True, stable=True)
     few = torch.softmax(once.values[:, :k], dim=1), once.indices[:, :k], None
     yield "logits equal to the one chosen are excluded with it", few
+    left, taken = logits.clone(), []
+    for _ in range(k):
+        taken.append(torch.sort(left, dim=1, descending=True, stable=True).indices[:, :1])
+        left = left.scatter(1, taken[-1], float("-inf"))
+    cause = "taken experts are marked by -inf, and taken again where other logits are -inf"
+    yield cause, (None, torch.cat(taken, dim=1), None)
     turned = torch.softmax(values, dim=1).flip(1), experts.flip(1), None
     yield "the smallest of the chosen logits comes first", turned
     yield "the balance lacks its factor E", (None, None, balance(experts, mean, 1))
@@ -81,7 +87,7 @@ def permute_tokens(experts, num_experts, block, blocks):
     padded = (counts + block - 1) // block * block
     ends = torch.cumsum(padded, 0)
     right = made(members, counts, ends - padded, ends)
-    order, _, owners = right
+    order, inverse, owners = right
     begins = torch.cumsum(counts, 0) - counts
     tight = made(members, counts, begins)
     yield "experts are not padded to whole blocks", tight
@@ -102,6 +108,10 @@ def permute_tokens(experts, num_experts, block, blocks):
     )
     rank = torch.zeros(N, dtype=torch.int64)
     rank[members] = torch.arange(len(members)) - begins[flat[members]]
+    late = torch.full((slots * block + 1,), N)
+    late[inverse[members] + 1] = members
+    cause = "the rank counts the assignment itself: ranks begin at 1"
+    yield cause, (late[:-1], inverse + 1, None)
     tokens = torch.where(order < N, order // experts.shape[1], N)
     yield "order holds tokens instead of assignments", (tokens, None, None)
     yield "inverse holds the rank within the expert, without its start", (None, rank, None)
@@ -191,9 +201,8 @@ def grouped_expert_gemm(x, weights, order, block_experts, top_k, blocks):
     gathered = torch.zeros_like(right)
     gathered[: len(places)] = right[places]
     yield "rows of y are stored in the order of the experts", (gathered,)
-    if weights.shape[1] == weights.shape[2]:
-        untransposed = made(lambda a, b: a @ b.T)
-        yield "the product is with weights[e], not with its transpose", (untransposed,)
+    untransposed = made(lambda a, b: a @ b.T.reshape(b.shape))
+    yield "weights[e] is read as if it were (K, N)", (untransposed,)
     for cause, _ in matmul.along_k(x, weights[0].T, blocks, ("x", "weights")):
 
         def wrong(a, b, cause=cause):
@@ -208,18 +217,15 @@ def fused_moe(x, logits, gate_up, down, k, blocks):
     weights, everything = torch.softmax(values, dim=1), torch.softmax(logits, dim=1)
     silu = torch.nn.functional.silu
 
-    def made(weights, activate=lambda g, u: silu(g) * u, inside=False, drop=(), token=None):
-        """out with these weights, which multiply x if inside; without the choices to drop."""
-        out = torch.zeros_like(x)
-        for t in range(len(x)):
-            for j in range(k):
-                if j in drop:
-                    continue
-                expert, weight = experts[t, j], weights[t, j]
-                row = x[t if token is None else token(t, j)] * (weight if inside else 1.0)
-                y = activate(*(row @ gate_up[expert].T).chunk(2)) @ down[expert].T
-                out[t] += y * (1.0 if inside else weight)
-        return (out,)
+    T = len(x)
+    tokens, choices = torch.arange(T)[:, None], torch.arange(k)[None, :]
+
+    def made(weights, activate=lambda g, u: silu(g) * u, inside=False, token=tokens):
+        """out with these weights (T, k), which multiply x if inside, of these rows of x."""
+        rows = x[token.expand(T, k)] * (weights[..., None] if inside else 1.0)
+        gate, up = (gate_up[experts] @ rows[..., None])[..., 0].chunk(2, dim=2)
+        y = (down[experts] @ activate(gate, up)[..., None])[..., 0]
+        return ((y if inside else y * weights[..., None]).sum(1),)
 
     yield "gate and up are exchanged", made(weights, lambda g, u: g * silu(u))
     yield "silu is left out", made(weights, lambda g, u: g * u)
@@ -237,9 +243,9 @@ def fused_moe(x, logits, gate_up, down, k, blocks):
     yield cause, made(weights[:, :1].expand(-1, k))
     yield "the weights come in the opposite order", made(weights.flip(1))
     if k > 1:
-        yield "the last choice is left out of the sum", made(weights, drop={k - 1})
-        yield "only the last choice is left in the sum", made(weights, drop=set(range(k - 1)))
-        modulo = made(weights, token=lambda t, j: (t * k + j) % len(x))
-        yield "the row of x is a % T instead of a // k", modulo
-        last = made(weights, token=lambda t, j: min(t * k + j, len(x) - 1))
-        yield "the row of x is not divided by k", last
+        last = choices == k - 1
+        yield "the last choice is left out of the sum", made(weights.where(~last, 0.0))
+        yield "only the last choice is left in the sum", made(weights.where(last, 0.0))
+        place = tokens * k + choices
+        yield "the row of x is a % T instead of a // k", made(weights, token=place % T)
+        yield "the row of x is not divided by k", made(weights, token=place.clamp(max=T - 1))

@@ -3,7 +3,8 @@
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, ranks, strided
 
-puzzle = challenge("all_gather_matmul", ranks=True, deterministic=True)
+puzzle = challenge("all_gather_matmul", ranks=True)
+run_twice = challenge("all_gather_matmul", ranks=True, deterministic=True)
 
 
 def layer(R, M, N, K, dtype="float16", make=randn):
@@ -50,6 +51,7 @@ def test_shapes_weights_do_not_fit():
 
 
 def test_masks_eight_ranks():
+    # At least 64 tiles, however small the matrices are.
     puzzle.check(*layer(8, 3, 17, 16, make=integers))
 
 
@@ -80,8 +82,8 @@ def test_masks_result_beyond_32_bits():
 # Any value.
 
 
-def test_numerics_rounded_once():
-    puzzle.check(*layer(3, 70, 50, 300, "bfloat16"))
+def test_numerics_two_runs_agree():
+    run_twice.check(*layer(2, 70, 50, 300, "bfloat16"))
 
 
 def test_numerics_infinity_stays_in_its_row():

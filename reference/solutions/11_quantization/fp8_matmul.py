@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 BLOCK = 128  # the elements along K, and the rows of weight, that share a scale
 
 
 @triton.jit
 def fp8_matmul_kernel(
-    x_ptr, weight_ptr, x_scale_ptr, weight_scale_ptr, out_ptr,
+    x_ptr, weight_ptr, x_descriptor, weight_descriptor, x_scale_ptr, weight_scale_ptr, out_ptr,
     M, N, K,
     stride_xm, stride_xk,
     stride_wn, stride_wk,
@@ -41,8 +42,12 @@ def fp8_matmul_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
         mask_k = offs_k < K - k
-        x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        if x_descriptor is None:
+            x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            x = x_descriptor.load([(first_m + place % rows) * BLOCK_M, k])
+            weight = weight_descriptor.load([place // rows * BLOCK_N, k]).T
         x_scale = tl.load(x_scale_ptrs, mask=mask_m, other=0.0)
         weight_scale = tl.load(weight_scale_ptr)
         acc += tl.dot(x, weight) * (x_scale * weight_scale)[:, None]
@@ -53,6 +58,12 @@ def fp8_matmul_kernel(
 
     out_ptrs = out_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def tma_can(x: torch.Tensor) -> bool:
+    """Whether the tensor memory accelerator can load tiles of x: rows begin at 16 bytes."""
+    aligned = x.data_ptr() % 16 == 0 and x.stride(0) % 16 == 0
+    return aligned and x.stride(0) > 0 and x.stride(1) == 1
 
 
 def fp8_matmul(
@@ -86,9 +97,15 @@ def fp8_matmul(
     # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers too.
     BLOCK_M = min(64, max(16, triton.next_power_of_2(M)))
     BLOCK_N = 128 if M > 64 and K % 16 == 0 else 64
+    descriptors = None, None
+    if tma_can(x) and tma_can(weight):
+        descriptors = (
+            TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK]),
+            TensorDescriptor.from_tensor(weight, [BLOCK_N, BLOCK]),
+        )
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     fp8_matmul_kernel[grid](
-        x, weight, x_scale, weight_scale, out,
+        x, weight, *descriptors, x_scale, weight_scale, out,
         M, N, K,
         *x.stride(), *weight.stride(), *x_scale.stride(), *weight_scale.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK, GROUP_M=16,

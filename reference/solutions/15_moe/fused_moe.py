@@ -73,7 +73,7 @@ def count_kernel(
     BLOCK: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(0)
-    offs = tile.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    offs = tile * BLOCK + tl.arange(0, BLOCK)
     experts = tl.load(experts_ptr + offs, mask=offs < N, other=0)
     counts = tl.histogram(experts, BLOCK_E, mask=offs < N)
     offs_e = tl.arange(0, BLOCK_E)
@@ -117,12 +117,12 @@ def place_kernel(
     before = tl.load(counts_ptr + offs_e * tiles + tile, mask=offs_e < E, other=0)
     following = starts + before  # the next free place of each expert
     for step in range(0, BLOCK, STEP):
-        offs = tile.to(tl.int64) * BLOCK + step + tl.arange(0, STEP)
+        offs = tile * BLOCK + step + tl.arange(0, STEP)
         experts = tl.load(experts_ptr + offs, mask=offs < N, other=-1)
         mine = (experts[:, None] == offs_e[None, :]).to(tl.int32)  # [STEP, BLOCK_E]
         rank = tl.cumsum(mine, axis=0) - 1
         place = tl.sum(mine * (following[None, :] + rank), axis=1)
-        tl.store(order_ptr + place, offs.to(tl.int32), mask=offs < N)
+        tl.store(order_ptr + place, offs, mask=offs < N)
         following += tl.sum(mine, axis=0)
 
 

@@ -13,7 +13,8 @@ LANES = 8192
 @triton.jit
 def load_experts(experts_ptr, offs, N, k, stride_t, stride_k):
     """Return the experts of assignments, int32, -1 past the last."""
-    ptrs = experts_ptr + offs // k * stride_t + offs % k * tl.cast(stride_k, tl.int64)
+    # Assignments are int32 as in the results, and are divided as such; int64 would take longer.
+    ptrs = experts_ptr + (offs // k).to(tl.int64) * stride_t + (offs % k).to(tl.int64) * stride_k
     return tl.load(ptrs, mask=offs < N, other=-1).to(tl.int32)
 
 
@@ -25,7 +26,7 @@ def count_kernel(
     BLOCK: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(0)
-    offs = tile.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    offs = tile * BLOCK + tl.arange(0, BLOCK)
     experts = load_experts(experts_ptr, offs, N, k, stride_t, stride_k)
     counts = tl.histogram(tl.maximum(experts, 0), BLOCK_E, mask=experts >= 0)
     offs_e = tl.arange(0, BLOCK_E)
@@ -71,12 +72,12 @@ def place_kernel(
     before = tl.load(counts_ptr + offs_e * tiles + tile, mask=offs_e < E, other=0)
     following = starts + before  # the next free place of each expert
     for step in range(0, BLOCK, STEP):
-        offs = tile.to(tl.int64) * BLOCK + step + tl.arange(0, STEP)
+        offs = tile * BLOCK + step + tl.arange(0, STEP)
         experts = load_experts(experts_ptr, offs, N, k, stride_t, stride_k)
         mine = (experts[:, None] == offs_e[None, :]).to(tl.int32)  # [STEP, BLOCK_E]
         rank = tl.cumsum(mine, axis=0) - 1
         place = tl.sum(mine * (following[None, :] + rank), axis=1)
-        tl.store(order_ptr + place, offs.to(tl.int32), mask=experts >= 0)
+        tl.store(order_ptr + place, offs, mask=experts >= 0)
         tl.store(inverse_ptr + offs, tl.where(experts >= 0, place, -1), mask=offs < N)
         following += tl.sum(mine, axis=0)
 
