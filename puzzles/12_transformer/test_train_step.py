@@ -9,7 +9,7 @@ puzzle = challenge("train_step", in_place=("params", "exp_avg", "exp_avg_sq", "l
 
 # lr, beta1, beta2, eps, weight_decay. The moments hardly change in the first, so that the loss is
 # all that counts; in the second exp_avg is the gradient.
-ALMOST_1 = 1 - 2**-20
+ALMOST_1 = 1 - 2**-24
 ONLY_LOSS = 0.0, ALMOST_1, ALMOST_1, 1e-8, 0.0
 ONLY_GRADIENT = 0.0, 0.0, 0.0, 1e-8, 0.0
 USUAL = 1e-2, 0.9, 0.99, 1e-6, 0.1

@@ -20,6 +20,10 @@ def rope(q, k, cos, sin, inverse, blocks):
         pairs = torch.stack((even * c - odd * s, odd * c + even * s), dim=-1).flatten(-2)
         return torch.cat((pairs, x[..., 2 * h :]), dim=-1)
 
+    def halves_of_neighbours(x):
+        even, odd = x[..., 0 : 2 * h : 2], x[..., 1 : 2 * h : 2]
+        return torch.cat((first(even, odd), second(even, odd), x[..., 2 * h :]), dim=-1)
+
     def first(a, b):
         return a * c - b * s
 
@@ -29,6 +33,8 @@ def rope(q, k, cos, sin, inverse, blocks):
     def ways():
         cause = "the pairs are neighbours, (2 i, 2 i + 1), instead of (i, i + D/2)"
         yield cause, neighbours
+        cause = "the pairs are loaded as neighbours, (2 i, 2 i + 1), instead of as (i, i + D/2)"
+        yield cause, halves_of_neighbours
         cause = "the second half of each pair is turned with the first half that was turned already"
         yield cause, lambda x: turned(x, first, lambda a, b: second(first(a, b), b))
         cause = "the sine has the other sign" + (": inverse is not used" if inverse else "")
