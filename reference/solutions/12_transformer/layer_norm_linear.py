@@ -121,7 +121,8 @@ def layer_norm_linear(
     row_statistics_kernel[(M,)](
         x, mean, rstd, K, eps, *x.stride(), BLOCK=BLOCK, num_warps=8 if BLOCK > 2048 else 4
     )
-    BLOCK_M, BLOCK_N = 128, 256 if x.element_size() == 2 else 128
+    # Rows that begin at no multiple of 16 bytes come element by element, through registers.
+    BLOCK_M, BLOCK_N = 128, 256 if x.element_size() == 2 and K % 8 == 0 else 128
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
     layer_norm_linear_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)](
         x, norm_weight, norm_bias, weight, bias, y, mean, rstd,

@@ -1,9 +1,13 @@
-# One program a row, with libdevice's tanh, and gelu rounded before the product, as in Liger.
+# A grid of rows by blocks of columns; tanh by way of the sigmoid; gelu rounded before the product.
 
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.libdevice import tanh
+
+
+@triton.jit
+def tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
 
 
 @triton.jit
@@ -14,7 +18,7 @@ def geglu_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = cols < N
     gate = tl.load(gate_ptr + row * stride_gm + cols, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(up_ptr + row * stride_um + cols, mask=mask, other=0.0)
@@ -31,7 +35,7 @@ def geglu_backward_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = cols < N
     dy = tl.load(dy_ptr + row * N + cols, mask=mask, other=0.0)
     gate = tl.load(gate_ptr + row * stride_gm + cols, mask=mask, other=0.0).to(tl.float32)
@@ -50,10 +54,8 @@ class GEGLU(torch.autograd.Function):
     def forward(ctx, gate, up):
         M, N = gate.shape
         y = torch.empty((M, N), dtype=gate.dtype, device=gate.device)
-        BLOCK = triton.next_power_of_2(N)
-        warps = 16 if BLOCK >= 8192 else 4
-        geglu_kernel[(M,)](
-            gate, up, y, N, gate.stride(0), up.stride(0), BLOCK=BLOCK, num_warps=warps
+        geglu_kernel[(M, triton.cdiv(N, 1024))](
+            gate, up, y, N, gate.stride(0), up.stride(0), BLOCK=1024
         )
         ctx.save_for_backward(gate, up)
         return y
@@ -64,10 +66,8 @@ class GEGLU(torch.autograd.Function):
         M, N = gate.shape
         dgate = torch.empty((M, N), dtype=gate.dtype, device=gate.device)
         dup = torch.empty((M, N), dtype=gate.dtype, device=gate.device)
-        BLOCK = triton.next_power_of_2(N)
-        warps = 16 if BLOCK >= 8192 else 4
-        geglu_backward_kernel[(M,)](
-            dy, gate, up, dgate, dup, N, gate.stride(0), up.stride(0), BLOCK=BLOCK, num_warps=warps
+        geglu_backward_kernel[(M, triton.cdiv(N, 1024))](
+            dy, gate, up, dgate, dup, N, gate.stride(0), up.stride(0), BLOCK=1024
         )
         return dgate, dup
 
