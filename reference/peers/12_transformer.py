@@ -145,10 +145,13 @@ def torch_step(compiled):
             (grad,) = torch.autograd.grad(mean, leaf)
             count = torch.full((), step - 1.0, device=params.device)
             chosen = dict(zip(OPTIONS, options, strict=True))
+            # Fused, it takes all of one dtype, and the moments are float32.
+            weights = params.float()
             adamw(
-                [params], [grad], [m], [v], [], [count],
+                [weights], [grad.float()], [m], [v], [], [count],
                 fused=True, amsgrad=False, maximize=False, **chosen,
             )  # fmt: skip
+            params.copy_(weights)
             loss.copy_(mean.detach())
 
         return call
