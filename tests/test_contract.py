@@ -28,9 +28,9 @@ MAX_LINES = 100
 MAX_SPEC_LINES = 26
 
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
-# Their stubs are whole kernels with one fault, which is the first mutant of their solution.
 # Kernels that a stub gives whole, because what is new in the puzzle is something else.
 GIVEN = {"12_transformer/train_step": {"matmul_kernel"}}
+# Their stubs are whole kernels with one fault, which is the first mutant of their solution.
 PLANTED = [p for p in LADDER if p.startswith("08_debugging/")]
 planted = pytest.mark.parametrize("puzzle", PLANTED)
 stubs = pytest.mark.parametrize("puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES])
