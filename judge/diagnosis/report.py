@@ -76,8 +76,12 @@ def describe(
         for cause in _causes(symptoms, places)
         if not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
     )
-    strong = (symptom.cause for symptom in symptoms if symptom.strong)
-    if cause := next(chain(proven, filter(None, strong)), None) or at_fault() or next(told, None):
+    surest = chain(proven, (symptom.cause for symptom in symptoms if symptom.strong))
+    cause = next(filter(None, surest), None)
+    if cause is None and result.got[result.wrong].isfinite().all():
+        # Of NaN and infinity the symptoms know more.
+        cause = at_fault()
+    if cause := cause or next(told, None):
         lines.append(f"likely cause: {cause}")
     return "\n".join(lines)
 

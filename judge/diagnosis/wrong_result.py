@@ -171,7 +171,7 @@ class WrongResult:
         slack = torch.zeros_like(self.allowed)
         if not self.exact:
             # Rounding errors grow with the values.
-            grown = max(1.0, largest_size(other) / (largest_size(self.truth) or 1.0))
+            grown = max(1.0, largest_size(other) / (self._truth_size or 1.0))
             slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
         # NaN and infinity have many causes, and small numbers are all close to one another.
@@ -190,6 +190,10 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    @cached_property
+    def _truth_size(self) -> float:
+        return largest_size(self.truth)
 
     @cached_property
     def _sample(self) -> torch.Tensor:

@@ -79,8 +79,8 @@ def test_traffic_work_for_all():
         traffic.check(programs_at_least=32, writes=1, launches=1)
 
 
-# Every configuration that is kept, large ones for the square, and for two GPUs.
-@cases(square=(256, 256, "float32"), flat=(16, 512, "float16"))
+# Every configuration that is kept, for two GPUs; production has other shapes.
+@cases(square=(256, 256, "float32"))
 def test_compiles(M, N, dtype):
     with puzzle.given(multiprocessors=2):
         puzzle.compiles(*matrices(M, N, 64, dtype), every_config=True)

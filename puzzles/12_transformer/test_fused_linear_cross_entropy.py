@@ -82,9 +82,8 @@ def test_traffic_memory_beside_the_results():
     )
 
 
-@dtypes("float32", "bfloat16")
-def test_compiles(dtype):
-    puzzle.compiles(*layer(40, 150, 32, dtype))
+def test_compiles():
+    puzzle.compiles(*layer(40, 150, 32, "bfloat16"))
 
 
 def test_speedup():

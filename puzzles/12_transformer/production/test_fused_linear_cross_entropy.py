@@ -112,7 +112,7 @@ def test_traffic_more_rows_than_classes():
 
 
 def test_compiles_ragged():
-    puzzle.compiles(*layer(67, 35, 21, "float16"))
+    puzzle.compiles(*layer(67, 35, 21))
 
 
 def test_speedup():
