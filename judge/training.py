@@ -88,10 +88,10 @@ def train_with_torch(steps: int, given: list) -> list[float]:
     betas = OPTIONS["beta1"], OPTIONS["beta2"]
     rest = {name: OPTIONS[name] for name in ("lr", "eps", "weight_decay")}
     optimizer = torch.optim.AdamW([leaf], betas=betas, **rest)
+    block_loss = load_reference(CHAPTER, "block_loss")
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
-        block_loss = load_reference(CHAPTER, "block_loss")
         loss = block_loss(x.float(), targets, cos, sin, leaf, heads, hidden)
         loss.backward()
         optimizer.step()

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,34 +63,36 @@ class WrongKernel:
 
     puzzle: str
     name: str
-    source: str
     cause: str
     missed: bool
+    source: Callable[[], str]
 
 
 def edits_of(path: Path) -> list[WrongKernel]:
     """The natural answers with one fault each that a chapter lists."""
     return [
         WrongKernel(
-            puzzle := f"{path.stem}/{name}",
+            puzzle,
             fault,
-            mutants.edited(NATURAL / f"{puzzle}.py", fields["find"], fields["replace"]),
             fields["cause"],
             "missed" in fields,
+            partial(mutants.edited, NATURAL / f"{puzzle}.py", fields["find"], fields["replace"]),
         )
-        for name, faults in mutants.tomllib.loads(path.read_text()).items()
-        for fault, fields in faults.items()
+        for puzzle, fault, fields in mutants.tables(path)
     ]
 
 
 def whole(path: Path) -> WrongKernel:
     """The kernel that stands in a file of its own."""
     puzzle, _, fault = path.stem.partition("__")
-    source = path.read_text()
-    header = HEADER.match(source)
+    header = HEADER.match(path.read_text())
     assert header, f"{path.name} does not begin with its fault and its cause"
     return WrongKernel(
-        f"{path.parent.name}/{puzzle}", fault, source, header["cause"], bool(header["missed"])
+        f"{path.parent.name}/{puzzle}",
+        fault,
+        header["cause"],
+        bool(header["missed"]),
+        path.read_text,
     )
 
 
@@ -117,7 +121,7 @@ def first_block(puzzle: str, source: str, folder: Path) -> str:
 )
 def test_first_message_names_the_cause(kernel, tmp_path, record_property):
     record_property("names the cause", "wrong kernels")
-    told = first_block(kernel.puzzle, kernel.source, tmp_path)
+    told = first_block(kernel.puzzle, kernel.source(), tmp_path)
     assert re.search(kernel.cause, told, re.IGNORECASE), f"nothing says {kernel.cause!r}:\n{told}"
 
 

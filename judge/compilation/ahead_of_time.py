@@ -187,8 +187,8 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         body = _lines(f"{needs}, {gpu} has {gpu.shared:,}", launched, hint)
         return Fault(place, MISFIT, body)
     # The process keeps its answers.
-    used = {name: value for name, value in answer.items() if name != "early_release"}
-    if lines := answer.get("early_release"):
+    used = dict(answer)
+    if lines := used.pop("early_release", None):
         return _early_release(launch, *lines)
     kernel = launch.kernel.__name__
     return Compiled(kernel=kernel, target=gpu.name, settings=settings, **used)

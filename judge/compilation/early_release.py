@@ -43,6 +43,9 @@ def find(ptx: str) -> tuple[int, int] | None:
     the two, to a tensor that the kernel also loads. The atomic must release, and the kernel must
     use what an atomic acquires: a count that nobody waits for hands nothing on.
     """
+    # Nearly all kernels: their code need not be taken apart.
+    if ".acq" not in ptx:
+        return None
     code = _parsed(ptx)
     sources: dict[str, set[str]] = defaultdict(set)
     for one in code:
@@ -64,9 +67,10 @@ def find(ptx: str) -> tuple[int, int] | None:
     def tensors(register: str) -> set[str]:
         return set(filter(PARAMETER.fullmatch, roots(register)))
 
+    joint = {one.target: one.operands for one in code if one.does("and.pred")}
+
     def threads(predicate: str) -> set[str]:
         """Return the conditions on the thread that a predicate consists of."""
-        joint = {one.target: one.operands for one in code if one.does("and.pred")}
         parts = [predicate]
         while any(part in joint for part in parts):
             parts = [piece for part in parts for piece in joint.get(part, [part])]

@@ -16,6 +16,7 @@ each puzzle and in it one for each mutant, with
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +74,16 @@ def edited(path: Path, find: str | list[str], replace: str | list[str]) -> str:
     return text
 
 
+def tables(path: Path) -> list[tuple[str, str, dict]]:
+    """The puzzle, the name and the fields of each table of a chapter's file."""
+    return [
+        (f"{path.stem}/{puzzle}", name, fields)
+        for puzzle, named in tomllib.loads(path.read_text()).items()
+        for name, fields in named.items()
+    ]
+
+
+@functools.cache
 def read(path: Path) -> list[Mutant]:
     """The mutants of one chapter."""
-    chapter = tomllib.loads(path.read_text())
-    return [
-        Mutant(f"{path.stem}/{puzzle}", name, **fields)
-        for puzzle, mutants in chapter.items()
-        for name, fields in mutants.items()
-    ]
+    return [Mutant(puzzle, name, **fields) for puzzle, name, fields in tables(path)]
