@@ -1,13 +1,12 @@
 """What 09.4, grouped matmul, must do to be shipped."""
 
-from itertools import accumulate
-
 from judge.challenge import challenge
 from judge.inputs import (
     along,
     cases,
     dtypes,
     far_apart,
+    groups,
     integers,
     offset,
     randn,
@@ -17,12 +16,6 @@ from judge.inputs import (
 
 puzzle = challenge("grouped_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
-
-
-def groups(sizes, N, K, dtype="float32", make=integers, index="int32"):
-    a, b = make(sum(sizes), K, dtype=dtype), make(len(sizes), K, N, dtype=dtype)
-    return a, b, tensor(list(accumulate(sizes)), index)
-
 
 # Bad input: the error that the spec names, or the right answer.
 
