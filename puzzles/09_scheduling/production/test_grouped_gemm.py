@@ -126,6 +126,12 @@ def test_numerics_special_values(k):
     puzzle.check(a, b, ends)
 
 
+def test_numerics_special_values_stay_in_their_group():
+    a, b, ends = groups([40, 30, 50], 60, 70, make=randn)
+    a[45, 3], b[0, 5, 6] = NAN, INF
+    puzzle.check(a, b, ends)
+
+
 # Traffic, compilation and speed of what the first level leaves out.
 
 
