@@ -17,7 +17,7 @@ MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
 @pytest.fixture(autouse=True)
 def no_other_cases(monkeypatch):
     """Let each message rest on its own case: test_diagnoses.py has those that rest on several."""
-    monkeypatch.setattr(Challenge, "_run_others", lambda challenge, until: None)
+    monkeypatch.setattr(Challenge, "_run_others", lambda *_: None)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")
