@@ -103,7 +103,7 @@ def answer(request: dict) -> dict:
 
     request: file, kernel (its name), line (of its definition), subject (the learner's file),
         arguments (from specialization.py), options, target (backend, arch, warp size),
-        machine_code, details
+        machine_code, details, listings
     """
     from judge.compilation import early_release
     from judge.core import paths
@@ -120,7 +120,11 @@ def answer(request: dict) -> dict:
         if request["details"]:
             from judge.compilation import machine_code
 
-            used |= machine_code.resources(compiled.asm)
+            used |= machine_code.resources(compiled.asm, compiled.metadata.name)
+        if request["listings"]:
+            from judge.compilation import listings
+
+            used["listings"] = listings.annotated(compiled.asm, compiled.metadata.name)
         return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
@@ -135,7 +139,8 @@ def compile_kernel(request: dict) -> Any:
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
-    knobs.runtime.add_stages_inspection_hook = None if request["machine_code"] else _end_at_llvm_ir
+    whole = _point_to_calls if request["details"] else None
+    knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
     _optimize(request["machine_code"])
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
@@ -163,6 +168,20 @@ def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) ->
     after = list(stages)[list(stages).index("llir") + 1 :]
     stages |= dict.fromkeys(after, assembly)
     stages[after[-1]] = lambda module, metadata: b""
+    return None
+
+
+def _point_to_calls(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+    """Let the lines of machine code be the learner's, those of calls for Triton's own functions.
+
+    A hook like `_end_at_llvm_ir`.
+    """
+    from judge.compilation import listings
+
+    if stages is None:
+        return _point_to_calls.__name__, _point_to_calls.__name__
+    if assemble := stages.get("cubin"):
+        stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
     return None
 
 

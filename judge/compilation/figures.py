@@ -1,0 +1,132 @@
+"""What was made of a kernel, as a table to read: a line for each figure, a column for each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from judge.compilation.ahead_of_time import Compiled, Loop
+from judge.compilation.targets import find_target
+from judge.core.verdict import Wrong
+
+# So that with two GPUs a line has 80 characters.
+TITLE_WIDTH, COLUMN_WIDTH = 28, 26
+MAX_COLUMNS = 3
+# Loops that are named; the others are counted.
+MAX_LOOPS = 4
+
+
+def sheet(outcomes: dict[str, Compiled | Wrong], file: Path) -> list[str]:
+    """Return the table of one kernel.
+
+    outcomes: what was made of it, by target
+    file: the learner's file, whose lines loops are named by
+    """
+    names = list(outcomes)
+    parts = [names[start : start + MAX_COLUMNS] for start in range(0, len(names), MAX_COLUMNS)]
+    return [
+        line
+        for part in parts
+        for line in _columns({name: outcomes[name] for name in part}, file)
+    ]
+
+
+def _columns(outcomes: dict[str, Compiled | Wrong], file: Path) -> list[str]:
+    made = {name: one for name, one in outcomes.items() if isinstance(one, Compiled)}
+    rows = [("", {name: str(find_target(name)) for name in outcomes})]
+    rows += [(title, {name: cell(one) for name, one in made.items()}) for title, cell in CELLS]
+    rows += _loops(made, file)
+    lines = []
+    for title, cells in rows:
+        words = [cells.get(name, "does not compile" if title == FIRST else "") for name in outcomes]
+        lines.append(title.ljust(TITLE_WIDTH) + "".join(w.ljust(COLUMN_WIDTH) for w in words))
+    return [line.rstrip() for line in lines]
+
+
+def programs(one: Compiled) -> str:
+    """Say how many programs a multiprocessor holds at a time."""
+    most = find_target(one.target).warps
+    return f"{one.occupancy.programs} ({one.occupancy.programs * one.num_warps} of {most} warps)"
+
+
+def limits(one: Compiled) -> str:
+    """Say what limits that."""
+    return ", ".join(one.occupancy.limits)
+
+
+def size(number: int) -> str:
+    """Return a number of bytes to read: 96 bytes, 72 KB."""
+    return f"{number / 1024:.4g} KB" if number >= 1024 else f"{number} bytes" if number else "0"
+
+
+def _shared(one: Compiled) -> str:
+    return f"{size(one.shared)} of {find_target(one.target).shared // 1024} KB"
+
+
+def _widths(counts: Iterable[tuple[int, int]]) -> str:
+    return ", ".join(f"{count} of {bits}" for bits, count in counts)
+
+
+def _loads(one: Compiled) -> str:
+    return _widths(one.loads) or ("only the copies below" if one.copies else "none")
+
+
+def _products(one: Compiled) -> str:
+    return ", ".join(f"{count} {name}" for name, count in one.tensor_cores) or "none"
+
+
+def _copies(one: Compiled) -> str:
+    parts = [f"{n} {name}{f' of {bits}' if bits else ''}" for name, bits, n in one.copies]
+    return ", ".join(parts) or "none"
+
+
+FIRST = "registers a thread"
+CELLS = (
+    (FIRST, lambda one: str(one.registers)),
+    ("spilled, bytes a thread", lambda one: f"{one.spills:,}"),
+    ("shared memory a program", _shared),
+    ("programs a multiprocessor", programs),
+    ("  limited by", limits),
+    ("tensor-core instructions", _products),
+    ("global loads, in bits", _loads),
+    ("global stores, in bits", lambda one: _widths(one.stores) or "none"),
+    ("global atomics", lambda one: str(one.atomics) if one.atomics else "none"),
+    ("asynchronous copies", _copies),
+)
+
+
+def _loops(made: dict[str, Compiled], file: Path) -> list[tuple[str, dict[str, str]]]:
+    """Return rows for the innermost loops: those of the same lines are one."""
+    loops: dict[str, list[tuple[str, list[Loop]]]] = {}
+    for name, one in made.items():
+        by_lines: dict[str, list[Loop]] = {}
+        for loop in one.loops:
+            by_lines.setdefault(_lines(loop, file), []).append(loop)
+        loops[name] = list(by_lines.items())
+    most = max(map(len, loops.values()), default=0)
+    if not most:
+        return [("innermost loops", dict.fromkeys(made, "none"))]
+    rows = []
+    for number in range(min(most, MAX_LOOPS)):
+        at = {name: parts[number] for name, parts in loops.items() if number < len(parts)}
+        rows.append(("innermost loop", {name: _sizes(same) for name, (_, same) in at.items()}))
+        rows.append(("  of lines", {name: lines for name, (lines, _) in at.items()}))
+        if any(loop.tensor_cores for _, same in at.values() for loop in same):
+            products = {name: str(same[0].tensor_cores) for name, (_, same) in at.items()}
+            rows.append(("  for tensor cores", products))
+    if most > MAX_LOOPS:
+        rows.append((f"and {most - MAX_LOOPS} loops more", {}))
+    return rows
+
+
+def _lines(loop: Loop, file: Path) -> str:
+    own = [line for source, line in loop.lines if Path(source) == file]
+    if not own:
+        return "-"
+    return f"{min(own)}-{max(own)}" if min(own) < max(own) else str(own[0])
+
+
+def _sizes(loops: Sequence[Loop]) -> str:
+    sizes = sorted({loop.instructions for loop in loops})
+    many = f"{sizes[0]}-{sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
+    return f"{many} instructions" + (f", {len(loops)} times" if len(loops) > 1 else "")
