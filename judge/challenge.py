@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
@@ -19,6 +19,7 @@ from triton.runtime.errors import OutOfResources
 from judge.compilation.ahead_of_time import DoesNotFit, check_compiles
 from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name
+from judge.core.launch import Launch
 from judge.core.paths import display_path
 from judge.core.settings import settings
 from judge.core.tensors import nbytes
@@ -40,6 +41,9 @@ measured: dict[str, str] = {}
 # The columns of the race that the running test made, for the table of times.
 raced: dict[str, str] = {}
 
+# What looks at compile checks and at traffic instead of grading, for --compiled and --try.
+observer: Observer | None = None
+
 # The interpreter is slow: one case in so many is run on other contents first, and once more after.
 THOROUGH = 3
 # How many cases each state of a learner's file has been through.
@@ -58,6 +62,18 @@ MAX_DIAGNOSED_ELEMENTS = 2**24
 
 # What of a measured limit is as good as our solution, however fast that is.
 NEAR_LIMIT = 0.9
+
+
+class Observer(Protocol):
+    """Sees what the tests of a puzzle ask for, and what of it was measured."""
+
+    def compiles(
+        self, puzzle: Challenge, inputs: tuple, options: dict, targets: Sequence[str]
+    ) -> None:
+        """Take the place of a compile check."""
+
+    def moved(self, traffic: Traffic) -> None:
+        """Take notice of what a call moves, before it is compared with its budget."""
 
 
 def challenge(function: str, **rules: Any) -> Challenge:
@@ -208,6 +224,8 @@ class Challenge:
             raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
         traffic = watch.traffic
         measured["traffic"] = _moved(traffic)
+        if observer is not None:
+            observer.moved(traffic)
         return traffic
 
     def configs(self, *inputs: Any, **options: Any) -> int:
@@ -258,13 +276,11 @@ class Challenge:
         targets: the GPUs to compile for, instead of those of this run, where the dtypes of the
             puzzle exist on some GPUs only
         """
-        call = self._guarded(self._arguments(inputs, options))
-        try:
-            runs = [outcome.launches for outcome in self._outcomes(call, programs="none")]
-        except NotMeasured:
-            # What it launches depends on what its kernels compute.
-            runs = [outcome.launches for outcome in self._outcomes(call)]
         targets = settings.targets if targets is None else targets
+        if observer is not None:
+            observer.compiles(self, inputs, options, targets)
+            return
+        runs = self.launches(*inputs, **options)
         for target in targets:
             misfits = []
             for launches in runs:
@@ -282,6 +298,27 @@ class Challenge:
                     misfits.append(misfit)
             if misfits and (every_config or len(misfits) == len(runs)):
                 raise misfits[0]
+
+    def launches(self, *inputs: Any, **options: Any) -> list[list[Launch]]:
+        """Return what the subject launches, for each configuration of an autotuner."""
+        call = self._guarded(self._arguments(inputs, options))
+        try:
+            return [outcome.launches for outcome in self._outcomes(call, programs="none")]
+        except NotMeasured:
+            # What it launches depends on what its kernels compute.
+            return [outcome.launches for outcome in self._outcomes(call)]
+
+    def counted(self, *inputs: Any, **options: Any) -> Traffic | None:
+        """Check the results of one case, with an autotuner's first configuration.
+
+        Returns what it moves, None on a GPU.
+        """
+        call = self._guarded(self._arguments(inputs, options))
+        results = ResultCheck(self.spec)
+        expected = results.expected(call.original)
+        outcome = call.run(order="shuffled", count=True, poison=self.spec.is_production)
+        results.compare(call, outcome, expected)
+        return outcome.watch.traffic if outcome.watch else None
 
     def race(
         self,

@@ -22,6 +22,7 @@ import signal
 import sys
 import textwrap
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
@@ -139,7 +140,7 @@ def compile_kernel(request: dict) -> Any:
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
-    whole = _point_to_calls if request["details"] else None
+    whole = _point_to_calls(request["file"]) if request["details"] else None
     knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
     _optimize(request["machine_code"])
     try:
@@ -171,18 +172,24 @@ def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) ->
     return None
 
 
-def _point_to_calls(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
-    """Let the lines of machine code be the learner's, those of calls for Triton's own functions.
+def _point_to_calls(file: str) -> Callable:
+    """Return a hook like `_end_at_llvm_ir`: lines of machine code are to be the learner's.
 
-    A hook like `_end_at_llvm_ir`.
+    What comes from Triton's own functions is then at the line of the call.
+
+    file: the kernel's, which Triton's cache does not tell from another file of the same text
     """
-    from judge.compilation import listings
 
-    if stages is None:
-        return _point_to_calls.__name__, _point_to_calls.__name__
-    if assemble := stages.get("cubin"):
-        stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
-    return None
+    def hook(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+        from judge.compilation import listings
+
+        if stages is None:
+            return f"{_point_to_calls.__name__} {file}", file
+        if assemble := stages.get("cubin"):
+            stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
+        return None
+
+    return hook
 
 
 def _optimize(wanted: bool) -> None:
