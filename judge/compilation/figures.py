@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from judge.compilation.ahead_of_time import Compiled, Loop
+from judge.compilation.ahead_of_time import Compiled, DoesNotFit, Loop
 from judge.compilation.targets import find_target
 from judge.core.verdict import Wrong
 
-# So that with two GPUs a line has 80 characters.
-TITLE_WIDTH, COLUMN_WIDTH = 28, 26
+# So that with two GPUs a line has 80 characters, if nothing takes more.
+TITLE_WIDTH, COLUMN_WIDTH = 29, 26
 MAX_COLUMNS = 3
 # Loops that are named; the others are counted.
 MAX_LOOPS = 4
@@ -25,9 +25,7 @@ def sheet(outcomes: dict[str, Compiled | Wrong], file: Path) -> list[str]:
     names = list(outcomes)
     parts = [names[start : start + MAX_COLUMNS] for start in range(0, len(names), MAX_COLUMNS)]
     return [
-        line
-        for part in parts
-        for line in _columns({name: outcomes[name] for name in part}, file)
+        line for part in parts for line in _columns({name: outcomes[name] for name in part}, file)
     ]
 
 
@@ -36,11 +34,21 @@ def _columns(outcomes: dict[str, Compiled | Wrong], file: Path) -> list[str]:
     rows = [("", {name: str(find_target(name)) for name in outcomes})]
     rows += [(title, {name: cell(one) for name, one in made.items()}) for title, cell in CELLS]
     rows += _loops(made, file)
-    lines = []
-    for title, cells in rows:
-        words = [cells.get(name, "does not compile" if title == FIRST else "") for name in outcomes]
-        lines.append(title.ljust(TITLE_WIDTH) + "".join(w.ljust(COLUMN_WIDTH) for w in words))
-    return [line.rstrip() for line in lines]
+    rows[1][1].update({name: why_not(one) for name, one in outcomes.items() if name not in made})
+    columns = [[title for title, _ in rows]]
+    columns += [[cells.get(name, "") for _, cells in rows] for name in outcomes]
+    least = [TITLE_WIDTH] + [COLUMN_WIDTH] * len(outcomes)
+    widths = [
+        max(size, *(len(cell) + 2 for cell in column))
+        for size, column in zip(least, columns, strict=True)
+    ]
+    lines = zip(*columns, strict=True)
+    return ["".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+
+
+def why_not(fault: Compiled | Wrong) -> str:
+    """Say in a few words why there is no kernel."""
+    return "does not fit" if isinstance(fault, DoesNotFit) else "does not compile"
 
 
 def programs(one: Compiled) -> str:
@@ -76,20 +84,21 @@ def _products(one: Compiled) -> str:
 
 
 def _copies(one: Compiled) -> str:
-    parts = [f"{n} {name}{f' of {bits}' if bits else ''}" for name, bits, n in one.copies]
-    return ", ".join(parts) or "none"
+    parts: dict[str, list[str]] = {}
+    for name, bits, count in one.copies:
+        parts.setdefault(name, []).append(f"{count} of {bits}" if bits else str(count))
+    return ", ".join(f"{name}: {', '.join(counts)}" for name, counts in parts.items()) or "none"
 
 
-FIRST = "registers a thread"
 CELLS = (
-    (FIRST, lambda one: str(one.registers)),
+    ("registers a thread", lambda one: str(one.registers)),
     ("spilled, bytes a thread", lambda one: f"{one.spills:,}"),
     ("shared memory a program", _shared),
     ("programs a multiprocessor", programs),
     ("  limited by", limits),
     ("tensor-core instructions", _products),
-    ("global loads, in bits", _loads),
-    ("global stores, in bits", lambda one: _widths(one.stores) or "none"),
+    ("global loads, bits a thread", _loads),
+    ("global stores, bits a thread", lambda one: _widths(one.stores) or "none"),
     ("global atomics", lambda one: str(one.atomics) if one.atomics else "none"),
     ("asynchronous copies", _copies),
 )

@@ -94,7 +94,7 @@ def _assembly(text: str, mark: str) -> str:
 
 
 def _machine_code(listing: sass.Listing) -> str:
-    """Return machine code with the source at the right: neighbours come from all over the kernel."""
+    """Return machine code with the source at the right: neighbours come from many lines."""
     sizes = {loop.label: len(loop.instructions) for loop in listing.loops}
     labels: dict[int, list[str]] = {}
     for name, number in listing.labels.items():

@@ -93,9 +93,7 @@ def _bits(one: Instruction) -> int:
 
 def _copies(code: Iterable[Instruction]) -> Counts:
     found = [("cp.async", _bits(one)) for one in code if one.does("LDGSTS")]
-    found += [
-        (name, 0) for one in code for operation, name in TMA.items() if one.does(operation)
-    ]
+    found += [(name, 0) for one in code for operation, name in TMA.items() if one.does(operation)]
     return tuple((*kind, count) for kind, count in _counted(found))
 
 
@@ -161,6 +159,10 @@ def _amd_loops(assembly: str) -> tuple:
             code[header].append(line)
             places[header] |= {place} if place else set()
     return tuple(
-        (len(code[name]), len(AMD_TENSOR_CORES.findall("\n".join(code[name]))), tuple(sorted(places[name])))
+        (
+            len(code[name]),
+            len(AMD_TENSOR_CORES.findall("\n".join(code[name]))),
+            tuple(sorted(places[name])),
+        )
         for name in inner
     )

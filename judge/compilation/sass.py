@@ -43,7 +43,7 @@ class Instruction:
     def is_conditional(self) -> bool:
         """Whether the instruction after this one may follow."""
         # BRA.U !UP0, `(.L_x_4) and BRA P1, `(.L_x_4) have their condition among the operands.
-        return bool(self.predicate) or self.does("BRA", "JMP") and "," in self.operands
+        return bool(self.predicate) or (self.does("BRA", "JMP") and "," in self.operands)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _reverse_postorder(after: dict[int, set[int]]) -> list[int]:
 def _dominators(order: list[int], before: dict[int, set[int]]) -> dict[int, set[int]]:
     """Return for each block those that every path to it passes, itself included."""
     reached = set(order)
-    found = {block: reached for block in order}
+    found = dict.fromkeys(order, reached)
     if order:
         found[order[0]] = {order[0]}
     changed = True

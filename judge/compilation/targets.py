@@ -1,4 +1,4 @@
-"""The GPUs that kernels are compiled for: what each gives a program, and what a multiprocessor has."""
+"""The GPUs that kernels are compiled for: what a program gets, and what a multiprocessor has."""
 
 from __future__ import annotations
 

@@ -101,5 +101,9 @@ class CompiledLook(looks.Look):
             for line in figures.sheet(kernel.outcomes, kernel.file):
                 terminal.line(line)
             if kernel.code:
-                endings = sorted({stage for one in made for stage in one.listings})
-                terminal.line(f"code in {kernel.code}.{made[0].target}.* ({', '.join(endings)})")
+                stages = dict.fromkeys(stage for one in made for stage in one.listings)
+                targets = ",".join(one.target for one in made)
+                terminal.line(f"code in {kernel.code}.{{{targets}}}.{{{','.join(stages)}}}")
+        if self.kernels:
+            terminal.line("")
+            terminal.line("docs/compiler.md says what each line means, and what to do about it.")

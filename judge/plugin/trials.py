@@ -12,12 +12,12 @@ import pytest
 from judge import challenge
 from judge.challenge import Challenge
 from judge.compilation import figures
-from judge.compilation.ahead_of_time import Compiled, DoesNotFit, compile_each
+from judge.compilation.ahead_of_time import Compiled, compile_each
 from judge.compilation.targets import TARGETS, find_target
 from judge.core.launch import Launch
 from judge.core.paths import display_path
 from judge.core.settings import settings
-from judge.core.verdict import NotMeasured, Wrong
+from judge.core.verdict import NotMeasured, Unsolved, Wrong
 from judge.inputs import current
 from judge.memory.executor import OPTIONS
 from judge.plugin import failures, looks, session
@@ -67,6 +67,8 @@ class TrialLook(looks.Look):
         self.rows: dict[str, list[Row]] = {}
         self.fixed: dict[str, dict[tuple[str, str], Any]] = {}
         self.followed: dict[str, dict[str, list[str]]] = {}
+        # How many configurations an autotuner has.
+        self.configs: dict[str, int] = {}
         self._row = Row({})
         self._trial = Trial({})
         self._puzzle = ""
@@ -100,7 +102,9 @@ class TrialLook(looks.Look):
                     )
             lines = path.read_text().splitlines()
             self.followed[puzzle_of(item.path)] = {
-                name: [f"line {n}: {lines[n - 1].strip()[:MAX_SOURCE]}" for n in followed(tree, name)]
+                name: [
+                    f"line {n}: {lines[n - 1].strip()[:MAX_SOURCE]}" for n in followed(tree, name)
+                ]
                 for name in self.names
             }
 
@@ -123,6 +127,9 @@ class TrialLook(looks.Look):
                     pyfuncitem.obj(**given)
             except NotMeasured:
                 pass
+            except Unsolved:
+                del self.rows[self._puzzle]
+                raise
             except Wrong as wrong:
                 self._note(pyfuncitem.name, str(wrong))
             if "yours" in challenge.raced:
@@ -144,7 +151,10 @@ class TrialLook(looks.Look):
         self, puzzle: Challenge, inputs: tuple, options: dict, targets: Sequence[str]
     ) -> None:
         """Compile what is launched, then run it and compare its results. Raises Wrong."""
-        launches = puzzle.launches(*inputs, **options)[0]
+        runs = puzzle.launches(*inputs, **options)
+        launches = runs[0]
+        if not self._row.values:
+            self.configs[self._puzzle] = len(runs)
         if missed := self._trial.missed(launches):
             raise Wrong(f"{missed} is not what --try gave it: @triton.heuristics sets it")
         self._row.shown = {name: _passed(launches, name) for name in self.names}
@@ -194,7 +204,9 @@ class TrialLook(looks.Look):
         start = ["" if row.values else "now"]
         start += [str(row.values.get(name, row.shown.get(name, ""))) for name in self.names]
         start += ["wrong" if row.wrong else "right"]
-        start += [f"{moved}, over" if row.over_budget else moved] if settings.interpreted else [row.time]
+        start += (
+            [f"{moved}, over" if row.over_budget else moved] if settings.interpreted else [row.time]
+        )
         lines = []
         for one in row.made.get(case, []) or [None]:
             cells = _figures(one) + ([getattr(one, "kernel", "")] if several else [])
@@ -205,16 +217,22 @@ class TrialLook(looks.Look):
         terminal.line("")
         if settings.interpreted:
             terminal.line(
-                "traffic: bytes moved, in sectors of 32, over those of the inputs and results"
+                "traffic: what is moved, in sectors of 32 bytes, over inputs and results together"
             )
-        terminal.line("spilled: bytes a thread; shared: memory a program; programs: on a multiprocessor")
+        terminal.line(
+            "spilled: bytes a thread; shared: memory a program; programs: on a multiprocessor"
+        )
+        if (count := self.configs.get(puzzle, 1)) > 1:
+            terminal.line(
+                f"autotuned: the values take the place of those in the first of {count} configs"
+            )
         for name, lines in self.followed.get(puzzle, {}).items():
-            if lines:
-                terminal.line(f"{name} was set in a copy of your file too, behind {'; '.join(lines)}")
+            for line in lines:
+                terminal.line(f"{name} had each value in the launcher too, from {line}")
         for (kernel, name), passed in self.fixed.get(puzzle, {}).items():
             terminal.line(
-                f"The grid of {kernel} does not follow {name}: the launcher makes it for {passed}. "
-                f'Write grid = lambda meta: (triton.cdiv(n, meta["{name}"]),)',
+                f"{name}: the grid of {kernel} does not follow, it was made for {passed}. "
+                f'Write [lambda meta: (triton.cdiv(n, meta["{name}"]),)] as its grid.',
                 yellow=True,
             )
 
@@ -242,10 +260,15 @@ class TrialLook(looks.Look):
 
 def _figures(one: Compiled | Wrong | None) -> list[str]:
     if not isinstance(one, Compiled):
-        reason = "" if one is None else "does not fit" if isinstance(one, DoesNotFit) else "does not compile"
-        return [reason, "", "", "", ""]
+        return [figures.why_not(one) if one else "", "", "", "", ""]
     programs = str(one.occupancy.programs)
-    return [str(one.registers), f"{one.spills:,}", figures.size(one.shared), programs, figures.limits(one)]
+    return [
+        str(one.registers),
+        f"{one.spills:,}",
+        figures.size(one.shared),
+        programs,
+        figures.limits(one),
+    ]
 
 
 def _passed(launches: list[Launch], name: str) -> str:

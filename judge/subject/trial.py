@@ -126,9 +126,7 @@ def _set_variables(tree: ast.Module, values: dict[str, Any]) -> None:
     """Set the variables that launches pass for these parameters, behind what sets them."""
     for (scope, variable), name in _variables(tree, values).items():
         for statement in _bindings(scope, variable):
-            body = next(
-                body for _, body in _bodies(scope) if any(one is statement for one in body)
-            )
+            body = next(body for _, body in _bodies(scope) if any(one is statement for one in body))
             setting = ast.parse(f"{variable} = {values[name]!r}").body[0]
             for node in ast.walk(setting):
                 ast.copy_location(node, statement)
@@ -209,7 +207,9 @@ def _bindings(scope: ast.AST, variable: str) -> list[ast.stmt]:
 
 def _may_change(scope: ast.AST, statement: ast.stmt) -> bool:
     # A kernel may read a global constexpr by itself.
-    return not isinstance(scope, ast.Module) or isinstance(statement.value, ast.Constant | ast.Tuple)
+    return not isinstance(scope, ast.Module) or isinstance(
+        statement.value, ast.Constant | ast.Tuple
+    )
 
 
 def _binds(scope: ast.AST, variable: str) -> bool:
