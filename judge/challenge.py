@@ -308,6 +308,10 @@ class Challenge:
             # What it launches depends on what its kernels compute.
             return [outcome.launches for outcome in self._outcomes(call)]
 
+    def described(self, *inputs: Any, **options: Any) -> str:
+        """Return the arguments of a call as messages show them: x: float32 (37, 1000)."""
+        return str(self._arguments(inputs, options))
+
     def counted(self, *inputs: Any, **options: Any) -> Traffic | None:
         """Check the results of one case, with an autotuner's first configuration.
 

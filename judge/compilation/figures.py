@@ -138,4 +138,4 @@ def _lines(loop: Loop, file: Path) -> str:
 def _sizes(loops: Sequence[Loop]) -> str:
     sizes = sorted({loop.instructions for loop in loops})
     many = f"{sizes[0]}-{sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
-    return f"{many} instructions" + (f", {len(loops)} times" if len(loops) > 1 else "")
+    return f"{many} instructions" + (f", {len(loops)} such" if len(loops) > 1 else "")

@@ -25,7 +25,9 @@ SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 AMD_ACCESS = re.compile(r"\b(?:global|buffer|flat)_(load|store|atomic)_(\w+)")
 AMD_TENSOR_CORES = re.compile(r"\bv_(mfma|wmma)_\w*?_(\d+x\d+x\d+)")
-AMD_BLOCK = re.compile(r"^(?:\.L|; %)(BB\w+|bb\.\d+):(.*)$")
+AMD_BLOCK = re.compile(r"^(?:\.L|; %)(BB\w+|bb\.\d+):")
+AMD_LOOP = re.compile(r"; +in Loop: Header=(\w+)|; => *This (?:Inner )?Loop Header")
+AMD_INSTRUCTION = re.compile(r"\t(?!s_nop)[a-z]")
 AMD_BITS = {"byte": 8, "sbyte": 8, "ubyte": 8, "short": 16, "sshort": 16, "ushort": 16}
 
 # How many there are of each kind.
@@ -147,22 +149,20 @@ def _amd_bits(kind: str) -> int:
 
 def _amd_loops(assembly: str) -> tuple:
     """Return the innermost loops, as LLVM marks them in its comments."""
-    inner = re.findall(r"^\.L(\w+):.*Inner Loop Header", assembly, re.MULTILINE)
-    code: dict[str, list[str]] = {name: [] for name in inner}
-    places: dict[str, set] = {name: set() for name in inner}
-    header = ""
+    loops: dict[str, tuple[list[str], set]] = {}
+    inner: list[str] = []
+    block = header = ""
     for line, place in listings.located(assembly):
-        if block := AMD_BLOCK.match(line):
-            inside = re.search(r"in Loop: Header=(\w+)", block[2])
-            header = block[1] if block[1] in code else inside[1] if inside else ""
-        elif header in code and re.match(r"\t[a-z]", line) and not line.startswith("\ts_nop"):
-            code[header].append(line)
-            places[header] |= {place} if place else set()
+        if begun := AMD_BLOCK.match(line):
+            block, header = begun[1], ""
+        if found := AMD_LOOP.search(line):
+            header = found[1] or block
+            inner += [block] if "Inner" in found[0] else []
+        elif header and AMD_INSTRUCTION.match(line):
+            code, places = loops.setdefault(header, ([], set()))
+            code.append(line)
+            places |= {place} if place else set()
     return tuple(
-        (
-            len(code[name]),
-            len(AMD_TENSOR_CORES.findall("\n".join(code[name]))),
-            tuple(sorted(places[name])),
-        )
-        for name in inner
+        (len(code), sum(map(bool, map(AMD_TENSOR_CORES.search, code))), tuple(sorted(places)))
+        for code, places in map(loops.__getitem__, inner)
     )

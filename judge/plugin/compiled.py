@@ -16,6 +16,9 @@ from judge.core.verdict import Wrong
 from judge.inputs import current
 from judge.plugin import looks
 
+# Of the arguments of a call, no more is shown than fits.
+MAX_LINE = 120
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -23,12 +26,14 @@ class Kernel:
 
     puzzle: 07_matmul/tiled
     case: of the check, "" if it has one only
+    called: what the launcher was called with
     outcomes: by target
     code: where its code was left, None if nobody asked
     """
 
     puzzle: str
     case: str
+    called: str
     file: Path
     outcomes: dict[str, Compiled | Wrong]
     code: str | None
@@ -60,7 +65,8 @@ class CompiledLook(looks.Look):
             name = f"{spec.chapter}/{spec.name}"
             case = looks.case_of(current())
             code = self._leave(name, case, outcomes)
-            self.kernels.append(Kernel(name, case, file, outcomes, code))
+            called = puzzle.described(*inputs, **options)
+            self.kernels.append(Kernel(name, case, called, file, outcomes, code))
         wrong = [one for outcomes in found for one in outcomes.values() if isinstance(one, Wrong)]
         # Of an autotuner's configurations, one that fits is enough.
         serious = [one for one in wrong if len(runs) == 1 or not isinstance(one, DoesNotFit)]
@@ -96,6 +102,7 @@ class CompiledLook(looks.Look):
                 terminal.line("")
             title = f"{kernel.puzzle}: {made[0].kernel}"
             terminal.line(f"{title}, {kernel.case}" if kernel.case else title, bold=True)
+            terminal.line(f"called with {kernel.called}"[:MAX_LINE])
             if made[0].settings:
                 terminal.line(f"launched with {made[0].settings}")
             for line in figures.sheet(kernel.outcomes, kernel.file):
