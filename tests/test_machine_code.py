@@ -122,9 +122,7 @@ def test_stages_make_loads_copies():
 
 
 def test_descriptors_make_copies_of_whole_tiles():
-    copies = dict(
-        (name, count) for name, _, count in made(descriptors(num_stages=3), "sm_90").copies
-    )
+    copies = {name: count for name, _, count in made(descriptors(num_stages=3), "sm_90").copies}
     assert copies == {"TMA loads": 3 * 2, "TMA stores": 1}
 
 

@@ -53,6 +53,17 @@ class Row:
     def label(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.values.items()) or "as it is"
 
+    @property
+    def verdict(self) -> str:
+        """Whether the results are right, wrong, or not there."""
+        kinds = {
+            failures.Failure("", "", test, text, "", 0).kind[1] for test, text in self.wrong.items()
+        }
+        raised = any(
+            kind == failures.NOT_COMPILED or kind.startswith("it raises") for kind in kinds
+        )
+        return "fails" if raised else "wrong" if kinds else "right"
+
 
 class TrialLook(looks.Look):
     """Runs the compile check, the traffic test and the race of a puzzle with each combination."""
@@ -203,7 +214,7 @@ class TrialLook(looks.Look):
         moved = "" if row.traffic is None else f"{row.traffic:.3g}x"
         start = ["" if row.values else "now"]
         start += [str(row.values.get(name, row.shown.get(name, ""))) for name in self.names]
-        start += ["wrong" if row.wrong else "right"]
+        start += [row.verdict]
         start += (
             [f"{moved}, over" if row.over_budget else moved] if settings.interpreted else [row.time]
         )
@@ -231,10 +242,10 @@ class TrialLook(looks.Look):
                 terminal.line(f"{name} had each value in the launcher too, from {line}")
         for (kernel, name), passed in self.fixed.get(puzzle, {}).items():
             terminal.line(
-                f"{name}: the grid of {kernel} does not follow, it was made for {passed}. "
-                f'Write [lambda meta: (triton.cdiv(n, meta["{name}"]),)] as its grid.',
+                f"{name}: the grid of {kernel} does not follow: it was made for {passed}.",
                 yellow=True,
             )
+            terminal.line(f'    write kernel[lambda meta: (triton.cdiv(n, meta["{name}"]),)](...)')
 
     def _write_wrong(self, terminal, puzzle: str, rows: list[Row]) -> None:
         """Print each cause of what went wrong once."""

@@ -10,6 +10,7 @@ Uses core, memory, compilation.
 - late_rank: Lateness, has_meetings, names_by_rank
 - loader: load_mistakes, load_reference, load_subject
 - tamper: untouched
+- trial: Trial, followed, meta_parameters
 
 For use in this room: audit, launch_recorder, unwritten and the rest of canaries and guard.
 """
