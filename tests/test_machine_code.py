@@ -303,10 +303,21 @@ def test_the_table_is_80_columns_wide_and_says_what_does_not_fit():
     file = Path(large.kernel.__code__.co_filename)
     (outcomes,) = compile_each([large], ("sm_80", "sm_90"), subject=file)
     assert isinstance(outcomes["sm_80"], Wrong)
-    lines = figures.sheet(outcomes, file)
+    lines = figures.sheet(outcomes)
     assert max(map(len, lines)) <= 80
     table = dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines[1:])
     assert table["registers a thread"].startswith("does not fit  ")
     assert table["shared memory a program"].endswith(" of 227 KB")
     assert re.fullmatch(r"\d+ instructions", table["innermost loop"])
     assert table["for tensor cores"] == "2"
+
+
+def test_a_loop_is_named_by_the_lines_of_the_kernel_alone(calling):
+    file = Path(calling.kernel.__code__.co_filename)
+    (outcomes,) = compile_each([calling], ("sm_80",), subject=file)
+    first = calling.kernel.__code__.co_firstlineno + 2
+    (loop,) = outcomes["sm_80"].loops
+    assert min(line for _, line in loop.lines) < first
+    assert re.search(
+        rf"of lines +{first + 2}-{first + 4}$", "\n".join(figures.sheet(outcomes)), re.M
+    )

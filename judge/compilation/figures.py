@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from judge.compilation.ahead_of_time import Compiled, DoesNotFit, Loop
 from judge.compilation.targets import find_target
 from judge.core.verdict import Wrong
 
 # So that with two GPUs a line has 80 characters, if nothing takes more.
-TITLE_WIDTH, COLUMN_WIDTH = 29, 26
+TITLE_WIDTH, COLUMN_WIDTH = 30, 25
 MAX_COLUMNS = 3
 # Loops that are named; the others are counted.
 MAX_LOOPS = 4
 
 
-def sheet(outcomes: dict[str, Compiled | Wrong], file: Path) -> list[str]:
-    """Return the table of one kernel.
-
-    outcomes: what was made of it, by target
-    file: the learner's file, whose lines loops are named by
-    """
+def sheet(outcomes: dict[str, Compiled | Wrong]) -> list[str]:
+    """Return the table of one kernel. outcomes: what was made of it, by target"""
     names = list(outcomes)
     parts = [names[start : start + MAX_COLUMNS] for start in range(0, len(names), MAX_COLUMNS)]
-    return [
-        line for part in parts for line in _columns({name: outcomes[name] for name in part}, file)
-    ]
+    return [line for part in parts for line in _columns({name: outcomes[name] for name in part})]
 
 
-def _columns(outcomes: dict[str, Compiled | Wrong], file: Path) -> list[str]:
+def _columns(outcomes: dict[str, Compiled | Wrong]) -> list[str]:
     made = {name: one for name, one in outcomes.items() if isinstance(one, Compiled)}
     rows = [("", {name: str(find_target(name)) for name in outcomes})]
     rows += [(title, {name: cell(one) for name, one in made.items()}) for title, cell in CELLS]
-    rows += _loops(made, file)
+    rows += _loops(made)
     rows[1][1].update({name: why_not(one) for name, one in outcomes.items() if name not in made})
     columns = [[title for title, _ in rows]]
     columns += [[cells.get(name, "") for _, cells in rows] for name in outcomes]
     least = [TITLE_WIDTH] + [COLUMN_WIDTH] * len(outcomes)
     widths = [
-        max(size, *(len(cell) + 2 for cell in column))
+        max(size, *(len(cell) + 1 for cell in column))
         for size, column in zip(least, columns, strict=True)
     ]
     lines = zip(*columns, strict=True)
@@ -104,13 +97,13 @@ CELLS = (
 )
 
 
-def _loops(made: dict[str, Compiled], file: Path) -> list[tuple[str, dict[str, str]]]:
+def _loops(made: dict[str, Compiled]) -> list[tuple[str, dict[str, str]]]:
     """Return rows for the innermost loops: those of the same lines are one."""
     loops: dict[str, list[tuple[str, list[Loop]]]] = {}
     for name, one in made.items():
         by_lines: dict[str, list[Loop]] = {}
         for loop in one.loops:
-            by_lines.setdefault(_lines(loop, file), []).append(loop)
+            by_lines.setdefault(_lines(loop, one), []).append(loop)
         loops[name] = list(by_lines.items())
     most = max(map(len, loops.values()), default=0)
     if not most:
@@ -121,21 +114,27 @@ def _loops(made: dict[str, Compiled], file: Path) -> list[tuple[str, dict[str, s
         rows.append(("innermost loop", {name: _sizes(same) for name, (_, same) in at.items()}))
         rows.append(("  of lines", {name: lines for name, (lines, _) in at.items()}))
         if any(loop.tensor_cores for _, same in at.values() for loop in same):
-            products = {name: str(same[0].tensor_cores) for name, (_, same) in at.items()}
+            products = {
+                name: _range(loop.tensor_cores for loop in same) for name, (_, same) in at.items()
+            }
             rows.append(("  for tensor cores", products))
     if most > MAX_LOOPS:
         rows.append((f"and {most - MAX_LOOPS} loops more", {}))
     return rows
 
 
-def _lines(loop: Loop, file: Path) -> str:
-    own = [line for source, line in loop.lines if Path(source) == file]
-    if not own:
-        return "-"
-    return f"{min(own)}-{max(own)}" if min(own) < max(own) else str(own[0])
+def _lines(loop: Loop, kernel: Compiled) -> str:
+    """Return which lines of the kernel a loop has; not those of functions that it calls."""
+    first, last = kernel.lines
+    own = [line for file, line in loop.lines if file == kernel.file and first <= line <= last]
+    return _range((own[0], own[-1])) if own else "-"
 
 
 def _sizes(loops: Sequence[Loop]) -> str:
-    sizes = sorted({loop.instructions for loop in loops})
-    many = f"{sizes[0]}-{sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
-    return f"{many} instructions" + (f", {len(loops)} such" if len(loops) > 1 else "")
+    many = f"{len(loops)} of " if len(loops) > 1 else ""
+    return f"{many}{_range(loop.instructions for loop in loops)} instructions"
+
+
+def _range(numbers: Iterable[int]) -> str:
+    ordered = sorted(set(numbers))
+    return f"{ordered[0]}-{ordered[-1]}" if len(ordered) > 1 else str(ordered[0])

@@ -17,7 +17,7 @@ from judge.inputs import current
 from judge.plugin import looks
 
 # Of the arguments of a call, no more is shown than fits.
-MAX_LINE = 120
+MAX_LINE = 100
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Kernel:
     puzzle: str
     case: str
     called: str
-    file: Path
     outcomes: dict[str, Compiled | Wrong]
     code: str | None
 
@@ -66,7 +65,7 @@ class CompiledLook(looks.Look):
             case = looks.case_of(current())
             code = self._leave(name, case, outcomes)
             called = puzzle.described(*inputs, **options)
-            self.kernels.append(Kernel(name, case, called, file, outcomes, code))
+            self.kernels.append(Kernel(name, case, called, outcomes, code))
         wrong = [one for outcomes in found for one in outcomes.values() if isinstance(one, Wrong)]
         # Of an autotuner's configurations, one that fits is enough.
         serious = [one for one in wrong if len(runs) == 1 or not isinstance(one, DoesNotFit)]
@@ -102,10 +101,10 @@ class CompiledLook(looks.Look):
                 terminal.line("")
             title = f"{kernel.puzzle}: {made[0].kernel}"
             terminal.line(f"{title}, {kernel.case}" if kernel.case else title, bold=True)
-            terminal.line(f"called with {kernel.called}"[:MAX_LINE])
+            terminal.line(f"called with {_cut(kernel.called)}")
             if made[0].settings:
                 terminal.line(f"launched with {made[0].settings}")
-            for line in figures.sheet(kernel.outcomes, kernel.file):
+            for line in figures.sheet(kernel.outcomes):
                 terminal.line(line)
             if kernel.code:
                 stages = dict.fromkeys(stage for one in made for stage in one.listings)
@@ -114,3 +113,7 @@ class CompiledLook(looks.Look):
         if self.kernels:
             terminal.line("")
             terminal.line("docs/compiler.md says what each line means, and what to do about it.")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}..."
