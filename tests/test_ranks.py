@@ -246,11 +246,8 @@ def test_meetings_of_ones_own_are_not_replaced(summing):
     puzzle.check_late(shards(2))
 
 
-def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting(monkeypatch):
+def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting():
     log = []
-    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: log.append("sleep"))
-    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    monkeypatch.setattr(gpus, "synchronize", lambda: log.append("synchronize"))
     original = {f"shards[{rank}]": torch.full((2,), float(rank)) for rank in range(4)}
 
     def arena(rank):
@@ -263,8 +260,13 @@ def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting(monkeypat
     arenas = {f"shards[{rank}]": arena(rank) for rank in range(4)}
     names = {"meet": lambda tensors: log.append("meet")}
     subject = eval("lambda: meet([])", names)
-    with late_rank.LateGpu(subject, Lateness(1), arenas, original).running():
-        subject()
+    # Undone before the test ends, since what follows a test on a GPU asks torch about it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "_sleep", lambda cycles: log.append("sleep"))
+        patch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+        patch.setattr(gpus, "synchronize", lambda: log.append("synchronize"))
+        with late_rank.LateGpu(subject, Lateness(1), arenas, original).running():
+            subject()
     assert log == [
         *((1, "other"), (3, "other"), "synchronize"),
         *("sleep", (1, "real"), (3, "real"), "meet", "sleep"),
