@@ -126,10 +126,10 @@ def pytest_runtest_call(item):
     from judge.plugin import session
     from judge.speed import gpu
 
+    session.begin(item.nodeid)
     puzzle = ladder.puzzle_of(item.path)
     if puzzle and (why := crash_notes.given_up(puzzle)):
         raise NotRun(f"not run: {puzzle} {why}")
-    session.begin(item.nodeid)
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")

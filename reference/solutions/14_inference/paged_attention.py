@@ -175,7 +175,7 @@ def paged_attention(
         *q.stride(), key_cache.stride(), value_cache.stride(),
         *block_tables.stride(), lengths.stride(0), scale * math.log2(math.e),
         D=D, PAGE=page, BLOCK_H=max(16, triton.next_power_of_2(H // Hkv)), BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=3,
+        num_warps=4, num_stages=2,
     )  # fmt: skip
     if splits > 1:
         merge_kernel[(B * H,)](
