@@ -146,7 +146,7 @@ def test_only_innermost_loops_count(tmp_path, target):
     above = launch.kernel.__code__.co_firstlineno + 2
     loops = made(launch, target).loops
     assert loops
-    assert {line - above for loop in loops for _, line in loop.lines} <= {5, 6}
+    assert {line - above for loop in loops for _, line, _ in loop.lines} <= {5, 6}
 
 
 def test_a_loop_that_is_unrolled_or_absent_is_none(tmp_path):
@@ -312,12 +312,13 @@ def test_the_table_is_80_columns_wide_and_says_what_does_not_fit():
     assert table["for tensor cores"] == "2"
 
 
-def test_a_loop_is_named_by_the_lines_of_the_kernel_alone(calling):
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+def test_a_loop_is_named_by_its_statement(calling, target):
+    """Not by lines that it calls, or that the compiler moved into it."""
     file = Path(calling.kernel.__code__.co_filename)
-    (outcomes,) = compile_each([calling], ("sm_90",), subject=file)
-    first = calling.kernel.__code__.co_firstlineno + 2
-    (loop,) = outcomes["sm_90"].loops
-    assert min(line for _, line in loop.lines) < first
-    assert re.search(
-        rf"of lines +{first + 2}-{first + 4}$", "\n".join(figures.sheet(outcomes)), re.MULTILINE
-    )
+    (outcomes,) = compile_each([calling], (target,), subject=file)
+    (loop,) = outcomes[target].loops
+    start = calling.kernel.__code__.co_firstlineno + 4
+    assert min(line for _, line, _ in loop.lines) < start
+    lines = "\n".join(figures.sheet(outcomes))
+    assert re.search(rf"of lines +{start}-{start + 2}$", lines, re.MULTILINE)

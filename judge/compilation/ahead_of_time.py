@@ -32,11 +32,14 @@ MIN_FAIR_SECONDS = 10.0
 
 
 class Loop(NamedTuple):
-    """An innermost loop: its instructions, those for tensor cores, and its lines of source."""
+    """An innermost loop: its instructions, and those for tensor cores.
+
+    lines: file and number of each line of source, and how many instructions are from there
+    """
 
     instructions: int
     tensor_cores: int
-    lines: tuple[tuple[str, int], ...]
+    lines: tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import linecache
 from collections.abc import Iterable, Sequence
 
 from judge.compilation.ahead_of_time import Compiled, DoesNotFit, Loop
@@ -124,10 +127,30 @@ def _loops(made: dict[str, Compiled]) -> list[tuple[str, dict[str, str]]]:
 
 
 def _lines(loop: Loop, kernel: Compiled) -> str:
-    """Return which lines of the kernel a loop has; not those of functions that it calls."""
+    """Return the lines of the kernel's `for` or `while` that most of a loop is from.
+
+    The compiler may also compute in a loop what stands before it.
+    """
     first, last = kernel.lines
-    own = [line for file, line in loop.lines if file == kernel.file and first <= line <= last]
-    return _range((own[0], own[-1])) if own else "-"
+    own = [
+        (line, n) for file, line, n in loop.lines if file == kernel.file and first <= line <= last
+    ]
+    spans = [
+        (statement.end_lineno - statement.lineno, statement.lineno, statement.end_lineno)
+        for statement in _statements(kernel.file)
+        if first <= statement.lineno <= last
+        and 2 * sum(n for line, n in own if statement.lineno <= line <= statement.end_lineno)
+        > sum(n for _, n in own)
+    ]
+    if spans:
+        return _range(min(spans)[1:])
+    return _range((own[0][0], own[-1][0])) if own else "-"
+
+
+@functools.cache
+def _statements(file: str) -> list[ast.For | ast.While]:
+    tree = ast.parse("".join(linecache.getlines(file)))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
 
 
 def _sizes(loops: Sequence[Loop]) -> str:

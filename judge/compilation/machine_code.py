@@ -62,7 +62,7 @@ def _nvidia(ptx: str, cubin: bytes, listing: sass.Listing) -> dict:
             (
                 len(loop.instructions),
                 sum(count for _, count in tensor_cores(loop.instructions)),
-                tuple(sorted({one.source for one in loop.instructions if one.source})),
+                _places(one.source for one in loop.instructions),
             )
             for loop in listing.loops
         ),
@@ -101,6 +101,11 @@ def _copies(code: Iterable[Instruction]) -> Counts:
 
 def _counted(things: Iterable) -> Counts:
     return tuple(sorted(Counter(things).items()))
+
+
+def _places(sources: Iterable[tuple[str, int] | None]) -> Counts:
+    """Return how many instructions are from each line, as file, line and number."""
+    return tuple((*place, count) for place, count in _counted(filter(None, sources)))
 
 
 def _spills(ptx: str) -> bool:
@@ -149,7 +154,7 @@ def _amd_bits(kind: str) -> int:
 
 def _amd_loops(assembly: str) -> tuple:
     """Return the innermost loops, as LLVM marks them in its comments."""
-    loops: dict[str, tuple[list[str], set]] = {}
+    loops: dict[str, tuple[list[str], list]] = {}
     inner: list[str] = []
     block = header = ""
     for line, place in listings.located(assembly):
@@ -159,10 +164,10 @@ def _amd_loops(assembly: str) -> tuple:
             header = found[1] or block
             inner += [block] if "Inner" in found[0] else []
         elif header and AMD_INSTRUCTION.match(line):
-            code, places = loops.setdefault(header, ([], set()))
+            code, places = loops.setdefault(header, ([], []))
             code.append(line)
-            places |= {place} if place else set()
+            places.append(place)
     return tuple(
-        (len(code), sum(map(bool, map(AMD_TENSOR_CORES.search, code))), tuple(sorted(places)))
+        (len(code), sum(map(bool, map(AMD_TENSOR_CORES.search, code))), _places(places))
         for code, places in map(loops.__getitem__, inner)
     )
