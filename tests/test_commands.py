@@ -285,7 +285,7 @@ def vector_copy_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
 def vector_copy(x):
     y = torch.empty_like(x)
     N = x.numel()
-    vector_copy_kernel[(triton.cdiv(N, 64),)](x, y, N, BLOCK=64)
+    vector_copy_kernel[((N + 63) // 64,)](x, y, N, BLOCK=64)
     return y
 """
 

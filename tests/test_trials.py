@@ -13,7 +13,8 @@ from judge.core.arguments import Arguments
 from judge.core.settings import settings
 from judge.plugin import experiments, looks
 from judge.subject.guarded_call import GuardedCall
-from judge.subject.trial import Trial, followed, meta_parameters
+from judge.subject.launcher_source import followed, meta_parameters
+from judge.subject.trial import Trial
 
 HEADER = """
 import torch, triton
@@ -90,6 +91,13 @@ LAUNCHERS = {
         def copy(x):
             return launch(x, torch.empty_like(x), 64)
     """,
+    "the_same_number": """
+        def copy(x):
+            y = torch.empty_like(x)
+            grid = (triton.cdiv(x.numel(), 64),)
+            kernel[grid](x, y, x.numel(), BLOCK=64)
+            return y
+    """,
     "a_grid_that_is_a_function": """
         def copy(x):
             y = torch.empty_like(x)
@@ -126,7 +134,14 @@ def test_the_grid_follows(launched, name):
         """
         def copy(x):
             y = torch.empty_like(x)
-            kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+            kernel[((x.numel() + 63) // 64,)](x, y, x.numel(), BLOCK=64)
+            return y
+        """,
+        # Which of the two the grid is made from?
+        """
+        def copy(x):
+            y = torch.empty_like(x)
+            kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), 64, 64)
             return y
         """,
         """
@@ -145,7 +160,7 @@ def test_the_grid_follows(launched, name):
             return y
         """,
     ],
-    ids=["a_number", "a_dict", "a_variable_of_two_parameters"],
+    ids=["a_number", "a_number_of_two_parameters", "a_dict", "a_variable_of_two_parameters"],
 )
 def test_a_grid_that_does_not_follow_is_noted(launched, source):
     (launch,), trial = launched(source, BLOCK=32)

@@ -22,7 +22,8 @@ from judge.inputs import current
 from judge.memory.executor import OPTIONS
 from judge.plugin import failures, looks, session
 from judge.plugin.ladder import check_of, level_of, path_of_tests, puzzle_of
-from judge.subject.trial import Trial, followed, meta_parameters
+from judge.subject.launcher_source import followed, meta_parameters
+from judge.subject.trial import Trial
 
 # Those that a learner is told of; the compiler knows more.
 USUAL_OPTIONS = ("num_warps", "num_stages", "maxnreg")
@@ -239,7 +240,7 @@ class TrialLook(looks.Look):
             )
         for name, lines in self.followed.get(puzzle, {}).items():
             for line in lines:
-                terminal.line(f"{name} had each value in the launcher too, from {line}")
+                terminal.line(f"{name} was changed in the launcher too, in memory: {line}")
         for (kernel, name), passed in self.fixed.get(puzzle, {}).items():
             terminal.line(
                 f"{name}: the grid of {kernel} does not follow: it was made for {passed}.",
