@@ -239,8 +239,10 @@ class TrialLook(looks.Look):
                 f"autotuned: the values take the place of those in the first of {count} configs"
             )
         for name, lines in self.followed.get(puzzle, {}).items():
-            for line in lines:
-                terminal.line(f"{name} was changed in the launcher too, in memory: {line}")
+            if lines:
+                terminal.line(f"{name} was changed in a copy of your launcher too:")
+                for line in lines:
+                    terminal.line(f"    {line}")
         for (kernel, name), passed in self.fixed.get(puzzle, {}).items():
             terminal.line(
                 f"{name}: the grid of {kernel} does not follow: it was made for {passed}.",
