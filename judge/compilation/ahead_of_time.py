@@ -55,7 +55,7 @@ class Compiled:
     copies: asynchronous copies by name and width, 0 where that is not per thread
     occupancy: programs on a multiprocessor at a time
     settings: constexprs and options of the launch, for messages
-    file, lines: where the kernel is defined, its first and its last line
+    file: where the kernel is defined
     listings: the stages of compilation as text, if they were asked for
     """
 
@@ -74,7 +74,6 @@ class Compiled:
     occupancy: Occupancy | None = None
     settings: str
     file: str = ""
-    lines: tuple[int, int] = (0, 0)
     listings: dict[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -225,9 +224,7 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         return _early_release(launch, *lines)
     if request["details"]:
         used["loops"] = tuple(Loop(*loop) for loop in used["loops"])
-        code = launch.kernel.__code__
-        used["file"] = code.co_filename
-        used["lines"] = code.co_firstlineno, max(line or 0 for _, _, line in code.co_lines())
+        used["file"] = launch.kernel.__code__.co_filename
         used["occupancy"] = occupancy(
             gpu, registers=used["registers"], num_warps=used["num_warps"], shared=used["shared"]
         )

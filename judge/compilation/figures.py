@@ -127,30 +127,27 @@ def _loops(made: dict[str, Compiled]) -> list[tuple[str, dict[str, str]]]:
 
 
 def _lines(loop: Loop, kernel: Compiled) -> str:
-    """Return the lines of the kernel's `for` or `while` that most of a loop is from.
+    """Return the lines of the `for` or `while` that most of a loop is from.
 
-    The compiler may also compute in a loop what stands before it.
+    What it calls may stand elsewhere, and the compiler may compute in it what stands before it.
     """
-    first, last = kernel.lines
-    own = [
-        (line, n) for file, line, n in loop.lines if file == kernel.file and first <= line <= last
-    ]
-    spans = [
-        (statement.end_lineno - statement.lineno, statement.lineno, statement.end_lineno)
-        for statement in _statements(kernel.file)
-        if first <= statement.lineno <= last
-        and 2 * sum(n for line, n in own if statement.lineno <= line <= statement.end_lineno)
-        > sum(n for _, n in own)
-    ]
-    if spans:
-        return _range(min(spans)[1:])
+    own = [(line, count) for file, line, count in loop.lines if file == kernel.file]
+    inside = {
+        (start, end): sum(count for line, count in own if start <= line <= end)
+        for start, end in _loops_of(kernel.file)
+    }
+    if most := max(inside.values(), default=0):
+        likely = [span for span, count in inside.items() if 2 * count >= most]
+        return _range(min(likely, key=lambda span: span[1] - span[0]))
     return _range((own[0][0], own[-1][0])) if own else "-"
 
 
 @functools.cache
-def _statements(file: str) -> list[ast.For | ast.While]:
+def _loops_of(file: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each loop of a file."""
     tree = ast.parse("".join(linecache.getlines(file)))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
+    return [(node.lineno, node.end_lineno or node.lineno) for node in loops]
 
 
 def _sizes(loops: Sequence[Loop]) -> str:

@@ -57,13 +57,11 @@ class Row:
     @property
     def verdict(self) -> str:
         """Whether the results are right, wrong, or not there."""
-        kinds = {
-            failures.Failure("", "", test, text, "", 0).kind[1] for test, text in self.wrong.items()
-        }
-        raised = any(
-            kind == failures.NOT_COMPILED or kind.startswith("it raises") for kind in kinds
-        )
-        return "fails" if raised else "wrong" if kinds else "right"
+        for test, text in self.wrong.items():
+            kind = failures.Failure("", "", test, text, "", 0).kind[1]
+            if kind.startswith("it ") or "OutOfResources" in text:
+                return "fails"
+        return "wrong" if self.wrong else "right"
 
 
 class TrialLook(looks.Look):
