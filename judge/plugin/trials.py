@@ -21,7 +21,7 @@ from judge.core.verdict import NotMeasured, Unsolved, Wrong
 from judge.inputs import current
 from judge.memory.executor import OPTIONS
 from judge.plugin import failures, looks, session
-from judge.plugin.ladder import check_of, level_of, path_of_tests, puzzle_of
+from judge.plugin.ladder import SOLVED, check_of, level_of, path_of_tests, puzzle_of
 from judge.subject.launcher_source import followed, meta_parameters
 from judge.subject.trial import Trial
 
@@ -73,7 +73,7 @@ class TrialLook(looks.Look):
         super().__init__(config)
         self.combinations = combinations
         self.names = list(combinations[0])
-        # By puzzle, as `puzzle_of` names it; first the file as it stands.
+        # By puzzle and level, as `_key` names them; first the file as it stands.
         self.rows: dict[str, list[Row]] = {}
         self.fixed: dict[str, dict[tuple[str, str], Any]] = {}
         self.followed: dict[str, dict[str, list[str]]] = {}
@@ -90,33 +90,36 @@ class TrialLook(looks.Look):
         for kind in ("compiles", measured):
             for item in looks.of_kind(items, kind):
                 chosen.setdefault((puzzle_of(item.path), level_of(item.path), kind), item)
-        compiled = {key[:2] for key in chosen if key[2] == "compiles"}
-        found = [item for key, item in chosen.items() if key[:2] in compiled]
-        self._require_known(found)
-        return found
+        complete = {key[:2] for key in chosen if key[2] == "compiles"}
+        found = [item for key, item in chosen.items() if key[:2] in complete]
+        unknown = {item.path: self._unknown(item) for item in found}
+        known = [item for item in found if not unknown[item.path]]
+        if found and not known:
+            raise pytest.UsageError(unknown[found[0].path])
+        return known
 
-    def _require_known(self, items: list[pytest.Item]) -> None:
-        """Raise UsageError if no kernel of these puzzles takes a name that is to be tried."""
-        for item in items:
-            path = item.module.puzzle.spec.path
-            try:
-                tree = ast.parse(path.read_text())
-            except (OSError, SyntaxError):
-                continue
-            known = meta_parameters(tree)
-            for name in self.names:
-                if name not in known and name not in OPTIONS:
-                    raise pytest.UsageError(
-                        f"--try {name}: no kernel of {display_path(path)} has this constexpr; "
-                        f"there are {', '.join([*known, *USUAL_OPTIONS])}"
-                    )
-            lines = path.read_text().splitlines()
-            self.followed[puzzle_of(item.path)] = {
-                name: [
-                    f"line {n}: {lines[n - 1].strip()[:MAX_SOURCE]}" for n in followed(tree, name)
-                ]
-                for name in self.names
-            }
+    def _unknown(self, item: pytest.Item) -> str:
+        """Say which name no kernel of a puzzle takes, "" if all are known."""
+        path = item.module.puzzle.spec.path
+        try:
+            source = path.read_text()
+            tree = ast.parse(source)
+        except (OSError, SyntaxError):
+            # As in any run, that is told where the puzzle is run.
+            return ""
+        known = meta_parameters(tree)
+        for name in self.names:
+            if name not in known and name not in OPTIONS:
+                return (
+                    f"--try {name}: no kernel of {display_path(path)} has this constexpr; "
+                    f"there are {', '.join([*known, *USUAL_OPTIONS])}"
+                )
+        lines = source.splitlines()
+        self.followed[_key(item)] = {
+            name: [f"line {n}: {lines[n - 1].strip()[:MAX_SOURCE]}" for n in followed(tree, name)]
+            for name in self.names
+        }
+        return ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem):
@@ -124,7 +127,7 @@ class TrialLook(looks.Look):
         subject = pyfuncitem.module.puzzle
         # An untouched stub, or a file that cannot be loaded, is told as in any run.
         _ = subject.subject
-        self._puzzle = puzzle_of(pyfuncitem.path)
+        self._puzzle = _key(pyfuncitem)
         rows = self.rows.setdefault(
             self._puzzle, [Row({}), *(Row(values) for values in self.combinations)]
         )
@@ -259,15 +262,21 @@ class TrialLook(looks.Look):
                 for one in made
                 if isinstance(one, Wrong)
             ]
-            path = display_path(path_of_tests(puzzle))
+            path = display_path(path_of_tests(*puzzle.split()))
             for test, message in messages:
-                found.append(failures.Failure(puzzle, "solved", test, message, path, number))
+                found.append(failures.Failure(puzzle, SOLVED, test, message, path, number))
         for group in failures.grouped(found):
             labels = list(dict.fromkeys(rows[one.order].label for one in group))
             more = f", and {len(labels) - 1} more" if len(labels) > 1 else ""
             terminal.section(f"{labels[0]}{more}: {group[0].kind[1]}", sep="_", red=True)
             for line in group[0].message.splitlines()[: failures.MAX_LINES]:
                 terminal.line(line)
+
+
+def _key(item: pytest.Item) -> str:
+    """Return puzzle and level of a test: `07_matmul/tiled`, or `07_matmul/tiled production`."""
+    level = level_of(item.path)
+    return f"{puzzle_of(item.path)} {level if level != SOLVED else ''}".strip()
 
 
 def _figures(one: Compiled | Wrong | None) -> list[str]:
