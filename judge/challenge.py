@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,9 @@ THOROUGH = 3
 _cases: Counter[tuple[Path, int]] = Counter()
 # What other cases of the file that is being graded gave. While they run they are gathered.
 _others: dict[tuple[Path, int], list[OtherCase]] = {}
+# The tests that each state of a learner's file has passed, and the one that checks it now.
+_passed: defaultdict[tuple[Path, int], set[str]] = defaultdict(set)
+_under_way: tuple[tuple[Path, int], str] | None = None
 _gathered: list[OtherCase] | None = None
 MAX_OTHER_FAILURES = 4
 MAX_GATHERED_ELEMENTS = 2**15
@@ -68,6 +71,21 @@ def challenge(function: str, **rules: Any) -> Challenge:
     """
     module = sys._getframe(1).f_globals
     return Challenge(Spec(function, Path(module["__file__"]), **rules), module)
+
+
+def begin() -> None:
+    """Forget what the test before left."""
+    global _under_way
+    _under_way = None
+    measured.clear()
+    raced.clear()
+
+
+def passed() -> None:
+    """Note that the test that runs has passed."""
+    if _under_way:
+        file, test = _under_way
+        _passed[file].add(test)
 
 
 class Challenge:
@@ -367,9 +385,11 @@ class Challenge:
         readable: int = MAX_SCALARS_READ,
         late: bool = False,
     ) -> None:
+        global _under_way
         if _gathered is not None:
             self._gather(_gathered, inputs, options, exact)
             return
+        _under_way = self._file(), current()
         arguments = self._arguments(inputs, options)
         call = self._guarded(arguments, readable)
         # Lanes that are masked off without `other` are 0 in compiled code, and kernels that people
@@ -396,32 +416,40 @@ class Challenge:
                 results.check_repeatable(call, outcome, poison=poison)
             call.restore()
 
-    def _others(self) -> Sequence[OtherCase]:
-        """Run some other cases of this file, once for each state of the learner's file."""
+    def _others(self, this: Callable[[], OtherCase]) -> Sequence[OtherCase]:
+        """Run some other cases of this file, once for each state of the learner's file.
+
+        this: returns what the case that runs tells about them in turn
+        """
         global _gathered
         file = self._file()
         if file not in _others:
             _others.clear()
             _gathered = _others[file] = []
             try:
-                self._run_others(time.process_time() + MAX_GATHERING_SECONDS)
+                self._run_others(time.process_time() + MAX_GATHERING_SECONDS, this)
             finally:
                 _gathered = None
         return [case for case in _others[file] if case.test != current()]
 
-    def _run_others(self, until: float) -> None:
+    def _run_others(self, until: float, this: Callable[[], OtherCase]) -> None:
+        gathered = _gathered if _gathered is not None else []
         for name, test in self.module.items():
             if not re.match(r"test_(shapes|masks|numerics)", name):
                 continue
             found = list(parameters_of(test))
             # The first, and the one in the middle: neither the smallest nor a special one.
             for label, values in {id(it): it for it in (found[0], found[len(found) // 2])}.values():
-                enough = sum(bool(case.wrong) for case in _gathered or ()) >= MAX_OTHER_FAILURES
+                enough = sum(bool(case.wrong) for case in gathered) >= MAX_OTHER_FAILURES
                 if enough or time.process_time() > until:
                     return
-                # What else is wrong is told where it is tested.
-                with apart(f"{name}[{label}]" if label else name), contextlib.suppress(Exception):
-                    test(**values)
+                case = f"{name}[{label}]" if label else name
+                if case == current():
+                    gathered.append(this())
+                elif case not in _passed[self._file()]:
+                    # What else is wrong is told where it is tested.
+                    with apart(case), contextlib.suppress(Exception):
+                        test(**values)
 
     def _gather(
         self, gathered: list[OtherCase], inputs: tuple, options: dict, exact: bool | None

@@ -118,6 +118,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
+    from judge import challenge
     from judge.plugin import session
     from judge.speed import gpu
 
@@ -137,7 +138,9 @@ def pytest_runtest_call(item):
     with held:
         try:
             with timeouts.time_limit(seconds):
-                return (yield)
+                outcome = yield
+                challenge.passed()
+                return outcome
         except timeouts.Overrun as overrun:
             if puzzle:
                 crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")

@@ -73,6 +73,5 @@ def require_measurable(check: str | None) -> None:
 def begin(test: str) -> None:
     """Forget what the test before left, and seed the inputs of this one."""
     audit.debugged.clear()
-    challenge.measured.clear()
-    challenge.raced.clear()
+    challenge.begin()
     inputs.seed(test)
