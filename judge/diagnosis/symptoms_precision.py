@@ -26,7 +26,7 @@ NARROWER = {
 
 HALF = (torch.float16, torch.bfloat16)
 
-LOST_TERMS = "terms are lost or counted twice: this is no rounding error"
+LOST_TERMS = "terms are lost or counted twice, or wrong ones are taken: this is no rounding error"
 FEW_BITS = "an intermediate result has too few bits"
 
 # A factor that differs from 1 by less than this is no constant of a formula.
