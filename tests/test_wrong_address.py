@@ -71,7 +71,7 @@ HINTS = {
     "batch by the stride of y": "batch (2) moves x by 5600 elements a step (stride_yb), but the "
     "strides of x are (2800, 70, 1)",
     "batch of another head": "batch is 3, but x has size 3 in dimension 0: the index "
-    "is wrong, not the mask; check its // and %",
+    "is wrong, not the mask; check how it is made",
     "start left out of the mask": "the tile begins at 64, and the mask compares cols without that",
     "rows bounded by N": "the mask compares offs_m with N, which is 70, but x has size 40 in "
     "dimension 1",
@@ -309,7 +309,7 @@ def test_hint_about_a_matrix_whose_number_is_not_loaded():
 def drafts_kernel(q_ptr, y_ptr, K, V, BLOCK: tl.constexpr):
     b = tl.program_id(0)
     total = 0.0
-    for draft in range(0, K + 1):
+    for draft in range(K + 1):
         for start in range(0, V, BLOCK):
             offs = start + tl.arange(0, BLOCK)
             row = q_ptr + b * K * V + draft * V

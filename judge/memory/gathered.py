@@ -28,7 +28,8 @@ class _Index:
 
     name: as the kernel writes it
     values: int64, one for each lane along an axis of the tile, or one for all
-    source: the parameter of the tensor that they were loaded from, None if that is not known
+    source: the parameter of the tensor that they were loaded from, None if that is not known or
+        the name says it
     loaded: what was loaded there, of the same shape; `values` itself if nothing was done to it
     """
 
@@ -57,10 +58,10 @@ def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray
                 if not _is_at_fault(values, dim, region, element, bad, access.mask & ~bad):
                     continue
                 loaded = next(_in_tile(index.loaded, element.shape), None)
-                if index.source and loaded is not None and not index.name.endswith("]"):
-                    # A lane that was masked off there loaded nothing.
-                    if not np.isin(loaded[bad], _entries(access, index.source)).all():
-                        return None
+                # A lane that was masked off there loaded nothing.
+                entries = _entries(access, index.source) if index.source else loaded
+                if loaded is not None and not np.isin(loaded[bad], entries).all():
+                    return None
                 return _said(index, values[bad], region, dim)
     return None
 
@@ -90,7 +91,7 @@ def _said(index: _Index, wrong: np.ndarray, region: Region, dim: int) -> str:
     if len(region.shape) > 2:
         has = f"{region.name} has size {size} in dimension {dim}"
     how = ""
-    if index.source and not index.name.endswith("]"):
+    if index.source:
         source = index.source.removesuffix("_ptr")
         how = f", as it was loaded from {source}"
         if not index.is_as_loaded:
@@ -152,7 +153,7 @@ def _indices(access: Access) -> Iterator[_Index]:
                 if entries.dtype.kind in "iu" and program < entries.size:
                     value = np.array([entries[program]], dtype=np.int64)
                     name = f"{source.removesuffix('_ptr')}[{program}]"
-                    yield _Index(name, value, source, value)
+                    yield _Index(name, value, None, value)
 
 
 def _entries(access: Access, name: str) -> np.ndarray:

@@ -7,6 +7,7 @@ the lanes. What was added before the tile is tried as a multiple of each scalar 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import torch
 from judge.memory.addresses import Region
 from judge.memory.call_sites import source_of
 from judge.memory.coordinates import Access, integers, noun, spacing
-from judge.memory.mask_limits import Limit, limits_of
+from judge.memory.mask_limits import Limit, function_of, limits_of
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,10 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str
         )
         if programs > shape[dim] and numbers and region.name not in numbers:
             return f"{found} is the index to be loaded from {numbers[0]}?"
-    return f"{found} the index is wrong, not the mask; check its // and %, and what they divide by"
+    function = function_of(access)
+    divides = function is not None and re.search("//|%", ast.unparse(function))
+    check = "check its // and %, and what they divide by" if divides else "check how it is made"
+    return f"{found} the index is wrong, not the mask; {check}"
 
 
 def _is_inside(region: Region, start: int, dims: list[int]) -> bool:
