@@ -251,6 +251,10 @@ class ResultCheck:
             value, default = given.values.get(name, parameter.default), parameter.default
             if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
                 continue
+            failing = (case.values for case in self.others() if number in case.wrong)
+            if any(values.get(name, default) == default for values in failing):
+                # What fails without the option, too, does not depend on it.
+                continue
             other = GuardedCall(
                 call.subject,
                 call.path,
@@ -284,6 +288,7 @@ class ResultCheck:
             current(),
             wrong,
             lambda number: self._mistakes(call.original, outcome, number, expected),
+            call.original.values,
         )
 
     def _source(self) -> Source:

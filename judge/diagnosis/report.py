@@ -71,13 +71,13 @@ def describe(
     if patterns := [symptom.pattern for symptom in symptoms if symptom.pattern]:
         lines.append("pattern: " + "; ".join(patterns))
     proven = [symptom.cause for symptom in symptoms if not symptom.pattern]
-    told = (
-        cause
-        for cause in _causes(symptoms, places)
-        if not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
-    )
-    surest = chain(proven, (symptom.cause for symptom in symptoms if symptom.strong))
-    cause = next(filter(None, surest), None)
+    strong = [symptom.cause for symptom in symptoms if symptom.pattern and symptom.strong]
+
+    def is_told(cause: str) -> bool:
+        return not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
+
+    told = filter(is_told, _causes(symptoms, places))
+    cause = next(chain(proven, filter(is_told, strong)), None)
     if cause is None and result.got[result.wrong].isfinite().all():
         # Of NaN and infinity the symptoms know more.
         cause = at_fault()

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from judge.core.dtypes import double, rounds
+from judge.core.dtypes import double, dtype_name, rounds
 from judge.diagnosis import symptoms_index, symptoms_nonfinite, symptoms_order, symptoms_precision
 from judge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from judge.diagnosis.source import EXPONENTIALS
@@ -27,7 +27,15 @@ MAX_SECONDS = 20.0
 MAX_SECONDS_MORE = 2.0
 CONSTANT = "a constant is left out or applied twice"
 # Causes that fit many a result: they are told if other cases suggest them too.
-GUESSES = (CONSTANT, symptoms_precision.LOST_TERMS, symptoms_precision.FEW_BITS)
+GUESSES = (
+    CONSTANT,
+    "a division by",
+    "one division by",
+    "the scale ",
+    symptoms_precision.LOST_TERMS,
+    symptoms_precision.FEW_BITS,
+    symptoms_precision.ROW_IN_FEW_BITS,
+)
 
 
 def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]:
@@ -47,9 +55,11 @@ def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]
 def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | None:
     """Find a mistake that would give exactly this result, and that no other case refutes.
 
-    The first that other cases confirm, or else the first.
+    The first that other cases confirm and none contradicts, or else the one that most confirm. NaN
+    and infinity have many causes: what stands everywhere needs a case that confirms it.
     """
-    first = None
+    best, most = None, -1
+    of_numbers = bool(result.got[result.wrong].isfinite().any())
     until = time.process_time() + MAX_SECONDS
     for candidate in result.mistakes:
         if time.process_time() > until:
@@ -58,15 +68,17 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
             alternative = double(candidate.compute().detach().cpu())
         except IMPOSSIBLE:
             continue
-        if not result.is_made_by(alternative):
+        if not result.is_made_by(alternative, nonfinite=not of_numbers):
             continue
-        confirmed, refuted = evidence.weigh(candidate.cause)
-        if confirmed and not refuted:
-            return Symptom("", candidate.sentence(confirmed))
-        if first is None and not refuted:
-            first = Symptom("", candidate.sentence())
+        weight = evidence.weigh(candidate.cause)
+        if weight.refuted or not (weight.confirmed or of_numbers or not result.everywhere):
+            continue
+        if weight.confirmed and not weight.contradicted:
+            return Symptom("", candidate.sentence(weight.confirmed))
+        if weight.confirmed > most:
+            best, most = Symptom("", candidate.sentence(weight.confirmed)), weight.confirmed
             until = min(until, time.process_time() + MAX_SECONDS_MORE)
-    return first
+    return best
 
 
 def zero(result: WrongResult) -> Symptom | None:
@@ -88,8 +100,8 @@ def zero(result: WrongResult) -> Symptom | None:
             f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
     cause = (
-        "nothing is added to the result before it is stored: a loop takes no turn, or a mask or a "
-        "factor is 0 everywhere"
+        "nothing is added to the result before it is stored, or what was stored is overwritten: a "
+        "loop takes no turn, or a mask or a factor is 0 everywhere"
     )
     if result.source.uses(EXPONENTIALS, otherwise=False):
         cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
@@ -132,7 +144,7 @@ def factor(result: WrongResult) -> Symptom | None:
     if cause is None and abs(ratio - 1) < NEAR_ONE:
         pattern, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
     if cause is None:
-        if result.wrong.sum() <= MIN_WRONG:
+        if result.wrong.sum() <= MIN_WRONG or not result.varied(result.truth[result.wrong]):
             return None
         # If it is one row, or some rows, `by_row` reports it, and not as a constant.
         one_row = result.wrong.any(-1).sum() == 1
@@ -245,10 +257,13 @@ def by_row(result: WrongResult) -> Symptom | None:
         ("amount", truth + middle(result.got - truth)),
     ):
         if 2 * (result.wrong & many).sum() > result.wrong.sum() and result.fits(guess, many):
+            cause = "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
+            if word == "factor" and symptoms_precision.may_be_lost_in_half(result):
+                name = dtype_name(result.dtype)
+                cause += f"; or a sum of it is accumulated in {name} instead of float32"
             return Symptom(
                 f"all wrong elements of a row are off by the same {word}",
-                "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
-                + result.stand_in,
+                cause + result.stand_in,
                 strong=result.everywhere,
             )
     return None

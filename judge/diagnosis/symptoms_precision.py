@@ -27,6 +27,7 @@ NARROWER = {
 HALF = (torch.float16, torch.bfloat16)
 
 LOST_TERMS = "terms are lost or counted twice, or wrong ones are taken: this is no rounding error"
+ROW_IN_FEW_BITS = "a value that the whole row shares has too few bits"
 FEW_BITS = "an intermediate result has too few bits"
 
 # A factor that differs from 1 by less than this is no constant of a formula.
@@ -78,6 +79,15 @@ def narrower(result: WrongResult) -> Symptom | None:
     return None
 
 
+def may_be_lost_in_half(result: WrongResult) -> bool:
+    """Return whether sums in 16 bits may lose as much as this result is off."""
+    if result.dtype not in HALF:
+        return False
+    got, truth = result.got[result.wrong], result.truth[result.wrong]
+    size = truth.abs().where(truth.abs() > 0, 1.0)
+    return bool(((got - truth).abs() / size).median() <= MAX_LOSS_IN_HALF)
+
+
 def row_sums(result: WrongResult) -> Symptom | None:
     """Detect rows in half precision that are each off by a factor near 1."""
     got, truth = result.got, result.truth
@@ -94,7 +104,7 @@ def row_sums(result: WrongResult) -> Symptom | None:
     return Symptom(
         "each row is off by a factor of its own, from "
         f"{times(float(factors.min()))} to {times(float(factors.max()))} the expected one",
-        "a value that the whole row shares has too few bits: a sum is accumulated in "
+        f"{ROW_IN_FEW_BITS}: a sum is accumulated in "
         f"{dtype_name(result.dtype)} instead of float32, or a term of it is wrong",
     )
 
@@ -173,8 +183,8 @@ def imprecise(result: WrongResult) -> Symptom | None:
         cause = "a step is computed in float32"
     elif result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
         cause = (
-            "a step is computed in lower precision: a tl.dot in tf32 (input_precision), or a cast "
-            "to half precision on the way"
+            "a step is computed in lower precision: a cast to half precision on the way, or a "
+            "tl.dot in tf32 (input_precision)"
         )
     else:
         return None
