@@ -48,8 +48,9 @@ def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[str,
         yield f"{name} is truncated to 32 bits", (value + 2**31) % 2**32 - 2**31
     if isinstance(value, int):
         cause = f"{name} is off by one"
-        if name in defaults and value == defaults[name]:
-            cause = f"what {name} is compared with, or added to, is off by one"
+        if name in defaults:
+            # The call may not even have given it.
+            cause += ", or what it is compared with"
         yield cause, value - 1
         yield cause, value + 1
     if isinstance(value, float):

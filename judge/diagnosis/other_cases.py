@@ -49,6 +49,11 @@ class OtherCase:
     values: Mapping[str, object] = field(default_factory=dict)
     _known: dict[int, dict[str, list[Mistake]]] = field(default_factory=dict)
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a wrong result has numbers, and not only NaN and infinity."""
+        return any(wrong.has_numbers for wrong in self.wrong.values())
+
     def gives(self, number: int, cause: str) -> bool | None:
         """Return whether this mistake gives the wrong result here, None if that is unclear."""
         verdicts = set()
@@ -64,7 +69,7 @@ class OtherCase:
             made = double(mistake.compute().detach().cpu())
         except IMPOSSIBLE:
             return None
-        if wrong.is_made_by(made):
+        if wrong.has_numbers and wrong.is_made_by(made):
             return True
         return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
 

@@ -55,11 +55,10 @@ def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]
 def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | None:
     """Find a mistake that would give exactly this result, and that no other case refutes.
 
-    The first that other cases confirm and none contradicts, or else the one that most confirm. NaN
-    and infinity have many causes: what stands everywhere needs a case that confirms it.
+    The first that other cases confirm and none contradicts, or else the one that most confirm. Of a
+    result without numbers, only one that a case with numbers confirms.
     """
     best, most = None, -1
-    of_numbers = bool(result.got[result.wrong].isfinite().any())
     until = time.process_time() + MAX_SECONDS
     for candidate in result.mistakes:
         if time.process_time() > until:
@@ -68,10 +67,10 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
             alternative = double(candidate.compute().detach().cpu())
         except IMPOSSIBLE:
             continue
-        if not result.is_made_by(alternative, nonfinite=not of_numbers):
+        if not result.is_made_by(alternative):
             continue
         weight = evidence.weigh(candidate.cause)
-        if weight.refuted or not (weight.confirmed or of_numbers or not result.everywhere):
+        if weight.refuted or not (weight.confirmed or result.has_numbers):
             continue
         if weight.confirmed and not weight.contradicted:
             return Symptom("", candidate.sentence(weight.confirmed))

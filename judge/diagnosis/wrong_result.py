@@ -153,10 +153,15 @@ class WrongResult:
         apart = (other - truth).abs() > slack
         return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
 
-    def is_made_by(self, alternative: torch.Tensor, *, nonfinite: bool = False) -> bool:
+    @property
+    def has_numbers(self) -> bool:
+        """Whether some element is a number: NaN and infinity everywhere have many causes."""
+        return bool(self.got.isfinite().any())
+
+    def is_made_by(self, alternative: torch.Tensor) -> bool:
         """Return whether the whole result, right elements included, is clearly this one.
 
-        nonfinite: whether NaN and infinity tell anything, if they stand where they do in the result
+        Of a result without numbers that is no more than a possibility.
         """
         if alternative.shape != self.truth.shape:
             return False
@@ -177,9 +182,9 @@ class WrongResult:
             grown = max(1.0, largest_size(other) / (self._truth_size or 1.0))
             slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
-        # NaN and infinity have many causes, and small numbers are all close to one another.
+        # Small numbers are all close to one another.
         near = got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
-        telling = self.wrong & (near | (close & ~got.isfinite() & nonfinite))
+        telling = self.wrong & (near | (close & ~got.isfinite()))
         few = self.wrong.sum() < MIN_WRONG
         if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
             return False
