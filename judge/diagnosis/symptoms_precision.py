@@ -141,23 +141,51 @@ def approximated(result: WrongResult) -> Symptom | None:
 
 def cancelled(result: WrongResult) -> Symptom | None:
     """Detect a variance of rows far from zero, off by what float32 loses of their squares."""
-    if result.dtype != torch.float32 or result.truth.dim() != 1:
+    if result.dtype != torch.float32:
         return None
-    error = (result.got - result.truth).abs()[result.wrong]
     for name, value in result.inputs.items():
-        rows = value.dim() == 2 and len(value) == len(result.truth)
-        if not rows or value.shape[1] < 2 or not rounds(value.dtype):
+        if value.dim() != 2 or value.shape[1] < 2 or not rounds(value.dtype):
             continue
-        square = value.mean(1)[result.wrong].square()
-        far = value.var(1)[result.wrong] < 1e-3 * square
-        lost = error / (2.0**-24 * square)
-        if far.all() and lost.max() < 64 and lost.median() > 1 / 16:
+        if (error := _error_of_variance(result, value)) is None:
+            continue
+        rows = error > 0
+        square, variance = value.mean(1)[rows].square(), value.var(1)[rows]
+        lost = error[rows] / (2.0**-24 * square)
+        far = variance < 1e-3 * square
+        if rows.any() and far.all() and lost.max() < 64 and lost.median() > 1 / 16:
             return Symptom(
                 f"the errors are as large as what float32 loses of the square of {name}'s mean",
                 "the mean of the squares minus the square of the mean, two large numbers that are "
                 "nearly equal: subtract the mean from each element first",
             )
     return None
+
+
+def _error_of_variance(result: WrongResult, value: torch.Tensor) -> torch.Tensor | None:
+    """Return how far off the variance of each row of an input is, 0 where nothing is wrong.
+
+    None if the result is neither the variances nor the rows, normalized, with a weight and a bias
+    for each column.
+    """
+    got, truth = result.got, result.truth
+    if truth.dim() == 1 and len(value) == len(truth):
+        return (got - truth).abs().where(result.wrong, 0.0)
+    if truth.shape != value.shape or len(value) < MIN_WRONG:
+        return None
+    if not (got.isfinite() & truth.isfinite() & value.isfinite()).all():
+        return None
+    variance, mean = torch.var_mean(value, 1, correction=0, keepdim=True)
+    normal = (value - mean) * variance.rsqrt()
+    about = normal - normal.mean(0)
+    weighted = normal * (about * truth).sum(0) / about.square().sum(0)
+    bias = (truth - weighted).mean(0)
+    if not torch.allclose(weighted + bias, truth, rtol=1e-3, atol=1e-3 * float(truth.abs().max())):
+        return None
+    factor = slopes(got - bias, weighted)
+    left = (got - bias - factor * weighted).square().sum()
+    if left > 0.05 * (got - truth).square().sum() or (factor <= 0).any():
+        return None
+    return ((factor**-2 - 1).abs() * variance)[:, 0].where(result.wrong.any(1), 0.0)
 
 
 def imprecise(result: WrongResult) -> Symptom | None:
