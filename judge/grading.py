@@ -204,6 +204,7 @@ class ResultCheck:
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
+                causes = list(self._causes(call, outcome, number, expected))
                 store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
                 message = report.describe(
                     got,
@@ -217,9 +218,9 @@ class ResultCheck:
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number),
+                    known=any(cause.startswith("cause: ") for cause in causes),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
-                causes = self._causes(call, outcome, number, expected)
                 raise Wrong("\n".join([title, message, *causes]))
 
     def _origin(

@@ -62,6 +62,18 @@ def accumulated(a, b, step=16):
     return total, a.double() @ b.double()
 
 
+def normalized(x, naive=False):
+    """Return the rows of x normalized, with a weight and a bias for each column."""
+    columns = torch.arange(x.shape[1]) / 50
+    if not naive:
+        x = x.double()
+    mean = x.mean(1, keepdim=True)
+    variance = x.var(1, correction=0, keepdim=True)
+    if naive:
+        variance = x.square().mean(1, keepdim=True) - mean.square()
+    return (x - mean) / variance.sqrt() * (1 + columns) + columns
+
+
 def softmax_with_sums_in(dtype, scale):
     """Return a softmax whose sums are rounded at each step of a tree, and the truth."""
     x = (scale * randn(3, 4096, seed=2)).to(dtype)
@@ -193,6 +205,9 @@ SYMPTOMS = {
     "float32 loses of the square of x's mean ... subtract the mean from each element": case(
         FAR.square().mean(1) - FAR.mean(1).square(), FAR.double().var(1, correction=0), x=FAR
     ),
+    "loses of the square of x's mean ... the mean of the squares minus": case(
+        normalized(X + 300, naive=True), normalized(X + 300), x=X + 300
+    ),
     "the whole result is 0, and inputs reach ... is infinite in float16": case(
         (0 * X).half(), X / SQUARES.sqrt(), x=(1000 * X).half()
     ),
@@ -206,10 +221,10 @@ SYMPTOMS = {
         X.var(1), X.double().var(1).rsqrt()
     ),
     "adds up to 121, expected 125 ... not atomic": case(
-        torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52])
+        torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52]), x=LINE
     ),
     "only element 0 ... masked lanes are counted too": case(
-        torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52])
+        torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52]), x=LINE
     ),
     "off by whole numbers ... no rounding error": case(
         SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T
@@ -304,6 +319,10 @@ NOT_SEEN = {
     "an empty sum, of GELU": (
         case(MANY_300 / 0 * 0, -gelu(MANY_300.double()).abs() - 1e-9, x=MANY_300),
         ["0 / 0: every"],
+    ),
+    "lost counts, of numbers of elements": (
+        case(torch.tensor([0, 9, 8, 7, 9, 9]), torch.tensor([0, 1, 8, 9, 9, 9]), x=SMALL[0, :6]),
+        ["counted", "counts are lost"],
     ),
     "a constant, of equal elements": (
         case(torch.full((40,), 1.1), torch.ones(40).double()),
@@ -424,6 +443,12 @@ NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
 def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
     text = describe(got, truth, mistakes=[Mistake("a mistake", lambda: alternative)])
     assert "a mistake" not in text
+
+
+def test_no_pattern_is_needed_where_a_run_has_shown_the_cause():
+    mismatch = compare.compare(-X, X.double(), X)
+    assert "the wrong sign" in report.describe(-X, X, mismatch)
+    assert "likely cause" not in report.describe(-X, X, mismatch, known=True)
 
 
 def test_a_mistake_may_tell_which_rows_are_nan():

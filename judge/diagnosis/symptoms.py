@@ -29,6 +29,9 @@ CONSTANT = "a constant is left out or applied twice"
 # Causes that fit many a result: they are told if other cases suggest them too.
 GUESSES = (
     CONSTANT,
+    NEARLY_RIGHT,
+    "the mask of the last tile",
+    "the grid or a loop ends too early",
     "a division by",
     "one division by",
     "the scale ",
@@ -102,6 +105,9 @@ def zero(result: WrongResult) -> Symptom | None:
         "nothing is added to the result before it is stored, or what was stored is overwritten: a "
         "loop takes no turn, or a mask or a factor is 0 everywhere"
     )
+    if symptoms_precision.may_be_lost_in_half(result, of=1.0):
+        name = dtype_name(result.dtype)
+        cause += f"; or a sum is accumulated in {name}, beside whose size single terms are lost"
     if result.source.uses(EXPONENTIALS, otherwise=False):
         cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
     return Symptom("the whole result is 0", cause + result.stand_in)
@@ -269,11 +275,13 @@ def by_row(result: WrongResult) -> Symptom | None:
 
 
 def miscounted(result: WrongResult) -> Symptom | None:
-    """Detect counts whose total is wrong."""
+    """Detect counts, of at most all elements of an input, whose total is wrong."""
     got, truth = result.got, result.truth
     if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
         return None
     if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or result.index_of_row():
+        return None
+    if truth.sum() > max((value.numel() for value in result.inputs.values()), default=0):
         return None
     pattern = f"the result adds up to {got.sum():.0f}, expected {truth.sum():.0f}"
     if got.sum() < truth.sum():

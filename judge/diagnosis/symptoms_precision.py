@@ -79,13 +79,16 @@ def narrower(result: WrongResult) -> Symptom | None:
     return None
 
 
-def may_be_lost_in_half(result: WrongResult) -> bool:
-    """Return whether sums in 16 bits may lose as much as this result is off."""
+def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bool:
+    """Return whether sums in 16 bits may lose as much as this result is off.
+
+    of: the share of an element that may be lost, 1.0 where large terms cancel
+    """
     if result.dtype not in HALF:
         return False
     got, truth = result.got[result.wrong], result.truth[result.wrong]
     size = truth.abs().where(truth.abs() > 0, 1.0)
-    return bool(((got - truth).abs() / size).median() <= MAX_LOSS_IN_HALF)
+    return bool(((got - truth).abs() / size).median() <= of)
 
 
 def row_sums(result: WrongResult) -> Symptom | None:
