@@ -433,23 +433,33 @@ class Challenge:
         return [case for case in _others[file] if case.test != current()]
 
     def _run_others(self, until: float, this: Callable[[], OtherCase]) -> None:
-        gathered = _gathered if _gathered is not None else []
+        chosen: list[tuple] = []
+        rest: list[tuple] = []
         for name, test in self.module.items():
-            if not re.match(r"test_(shapes|masks|numerics)", name):
-                continue
-            found = list(parameters_of(test))
-            # The first, and the one in the middle: neither the smallest nor a special one.
-            for label, values in {id(it): it for it in (found[0], found[len(found) // 2])}.values():
-                enough = sum(bool(case.wrong) for case in gathered) >= MAX_OTHER_FAILURES
-                if enough or time.process_time() > until:
+            if re.match(r"test_(shapes|masks|numerics)", name):
+                found = list(parameters_of(test))
+                for number, (label, values) in enumerate(found):
+                    # The first, and the one in the middle: neither the smallest nor a special one.
+                    cases = chosen if number in (0, len(found) // 2) else rest
+                    cases.append((f"{name}[{label}]" if label else name, test, values))
+        gathered = _gathered if _gathered is not None else []
+
+        def run_while(wanted: Callable, cases: Sequence[tuple]) -> None:
+            """Run these cases while the failing ones so far want more of them."""
+            for name, test, values in cases:
+                failing = [case for case in gathered if case.wrong]
+                if not wanted(failing) or time.process_time() > until:
                     return
-                case = f"{name}[{label}]" if label else name
-                if case == current():
+                if name == current():
                     gathered.append(this())
-                elif case not in _passed[self._file()]:
+                elif name not in _passed[self._file()]:
                     # What else is wrong is told where it is tested.
-                    with apart(case), contextlib.suppress(Exception):
+                    with apart(name), contextlib.suppress(Exception):
                         test(**values)
+
+        run_while(lambda failing: len(failing) < MAX_OTHER_FAILURES, chosen)
+        # Cases in which all is NaN tell little.
+        run_while(lambda failing: failing and not any(case.has_numbers for case in failing), rest)
 
     def _gather(
         self, gathered: list[OtherCase], inputs: tuple, options: dict, exact: bool | None

@@ -211,6 +211,7 @@ class ResultCheck:
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
+                causes = list(self._causes(call, outcome, number, expected))
                 store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
                 message = report.describe(
                     got,
@@ -227,9 +228,9 @@ class ResultCheck:
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number),
+                    known=any(cause.startswith("cause: ") for cause in causes),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
-                causes = self._causes(call, outcome, number, expected)
                 raise Wrong("\n".join([title, message, *causes]))
 
     def _origin(
@@ -260,6 +261,10 @@ class ResultCheck:
         for name, parameter in inspect.signature(self.spec.reference).parameters.items():
             value, default = given.values.get(name, parameter.default), parameter.default
             if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
+                continue
+            failing = (case.values for case in self.others() if number in case.wrong)
+            if any(values.get(name, default) == default for values in failing):
+                # What fails without the option, too, does not depend on it.
                 continue
             other = GuardedCall(
                 call.subject,
@@ -294,6 +299,7 @@ class ResultCheck:
             current(),
             wrong,
             lambda number: self._mistakes(call.original, outcome, number, expected),
+            call.original.values,
         )
 
     def _source(self) -> Source:
