@@ -11,7 +11,7 @@ import pytest
 from judge.core import crash_notes, paths, timeouts
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
-from judge.plugin import environment, ladder, selection
+from judge.plugin import desk, environment, ladder, selection
 from judge.plugin import scoreboard as reporting
 
 machine = pytest.StashKey[environment.Environment]()
@@ -21,10 +21,16 @@ order = pytest.StashKey[int]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Choose the mode before any plugin starts workers, which inherit it."""
+    """Choose the mode before any plugin starts workers, which inherit it.
+
+    What grades nothing is done here, and no run begins.
+    """
     option = config.option
     if option.help or option.version:
-        return
+        return None
+    desk.check(option)
+    if desk.is_asked(option):
+        return desk.run(config)
     try:
         config.stash[machine] = environment.prepare()
     except environment.CannotRun as reason:
@@ -37,6 +43,7 @@ def pytest_cmdline_main(config):
     # However many puzzles end their process, the others are graded.
     if option.maxworkerrestart is None:
         option.maxworkerrestart = str(10**6)
+    return None
 
 
 def pytest_configure(config):

@@ -10,8 +10,8 @@ from judge.core.paths import PRODUCTION, PUZZLES, display_path
 from judge.core.settings import settings
 from judge.core.verdict import NotRun, Unsolved
 from judge.plugin import failures
-from judge.plugin.ladder import CHECKS, LEVELS, SOLVED, check_of, checks_of, ladder, path_of_tests
-from judge.plugin.progress import Findings, Progress
+from judge.plugin.ladder import CHECKS, SOLVED, check_of, checks_of, ladder, path_of_tests
+from judge.plugin.progress import Findings, Progress, counted, is_done, production_of
 
 PROPERTY = "kata"
 
@@ -175,11 +175,11 @@ class Scoreboard:
         if len(puzzles) == 1 and solved:
             self._congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
         else:
-            terminal.line(f"{_counted(puzzles, progress)}.{self._without_speed(puzzles)}")
+            terminal.line(f"{counted(puzzles, progress)}.{self._without_speed(puzzles)}")
         if own:
             everywhere = ladder()
             if set(everywhere) != set(puzzles):
-                terminal.line(f"On the whole ladder: {_counted(everywhere, progress)}.")
+                terminal.line(f"On the whole ladder: {counted(everywhere, progress)}.")
             open_ones = (p for p in everywhere if not is_done(progress.of(p), p, SOLVED))
             if following := next(open_ones, None):
                 terminal.line(f"Next: {display_path(settings.subjects / following)}.py")
@@ -198,7 +198,7 @@ class Scoreboard:
             terminal.line("")
             return
         terminal.write("solved        ", green=True)
-        terminal.line(_production(found, puzzle))
+        terminal.line(production_of(found, puzzle))
 
     def _congratulate(self, terminal, puzzle: str, found: Findings) -> None:
         name = puzzle.partition("/")[2]
@@ -241,30 +241,6 @@ class Scoreboard:
         for line in lines:
             cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
             terminal.line("  ".join(cells).rstrip())
-
-
-def is_done(found: Findings, puzzle: str, level: str) -> bool:
-    """Whether every kind of check of a level was made of a puzzle, and all of them passed."""
-    tests = found.get(level, {})
-    made = {check_of(test) for test in tests}
-    wanted = checks_of(puzzle, level)
-    return bool(wanted) and wanted <= made and all(tests.values())
-
-
-def _counted(puzzles: list[str], progress: Progress) -> str:
-    done = {
-        level: sum(is_done(progress.of(puzzle), puzzle, level) for puzzle in puzzles)
-        for level in LEVELS
-    }
-    production = f", {done[PRODUCTION]} in production" if done[PRODUCTION] else ""
-    return f"{done[SOLVED]} of {len(puzzles)} solved{production}"
-
-
-def _production(found: Findings, puzzle: str) -> str:
-    tests = found.get(PRODUCTION, {})
-    if not tests:
-        return "production not tried" if checks_of(puzzle, PRODUCTION) else ""
-    return f"production {sum(tests.values())}/{len(tests)}"
 
 
 def _topics(tests: list[str]) -> str:
