@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from judge.core.paths import PRODUCTION, PUZZLES, SOLUTIONS, display_path
+from judge.core.paths import PRODUCTION, PUZZLES, display_path
 from judge.desk import hints, stubs
 from judge.plugin import listing
 from judge.plugin.ladder import SOLVED, ladder, path_of_tests
 from judge.plugin.progress import Progress, is_done
+from judge.plugin.scoreboard import show_solution
 
 SEEN = "kata/hints"
 EXAMPLE = "puzzles/07_matmul/tiled.py"
@@ -62,7 +63,7 @@ def run(config) -> int:
             _hint(terminal, config, given, puzzles, progress)
     else:
         for puzzle in [_the_puzzle(given, ps, "--show-solution") for given, ps in found.items()]:
-            show_solution(terminal, puzzle, is_done(progress.of(puzzle), puzzle, SOLVED))
+            _show_solution(terminal, puzzle, is_done(progress.of(puzzle), puzzle, SOLVED))
     return pytest.ExitCode.OK
 
 
@@ -99,7 +100,7 @@ def puzzles_at(path: Path) -> list[str]:
     ]
 
 
-def show_solution(terminal, puzzle: str, solved: bool) -> None:
+def _show_solution(terminal, puzzle: str, solved: bool) -> None:
     """Print our solution of a solved puzzle. Raises pytest.UsageError of another."""
     file = display_path(PUZZLES / f"{puzzle}.py")
     if not solved:
@@ -107,9 +108,7 @@ def show_solution(terminal, puzzle: str, solved: bool) -> None:
             f"--show-solution: {file}, as it stands now, is not known to be solved. "
             f"Grade it first: pytest {file}"
         )
-    solution = SOLUTIONS / f"{puzzle}.py"
-    terminal.sep("-", display_path(solution))
-    terminal.line(solution.read_text().rstrip())
+    show_solution(terminal, puzzle)
 
 
 def _the_puzzle(given: str, puzzles: Sequence[str], flag: str) -> str:

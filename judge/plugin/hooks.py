@@ -187,6 +187,7 @@ def pytest_runtest_makereport(item, call):
             order=item.stash.get(order, 0),
             measured=challenge.measured,
             raced=challenge.raced,
+            compared=challenge.compared,
         )
     return made
 
