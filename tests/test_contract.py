@@ -12,7 +12,7 @@ import pytest
 
 from judge.core import blame, paths
 from judge.core.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS
-from judge.desk import hints
+from judge.desk import comparison, hints
 from judge.desk import stubs as kept
 from judge.plugin import ladder
 from judge.proof import mutants, runner
@@ -234,6 +234,14 @@ def test_title_has_its_place_in_the_lesson(puzzle):
 def test_solution_has_the_title_of_the_stub(puzzle):
     stub, solution = PUZZLES / f"{puzzle}.py", SOLUTIONS / f"{puzzle}.py"
     assert title(solution) == f"{title(stub)}: one good answer."
+
+
+@stubs
+def test_solution_says_in_a_few_sentences_what_it_does_differently(puzzle):
+    """For --compare, which a learner reads before our kernel, or instead of it."""
+    text = comparison.difference_of(puzzle)
+    assert 2 <= len(re.findall(r"[.!?](?: |$)", text)) <= 4
+    assert len(text) <= 500
 
 
 @puzzles

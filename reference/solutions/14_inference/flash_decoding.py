@@ -1,4 +1,10 @@
-"""14.2  Flash decoding: one good answer."""
+"""14.2  Flash decoding: one good answer.
+
+The keys are cut into as many splits as run at once, three programs for each multiprocessor, or 16
+for each head of long keys if that is more. The query heads that share a head of keys are the rows
+of one tile, so that keys are loaded once for all of them. The second kernel merges up to 64 parts
+at a time.
+"""
 
 from __future__ import annotations
 
