@@ -16,7 +16,7 @@ import pytest
 import torch
 from triton.runtime.errors import OutOfResources
 
-from judge.compilation.ahead_of_time import DoesNotFit, check_compiles
+from judge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
 from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name
 from judge.core.launch import Launch
@@ -286,12 +286,14 @@ class Challenge:
             if misfits and (every_config or len(misfits) == len(runs)):
                 raise misfits[0]
         if self._compares("compiles"):
-            our_runs = self._launches(self._guarded(arguments, ours=True))
-            yours, ours = (
-                check_compiles(launches, targets[-1:], subject=path, details=True)
-                for launches, path in ((runs[0], self.spec.path), (our_runs[0], self._our_path))
+            ours = self._launches(self._guarded(arguments, ours=True))
+            yours_need, ours_need = (
+                _first_that_fits(runs, targets[-1], path)
+                for runs, path in ((runs, self.spec.path), (ours, self._our_path))
             )
-            compared["compiles"] = comparison.of_resources(str(arguments), yours, ours)
+            if yours_need and ours_need:
+                group = comparison.of_resources(str(arguments), yours_need, ours_need)
+                compared["compiles"] = group
 
     def race(
         self,
@@ -346,8 +348,10 @@ class Challenge:
             limits = gpu.measured_limits()
             race = race_with(baseline or spec.function, at_least)
             if self._compares("speedup"):
-                group = comparison.of_times(str(arguments), race_with("solution", 0.0))
-                compared["speedup"] = group
+                # A verdict is the race's above: this one gives two times, or none.
+                with contextlib.suppress(Wrong):
+                    group = comparison.of_times(str(arguments), race_with("solution", 0.0))
+                    compared["speedup"] = group
         # A subject that works in the first call only, and then remembers, is found out here.
         self._guarded(arguments).run()
         measured["speedup"] = race.summary()
@@ -538,6 +542,15 @@ def _counted(call: GuardedCall, config: int | None) -> Traffic:
     if not (watch and watch.traffic):
         raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
     return watch.traffic
+
+
+def _first_that_fits(runs: Sequence[Sequence[Launch]], target: str, path: Path) -> list[Compiled]:
+    """Return what the kernels need of the first configuration that fits; nothing if none does."""
+    for launches in runs:
+        # Whether they have to compile is another question, and has been answered.
+        with contextlib.suppress(Wrong):
+            return check_compiles(launches, (target,), subject=path, details=True)
+    return []
 
 
 def _moved(traffic: Traffic) -> str:

@@ -271,6 +271,7 @@ def test_a_solved_puzzle_says_so_and_how_far_production_is(grade):
             "01_pointwise/vector_copy*solved*production not tried",
             "vector_copy is solved.*Speed was not measured: that takes a GPU.",
             f"Production, what it takes to ship it: pytest {HERE}/test_vector_copy.py --production",
+            f"Beside our solution: pytest {HERE}/vector_copy.py --compare",
             f"Next: {HERE}/vector_add.py",
         ]
     )
@@ -362,3 +363,32 @@ def test_what_cannot_be_done_is_one_line(grade, command, message):
     assert not result.outlines
     (line,) = filter(None, result.errlines)
     assert fnmatch(line, f"ERROR: {message}")
+
+
+def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
+    swish = clone / HERE / "swish.py"
+    natural = (ROOT / "tests/alternatives/natural/01_pointwise/swish.py").read_text()
+    swish.write_text(natural)
+    result = grade(f"{HERE}/swish.py", f"{HERE}/vector_add.py", "--compare", "-n", "1")
+    result.stdout.fnmatch_lines(
+        [
+            "*- swish: yours beside ours -*",
+            "*yours *ours",
+            "traffic of x: float32 (*",
+            "    launches * 1 * 1",
+            "compiled for sm_90, x: *",
+            "    registers a thread *",
+            "    lines of code *",
+            "What ours does differently:",
+            "    The sigmoid is left to float32*",
+            f"To read it: pytest {HERE}/swish.py --show-solution",
+            "Not solved, and so not compared: vector_add.",
+        ]
+    )
+    shown = said(grade(f"{HERE}/swish.py", "--show-solution"))
+    assert "def swish_kernel" in shown
+    assert shown.startswith("reference/solutions/01_pointwise/swish.py:")
+    swish.write_text(natural + "\n")
+    refused = grade(f"{HERE}/swish.py", "--show-solution")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "def swish_kernel" not in refused.stdout.str() + refused.stderr.str()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import textwrap
 import tokenize
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ _LAYOUT = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
+MAX_WIDTH = 100
 # Times that a tensor is moved are told apart from this difference on.
 MIN_DIFFERENCE = 0.005
 
@@ -56,15 +58,17 @@ def of_traffic(call: str, yours: TrafficMeter, ours: TrafficMeter) -> Group:
 def of_resources(call: str, yours: Sequence[Compiled], ours: Sequence[Compiled]) -> Group:
     """Compare what two subjects' kernels need, one figure for each kernel."""
     rows = []
+    each_kernel = ", by kernel" if max(len(yours), len(ours)) > 1 else ""
     for label, name in (
         ("registers a thread", "registers"),
         ("spilled bytes a thread", "spills"),
-        ("shared memory a program, bytes", "shared"),
+        ("bytes of shared memory a program", "shared"),
         ("warps a program", "num_warps"),
     ):
         figures = [[getattr(one, name) or 0 for one in kernels] for kernels in (yours, ours)]
         if name != "spills" or any(map(any, figures)):
-            rows.append([label, *(", ".join(f"{it:,}" for it in each) for each in figures)])
+            cells = (", ".join(f"{it:,}" for it in each) for each in figures)
+            rows.append([label + each_kernel, *cells])
     return {"of": f"compiled for {yours[0].target}, {call}", "rows": rows}
 
 
@@ -81,7 +85,8 @@ def of_times(call: str, race: RaceResult) -> Group:
 def of_files(yours: Path, puzzle: str) -> Group:
     """Compare the lengths of two files."""
     lines = (lines_of_code(path.read_text()) for path in (yours, SOLUTIONS / f"{puzzle}.py"))
-    return {"of": "the file", "rows": [_row("lines of code", *lines)]}
+    what = "the file, ours with the checks that production asks for"
+    return {"of": what, "rows": [_row("lines of code", *lines)]}
 
 
 def table(groups: Sequence[Group]) -> list[str]:
@@ -90,7 +95,7 @@ def table(groups: Sequence[Group]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) + 2 for column in (0, 1)]
     lines = [f"{'':<{widths[0] + 4}}{'yours':<{max(widths[1], 7)}}ours"]
     for group in groups:
-        lines.append(group["of"])
+        lines.append(textwrap.shorten(group["of"], MAX_WIDTH, placeholder=" ..."))
         lines += [f"    {a:<{widths[0]}}{b:<{max(widths[1], 7)}}{c}" for a, b, c in group["rows"]]
     return lines
 

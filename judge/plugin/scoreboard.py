@@ -18,6 +18,8 @@ from judge.plugin.progress import Findings, Progress, counted, is_done, producti
 PROPERTY = "kata"
 # Of sentences.
 WIDTH = 100
+# How many puzzles a line names.
+MAX_NAMED = 8
 
 PASSED, WRONG, UNSOLVED = "passed", "wrong", "unsolved"
 NOT_MEASURED, NOT_RUN = "not measured", "not run"
@@ -261,15 +263,17 @@ class Scoreboard:
                 terminal.line(line)
             if difference := comparison.difference_of(puzzle):
                 terminal.line("")
-                for line in textwrap.wrap(f"What ours does differently. {difference}", WIDTH):
-                    terminal.line(line)
+                terminal.line("What ours does differently:")
+                for line in textwrap.wrap(difference, WIDTH - 4):
+                    terminal.line(f"    {line}")
             if self.config.option.show_solution:
                 show_solution(terminal, puzzle)
             elif settings.subjects == PUZZLES:
                 terminal.line(f"To read it: pytest {display_path(file)} --show-solution")
         if others := [p.partition("/")[2] for p in puzzles if p not in solved]:
             terminal.line("")
-            terminal.line(f"Compared once it is solved: {', '.join(others)}.")
+            names = ", ".join(others) if len(others) <= MAX_NAMED else f"{len(others)} puzzles"
+            terminal.line(f"Not solved, and so not compared: {names}.")
 
     def write_times(self, terminal) -> None:
         """Print a line for each race, in the order of the ladder."""
