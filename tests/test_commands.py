@@ -392,3 +392,18 @@ def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
     refused = grade(f"{HERE}/swish.py", "--show-solution")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     assert "def swish_kernel" not in refused.stdout.str() + refused.stderr.str()
+
+
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "NO_COLOR"])
+def test_colours_are_for_those_who_want_them(grade, monkeypatch, variable):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv(variable, "1")
+    printed = grade(HERE, "--list").stdout.str()
+    assert ("\x1b[" in printed) == (variable == "FORCE_COLOR")
+
+
+def test_output_without_a_terminal_is_plain(grade):
+    printed = grade(f"{HERE}/vector_copy.py").stdout.str()
+    assert "\x1b" not in printed
+    assert "\r" not in printed
+    assert " left]" not in printed

@@ -13,6 +13,7 @@ from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
 from judge.plugin import desk, environment, ladder, selection
 from judge.plugin import scoreboard as reporting
+from judge.plugin.time_left import TimeLeft
 
 machine = pytest.StashKey[environment.Environment]()
 notes = pytest.StashKey[tempfile.TemporaryDirectory]()
@@ -65,6 +66,15 @@ def pytest_configure(config):
     config.pluginmanager.register(reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
+
+
+def pytest_sessionstart(session):
+    config = session.config
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal and terminal.isatty and config.option.verbose >= 0:
+        time_left = TimeLeft(getattr(config, "cache", None))
+        time_left.show_in(terminal)
+        config.pluginmanager.register(time_left)
 
 
 def pytest_ignore_collect(collection_path, config):
