@@ -296,9 +296,12 @@ class ResultCheck:
         """
         reference = self._reference(arguments)
         truth, own = reference(*map(wide, tensors)), reference(*tensors)
-        # One yardstick does at such a size, and takes the memory of one.
+        # Few yardsticks do at such a size, and take the memory of few.
         expected = Expected(
-            truth, own, lambda: [[result] for result in own], lambda: [None] * len(own)
+            truth,
+            own,
+            lambda: self._yardsticks(reference, tensors, own, runs=2),
+            lambda: [None] * len(own),
         )
         self._check_forms(results, expected)
         for number, got in enumerate(results):
@@ -372,12 +375,16 @@ class ResultCheck:
         return reference
 
     def _yardsticks(
-        self, reference: Callable[..., Tensors], tensors: Sequence[torch.Tensor], own: Tensors
+        self,
+        reference: Callable[..., Tensors],
+        tensors: Sequence[torch.Tensor],
+        own: Tensors,
+        runs: int = 8,
     ) -> list[list[torch.Tensor]]:
         if not self.spec.rounded:
             return [[result] for result in own]
         dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
-        more = rounded_runs(reference, tensors, dtype)
+        more = rounded_runs(reference, tensors, dtype, runs=runs)
         return [[result, *runs] for result, runs in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:

@@ -16,6 +16,7 @@ from judge.core.launch import Launch
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.grading import Spec
+from judge.numerics.compare import spacing
 from judge.subject import late_rank, loader
 from judge.subject.guarded_call import GuardedCall
 from judge.subject.late_rank import Lateness
@@ -105,6 +106,16 @@ def test_ranks_are_spread_over_the_gpus(monkeypatch):
     monkeypatch.setattr(gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
     spread = inputs.spread(torch.ones(3) for _ in range(3))
     assert [x.device.type for x in spread] == ["cpu", "meta", "cpu"]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="takes several GPUs")
+def test_what_a_result_may_be_off_by_is_computed_on_the_gpu_that_it_lies_on():
+    other = next(device for device in gpus.connect() if device.index != torch.cuda.current_device())
+    size = torch.full((100_000,), 3.0, device=other)
+    with torch.cuda.device(other):
+        torch.cuda._sleep(late_rank.LATE_CYCLES)
+        size = size.double() * 4
+    assert torch.equal(spacing(size, torch.float32), torch.full_like(size, 2.0**-20))
 
 
 def test_tensors_of_a_list_are_named_by_their_places():

@@ -59,9 +59,11 @@ def paged_attention_kernel(
     log2_scale,
     D: tl.constexpr, PAGE: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    split = tl.program_id(0) % splits
-    head = (tl.program_id(0) // splits).to(tl.int64)
-    b, g = head // (H // GROUP), head % (H // GROUP)
+    # The heads of one page follow one another: they lie side by side in memory.
+    kv_heads = H // GROUP
+    g = (tl.program_id(0) % kv_heads).to(tl.int64)
+    split = tl.program_id(0) // kv_heads % splits
+    b = (tl.program_id(0) // (kv_heads * splits)).to(tl.int64)
     length = tl.load(lengths_ptr + b * stride_l).to(tl.int32)
     first = split * size
     last = tl.minimum(first + size, length)
