@@ -348,8 +348,8 @@ class Challenge:
             limits = gpu.measured_limits()
             race = race_with(baseline or spec.function, at_least)
             if self._compares("speedup"):
-                # A verdict is the race's above: this one gives two times, or none.
-                with contextlib.suppress(Wrong):
+                # The verdict is that of the race above: this one gives two times, or none.
+                with contextlib.suppress(Wrong, ValueError):
                     group = comparison.of_times(str(arguments), race_with("solution", 0.0))
                     compared["speedup"] = group
         # A subject that works in the first call only, and then remembers, is found out here.
