@@ -59,11 +59,9 @@ def paged_attention_kernel(
     log2_scale,
     D: tl.constexpr, PAGE: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    # The heads of one page follow one another: they lie side by side in memory.
-    kv_heads = H // GROUP
-    g = (tl.program_id(0) % kv_heads).to(tl.int64)
-    split = tl.program_id(0) // kv_heads % splits
-    b = (tl.program_id(0) // (kv_heads * splits)).to(tl.int64)
+    split = tl.program_id(0) % splits
+    head = (tl.program_id(0) // splits).to(tl.int64)
+    b, g = head // (H // GROUP), head % (H // GROUP)
     length = tl.load(lengths_ptr + b * stride_l).to(tl.int32)
     first = split * size
     last = tl.minimum(first + size, length)
@@ -182,7 +180,7 @@ def paged_attention(
         *q.stride(), key_cache.stride(), value_cache.stride(),
         *block_tables.stride(), lengths.stride(0), scale * math.log2(math.e),
         D=D, PAGE=page, BLOCK_H=max(16, triton.next_power_of_2(H // Hkv)), BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=3,
+        num_warps=4, num_stages=2,
     )  # fmt: skip
     if splits > 1:
         merge_kernel[(B * H,)](
