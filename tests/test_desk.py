@@ -229,6 +229,12 @@ def test_resources_have_a_figure_for_each_kernel_and_spills_only_where_there_are
     assert rows[1] == ["spilled bytes a thread", "96", "0"]
 
 
+def test_of_many_kernels_the_most_is_shown():
+    many = [compiled(registers) for registers in (16, 99, 32, 40, 8)]
+    rows = comparison.of_resources("x", many, [compiled(64)])["rows"]
+    assert rows[0] == ["registers a thread, the most", "99", "64"]
+
+
 def race(bound: Bound | None = None, at_least: float = 0.0) -> RaceResult:
     interval = Interval(0.36, 0.09, 0.25, 0.24, 0.26, settled=True)
     return RaceResult(interval, at_least, scale=1.0, bound=bound, calls=10, seconds=1.0)

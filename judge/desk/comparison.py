@@ -36,6 +36,8 @@ _LAYOUT = {
     tokenize.ENDMARKER,
 }
 MAX_WIDTH = 100
+# Of so many kernels each is shown.
+MAX_KERNELS = 4
 # Times that a tensor is moved are told apart from this difference on.
 MIN_DIFFERENCE = 0.005
 
@@ -56,19 +58,23 @@ def of_traffic(call: str, yours: TrafficMeter, ours: TrafficMeter) -> Group:
 
 
 def of_resources(call: str, yours: Sequence[Compiled], ours: Sequence[Compiled]) -> Group:
-    """Compare what two subjects' kernels need, one figure for each kernel."""
+    """Compare what two subjects' kernels need: a figure for each kernel, or the most of many."""
+    kernels = max(len(yours), len(ours))
+    suffix = ", the most" if kernels > MAX_KERNELS else ", by kernel" if kernels > 1 else ""
     rows = []
-    each_kernel = ", by kernel" if max(len(yours), len(ours)) > 1 else ""
     for label, name in (
         ("registers a thread", "registers"),
         ("spilled bytes a thread", "spills"),
         ("bytes of shared memory a program", "shared"),
         ("warps a program", "num_warps"),
     ):
-        figures = [[getattr(one, name) or 0 for one in kernels] for kernels in (yours, ours)]
+        figures = [[getattr(one, name) or 0 for one in side] for side in (yours, ours)]
+        if kernels > MAX_KERNELS:
+            figures = [[max(side)] for side in figures]
         if name != "spills" or any(map(any, figures)):
-            cells = (", ".join(f"{it:,}" for it in each) for each in figures)
-            rows.append([label + each_kernel, *cells])
+            rows.append(
+                [label + suffix, *(", ".join(f"{it:,}" for it in side) for side in figures)]
+            )
     return {"of": f"compiled for {yours[0].target}, {call}", "rows": rows}
 
 
