@@ -57,7 +57,7 @@ def {function}(x: torch.Tensor) -> torch.Tensor:
 
 SOLUTION = '''"""NN.N  Title: one good answer.
 
-In two or three sentences, what it does otherwise than the natural kernel, and why: for --compare.
+In two or three sentences, what it does differently from the natural kernel, and why: for --compare.
 """
 
 import torch
