@@ -101,6 +101,16 @@ def test_reset_on_a_full_disk_has_kept_the_file(file, monkeypatch):
     assert beside(file)["swish.py.2026-11-23"] == "mine"
 
 
+def test_a_reset_that_fails_is_one_line_that_names_the_file(monkeypatch):
+    def refuse(puzzle, today):
+        raise PermissionError(13, "Permission denied", str(PUZZLES / f"{PUZZLE}.py.2026-11-23"))
+
+    monkeypatch.setattr(desk.stubs, "is_untouched", lambda puzzle: False)
+    monkeypatch.setattr(desk.stubs, "reset", refuse)
+    with pytest.raises(pytest.UsageError, match=r"Permission denied: .*swish\.py\.2026-11-23$"):
+        desk._reset(None, PUZZLE)
+
+
 def test_hints_are_those_of_the_lesson_in_their_order():
     found = hints.hints_of("07_matmul/tiled")
     assert [hint.kind for hint in found] == ["a question", "the idea", "the line of thought"]
