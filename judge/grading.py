@@ -221,13 +221,10 @@ class ResultCheck:
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
-                    evidence=Evidence(
-                        number,
-                        lambda: self.others(lambda: self.other_case(call, outcome, expected)),
-                    ),
+                    evidence=Evidence(number, others),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
-                    at_fault=partial(self._option_at_fault, call, number),
+                    at_fault=partial(self._option_at_fault, call, number, others),
                     known=any(cause.startswith("cause: ") for cause in causes),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
@@ -255,14 +252,16 @@ class ResultCheck:
                 break
         return origins.found
 
-    def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
+    def _option_at_fault(
+        self, call: GuardedCall, number: int, others: Callable[[], Sequence[OtherCase]]
+    ) -> str | None:
         """Name the option without which the same call is right, if one was given."""
         given = call.original
         for name, parameter in inspect.signature(self.spec.reference).parameters.items():
             value, default = given.values.get(name, parameter.default), parameter.default
             if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
                 continue
-            failing = (case.values for case in self.others() if number in case.wrong)
+            failing = (case.values for case in others() if number in case.wrong)
             if any(values.get(name, default) == default for values in failing):
                 # What fails without the option, too, does not depend on it.
                 continue
