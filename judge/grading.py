@@ -208,6 +208,7 @@ class ResultCheck:
 
     def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
         """Raises Wrong, with a diagnosis, unless the results of a call are right."""
+        others = partial(self.others, lambda: self.other_case(call, outcome, expected))
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
