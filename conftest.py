@@ -11,6 +11,23 @@ def pytest_addoption(parser):
     add("--solutions", action="store_true", help="grade the reference solutions, not the stubs")
     add("--subject", metavar="DIR", help="grade the files of DIR, a folder that mirrors puzzles/")
     add("--production", action="store_true", help="grade by the second level too")
+    add("--list", action="store_true", help="show the ladder with your progress; grade nothing")
+    add("--hint", action="store_true", help="print the next hint of a puzzle; grade nothing")
+    add(
+        "--reset",
+        action="store_true",
+        help="bring the stub of a puzzle back, and keep your file beside it; grade nothing",
+    )
+    add(
+        "--compare",
+        action="store_true",
+        help="grade, then say how what is solved stands beside our solution",
+    )
+    add(
+        "--show-solution",
+        action="store_true",
+        help="print our solution of a puzzle that you have solved",
+    )
     add("--proof", action="store_true", help="run what proves the tests and the judge, no more")
     add(
         "--allow-unrepaired",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import collections
 import ctypes
+import functools
 import gc
 import importlib
 import inspect
@@ -22,7 +23,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
@@ -32,6 +33,8 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 
 _functions: dict[tuple, object] = {}
+# Triton's own function that links libdevice to a kernel.
+_link: Any = None
 
 
 class NoSuchKernel(Exception):
@@ -88,6 +91,7 @@ def main(descriptor: int) -> None:
     import torch  # noqa: F401
     import triton.compiler.compiler
 
+    triton.runtime.cache.triton_key = _version_of_triton
     compiler = triton.compiler.compiler
     compiler.filter_traceback = _keep_assertions(compiler.filter_traceback)
     pipe.send("ready")
@@ -193,23 +197,57 @@ def _point_to_calls(file: str) -> Callable:
 
 
 def _optimize(wanted: bool) -> None:
-    """Have LLVM optimize or not. Triton reads this variable at each compilation."""
-    if wanted:
-        os.environ.pop("DISABLE_LLVM_OPT", None)
-    else:
-        os.environ["DISABLE_LLVM_OPT"] = "1"
+    """Have LLVM optimize, link libdevice and note lines, or not.
+
+    Triton reads these variables and this name at each compilation.
+    """
+    global _link
+    from triton._C.libtriton import llvm
+
+    for variable in ("DISABLE_LLVM_OPT", "TRITON_DISABLE_LINE_INFO"):
+        if wanted:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = "1"
+    _link = _link or llvm.link_extern_libs
+    llvm.link_extern_libs = _link if wanted else lambda module, paths: None
+
+
+@functools.cache
+def _version_of_triton() -> str:
+    """Return what tells this Triton from others, for its cache; its own way reads all of it."""
+    import triton
+    from triton._C import libtriton
+
+    built = os.stat(libtriton.__file__)
+    return f"{triton.__version__}-{built.st_size}-{built.st_mtime_ns}"
 
 
 def find(file: str, name: str, line: int) -> Any:
     """Return the JITFunction of a function, whatever wraps or holds it. Raises NoSuchKernel."""
     key = file, name, line
-    if key not in _functions:
-        for function in _living("JITFunction"):
+    for functions in (_defined_in, lambda _: _living("JITFunction")):
+        if key in _functions:
+            break
+        for function in functions(file):
             code = function.fn.__code__
             _functions[code.co_filename, function.fn.__name__, code.co_firstlineno] = function
     if key not in _functions:
         raise NoSuchKernel(name)
     return _functions[key]
+
+
+def _defined_in(file: str) -> Iterator:
+    """Yield the JITFunctions that a module holds by name, below their decorators."""
+    from triton.runtime.jit import JITFunction
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file:
+            for value in list(vars(module).values()):
+                while value is not None and not isinstance(value, JITFunction):
+                    value = getattr(value, "fn", None)
+                if value is not None:
+                    yield value
 
 
 def make(kind: str, *data: Any) -> Any:

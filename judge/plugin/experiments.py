@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from typing import Any
 
 import pytest
 
@@ -23,9 +22,6 @@ def look(config: pytest.Config) -> looks.Look | None:
     option = config.option
     if option.compiled is None and not option.tries:
         return None
-    given = [name for name in ("--compiled", "--try", "--proof") if _is_given(option, name)]
-    if len(given) > 1:
-        raise pytest.UsageError(f"{' and '.join(given)} ask for different runs: give one of them")
     if option.compiled is not None:
         option.time_limit *= PATIENCE
         return CompiledLook(config)
@@ -35,11 +31,6 @@ def look(config: pytest.Config) -> looks.Look | None:
     ]
     option.time_limit *= PATIENCE * (1 + len(combinations))
     return TrialLook(config, combinations)
-
-
-def _is_given(option: Any, name: str) -> bool:
-    given = {"--compiled": option.compiled is not None, "--try": option.tries}
-    return bool(given.get(name, option.proof))
 
 
 def _values(given: list[str]) -> dict[str, tuple]:

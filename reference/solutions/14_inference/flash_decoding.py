@@ -1,4 +1,9 @@
-"""14.2  Flash decoding: one good answer."""
+"""14.2  Flash decoding: one good answer.
+
+The keys are cut into so many splits that there are some four programs for each multiprocessor, of
+which three run at once. The query heads that share a head of keys are the rows of one tile, so that
+keys are loaded once for all of them. The second kernel merges up to 64 parts at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""14.3  Paged attention: one good answer."""
+"""14.3  Paged attention: one good answer.
+
+Each sequence is cut into splits. The GPU alone knows the lengths: there are splits for the longest
+that the tables allow, and those past the end leave at once. The heads of one page follow one
+another, since they lie side by side in memory, and only the last tile of a split has a mask.
+"""
 
 from __future__ import annotations
 
