@@ -54,3 +54,19 @@ def pytest_addoption(parser):
         metavar="LIST",
         help="what test_compiles compiles for (default: sm_80,sm_90; gfx942 is an AMD GPU)",
     )
+    add(
+        "--compiled",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="show what the compiler makes of each kernel: registers, spills, tensor cores, loops; "
+        "in DIR leave its TTIR, TTGIR, PTX and machine code with your lines beside",
+    )
+    add(
+        "--try",
+        action="append",
+        dest="tries",
+        metavar="NAME=VALUES",
+        help="show what other values of a constexpr or launch option change: "
+        "--try BLOCK=64,128 --try num_warps=4,8",
+    )

@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
@@ -47,6 +47,9 @@ compared: dict[str, comparison.Group] = {}
 # Of each file one call of each kind is compared.
 _compared: set[tuple[Path, str]] = set()
 
+# What looks at compile checks and at traffic instead of grading, for --compiled and --try.
+observer: Observer | None = None
+
 # The interpreter is slow: one case in so many is run on other contents first, and once more after.
 THOROUGH = 3
 # How many cases each state of a learner's file has been through.
@@ -68,6 +71,18 @@ MAX_DIAGNOSED_ELEMENTS = 2**24
 
 # What of a measured limit is as good as our solution, however fast that is.
 NEAR_LIMIT = 0.9
+
+
+class Observer(Protocol):
+    """Sees what the tests of a puzzle ask for, and what of it was measured."""
+
+    def compiles(
+        self, puzzle: Challenge, inputs: tuple, options: dict, targets: Sequence[str]
+    ) -> None:
+        """Take the place of a compile check."""
+
+    def moved(self, traffic: Traffic) -> None:
+        """Take notice of what a call moves, before it is compared with its budget."""
 
 
 def challenge(function: str, **rules: Any) -> Challenge:
@@ -231,6 +246,8 @@ class Challenge:
         arguments = self._arguments(inputs, options)
         traffic = _counted(self._guarded(arguments), config)
         measured["traffic"] = _moved(traffic)
+        if observer is not None:
+            observer.moved(traffic)
         if self._compares("traffic"):
             ours = _counted(self._guarded(arguments, ours=True), None)
             compared["traffic"] = comparison.of_traffic(str(arguments), traffic, ours)
@@ -285,8 +302,11 @@ class Challenge:
             puzzle exist on some GPUs only
         """
         arguments = self._arguments(inputs, options)
-        runs = self._launches(self._guarded(arguments))
         targets = settings.targets if targets is None else targets
+        if observer is not None:
+            observer.compiles(self, inputs, options, targets)
+            return
+        runs = self._launches(self._guarded(arguments))
         for target in targets:
             misfits = []
             for launches in runs:
@@ -313,6 +333,26 @@ class Challenge:
             if yours_need and ours_need:
                 group = comparison.of_resources(str(arguments), yours_need, ours_need)
                 compared["compiles"] = group
+
+    def launches(self, *inputs: Any, **options: Any) -> list[list[Launch]]:
+        """Return what the subject launches, for each configuration of an autotuner."""
+        return self._launches(self._guarded(self._arguments(inputs, options)))
+
+    def described(self, *inputs: Any, **options: Any) -> str:
+        """Return the arguments of a call as messages show them: x: float32 (37, 1000)."""
+        return str(self._arguments(inputs, options))
+
+    def counted(self, *inputs: Any, **options: Any) -> Traffic | None:
+        """Check the results of one case, with an autotuner's first configuration.
+
+        Returns what it moves, None on a GPU.
+        """
+        call = self._guarded(self._arguments(inputs, options))
+        results = ResultCheck(self.spec)
+        expected = results.expected(call.original)
+        outcome = call.run(order="shuffled", count=True, poison=self.spec.is_production)
+        results.compare(call, outcome, expected)
+        return outcome.watch.traffic if outcome.watch else None
 
     def race(
         self,

@@ -401,3 +401,89 @@ def test_colours_are_for_those_who_want_them(grade, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")
     printed = grade(HERE, "--list").stdout.str()
     assert ("\x1b[" in printed) == (variable == "FORCE_COLOR")
+
+
+# Looking at kernels: --compiled and --try
+
+
+LITERAL = f"""
+{HEADER}
+
+@triton.jit
+def vector_copy_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N)
+    tl.store(y_ptr + offs, x, mask=offs < N)
+
+def vector_copy(x):
+    y = torch.empty_like(x)
+    N = x.numel()
+    vector_copy_kernel[((N + 63) // 64,)](x, y, N, BLOCK=64)
+    return y
+"""
+
+
+def test_what_the_compiler_made_is_printed_and_left_in_a_folder(grade, tmp_path):
+    """Without colours, for whoever reads it without a terminal; nothing is scored."""
+    code = tmp_path / "code"
+    result = grade(
+        f"{HERE}/vector_copy.py", f"{HERE}/swish.py", "--compiled", str(code),
+        "-k", "float16 and not bfloat16", "-n", "2", vector_copy=LITERAL,
+    )  # fmt: skip
+    assert result.ret == 1
+    table = [
+        "01_pointwise/vector_copy: vector_copy_kernel, float16",
+        "called with x: float16 (5000,)",
+        "launched with BLOCK=64",
+        "* sm_80 (A100) * sm_90 (H100)",
+        "programs a multiprocessor * 16 (64 of 64 warps) *",
+        "global loads, bits a thread * 1 of 16 *",
+        "innermost loops * none *",
+        "code in */01_pointwise/vector_copy/float16/vector_copy_kernel.{sm_80,sm_90}.*",
+    ]
+    result.stdout.fnmatch_lines(["01_pointwise/swish   not started   edit *", *table])
+    text = result.stdout.str()
+    assert "scoreboard" not in text
+    assert "\x1b" not in text
+    assert "1 compiled, 1 unsolved" in text
+    folder = code / "01_pointwise" / "vector_copy" / "float16"
+    assert {path.suffixes[-1] for path in folder.iterdir()} == {".ttir", ".ttgir", ".ptx", ".sass"}
+    for path in folder.iterdir():
+        assert "x = tl.load(x_ptr + offs, mask=offs < N)" in path.read_text()
+
+
+def test_other_values_are_tried_and_what_does_not_follow_is_said(grade):
+    result = grade(f"{HERE}/vector_copy.py", "--try", "BLOCK=64,32,100", vector_copy=LITERAL)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*01_pointwise/vector_copy, float32, compiled for sm_90 (H100)*",
+            "* BLOCK  results  traffic  registers *",
+            "now  64     right    1x *",
+            "     32     wrong *",
+            "     100    fails *does not compile",
+            "BLOCK: the grid of vector_copy_kernel does not follow: it was made for 64.*",
+            "*BLOCK=100: it does not compile for a GPU*",
+            "*BLOCK=32: elements that no program stores*",
+        ]
+    )
+    text = result.stdout.str()
+    assert text.count("\n     64 ") == 0
+    assert "2 tried" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--try", "BLOK=64"],
+            "--try BLOK: no kernel of *.py has this constexpr; there are BLOCK,",
+        ),
+        (["--try", "BLOCK=64", "--compiled"], "--compiled and --try do not go together: *"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_said_in_a_line(grade, options, message):
+    result = grade(f"{HERE}/vector_copy.py", *options, vector_copy=LITERAL)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}*"])
+    assert "Traceback" not in result.stderr.str()

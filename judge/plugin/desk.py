@@ -23,17 +23,23 @@ EXAMPLE = "puzzles/07_matmul/tiled.py"
 MAX_WIDTH = 100
 
 # At most one of the first can be given, and none of them with one of the others.
-OPTIONS = ("list", "hint", "reset", "compare", "show_solution")
+OPTIONS = ("list", "hint", "reset", "compare", "show_solution", "compiled", "tries")
 OTHERS = ("solutions", "subject", "proof")
-TOGETHER = ({"compare", "show_solution"}, {"compare", "subject"})
+TOGETHER = (
+    {"compare", "show_solution"},
+    {"compare", "subject"},
+    *({look, files} for look in ("compiled", "tries") for files in ("solutions", "subject")),
+)
+FLAGS = {"show_solution": "--show-solution", "tries": "--try"}
 
 
 def check(option) -> None:
     """Raises pytest.UsageError for options that contradict each other."""
-    given = [name for name in (*OPTIONS, *OTHERS) if getattr(option, name)]
+    # --compiled without a folder is "".
+    given = [name for name in (*OPTIONS, *OTHERS) if getattr(option, name) not in (None, False)]
     for one, other in combinations(given, 2):
         if one in OPTIONS and {one, other} not in TOGETHER:
-            flags = (f"--{name.replace('_', '-')}" for name in (one, other))
+            flags = (FLAGS.get(name, f"--{name}") for name in (one, other))
             raise pytest.UsageError(f"{' and '.join(flags)} do not go together: give one of them")
 
 

@@ -36,6 +36,9 @@ def pytest_cmdline_main(config):
         config.stash[machine] = environment.prepare()
     except environment.CannotRun as reason:
         raise pytest.UsageError(str(reason)) from None
+    if option.tries or option.compiled is not None:
+        # What one process finds out about a kernel is what it prints.
+        option.numprocesses = 0
     # A kernel that crashes on a GPU takes its process along: let that be a worker.
     debugging = option.usepdb or option.trace or option.capture == "no" or option.collectonly
     alone = option.numprocesses is None and not hasattr(config, "workerinput")
@@ -63,7 +66,9 @@ def pytest_configure(config):
     from judge.plugin import session
 
     session.start(config, config.stash[machine])
-    config.pluginmanager.register(reporting.Scoreboard(config))
+    from judge.plugin import experiments
+
+    config.pluginmanager.register(experiments.look(config) or reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
 
