@@ -60,7 +60,7 @@ def pytest_addoption(parser):
         const="",
         metavar="DIR",
         help="show what the compiler makes of each kernel: registers, spills, tensor cores, loops; "
-        "in DIR leave its TTIR, TTGIR, PTX and machine code with your lines beside",
+        "in DIR leave its TTIR, TTGIR, PTX and machine code with your lines beside; grade nothing",
     )
     add(
         "--try",
@@ -68,5 +68,5 @@ def pytest_addoption(parser):
         dest="tries",
         metavar="NAME=VALUES",
         help="show what other values of a constexpr or launch option change: "
-        "--try BLOCK=64,128 --try num_warps=4,8",
+        "--try BLOCK=64,128 --try num_warps=4,8; grade nothing",
     )

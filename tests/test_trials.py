@@ -11,7 +11,7 @@ import torch
 from judge.core import paths
 from judge.core.arguments import Arguments
 from judge.core.settings import settings
-from judge.plugin import experiments, looks
+from judge.plugin import experiments, looks, trials
 from judge.subject.guarded_call import GuardedCall
 from judge.subject.launcher_source import followed, meta_parameters
 from judge.subject.trial import Trial
@@ -246,3 +246,35 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         looks.folder_for_code(str(tmp_path / "file" / "code"))
     assert looks.folder_for_code(str(tmp_path / "new" / "code")).is_dir()
     assert looks.folder_for_code("") is None
+
+
+# The table
+
+
+class Terminal:
+    """pytest's terminal, as far as the table uses it."""
+
+    def __init__(self):
+        self.lines = []
+
+    def line(self, text="", **_):
+        self.lines.append(text)
+
+    def section(self, title, **_):
+        self.lines.append(title)
+
+
+@pytest.mark.parametrize("interpreted", [True, False])
+def test_traffic_stands_in_the_table_or_on_a_gpu_the_time(interpreted, monkeypatch):
+    monkeypatch.setattr(settings, "interpreted", interpreted)
+    look = trials.TrialLook(None, [{"BLOCK": 64}])
+    now = trials.Row({}, shown={"BLOCK": "128"}, traffic=1.0, time="0.1 ms")
+    tried = trials.Row({"BLOCK": 64}, traffic=2.5, over_budget=True, time="0.2 ms")
+    look.rows = {"01_pointwise/copy": [now, tried]}
+    terminal = Terminal()
+    look.write(terminal)
+    head, first, second = (line.split() for line in terminal.lines[1:4])
+    assert head[:3] == ["BLOCK", "results", "traffic" if interpreted else "time"]
+    assert first[:3] == ["now", "128", "right"]
+    assert second[:2] == ["64", "right"]
+    assert second[2:] == (["2.5x,", "over"] if interpreted else ["0.2", "ms"])
