@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from judge import inputs
+from judge.challenge import Challenge
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.diagnosis import report
@@ -178,3 +179,26 @@ def test_the_judge_runs_other_cases_before_it_names_a_cause(tmp_path):
     line = SOFTMAX[: SOFTMAX.index("tl.store")].count("\n") + 1
     assert f"stored by: program ({row}, 0, 0) at " in told
     assert f"softmax.py:{line}  tl.store(y_ptr" in told
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="the same on a GPU, and slower")
+@pytest.mark.parametrize("before", [True, False], ids=["that passed before", "not run yet"])
+def test_only_cases_that_may_tell_more_are_run_again(tmp_path, monkeypatch, before):
+    puzzle = "04_softmax/softmax"
+    found = {case.name: case for case in runner.cases_of(puzzle)}
+    gather, again = Challenge._gather, []
+
+    def noting(challenge, *given):
+        again.append(inputs.current())
+        gather(challenge, *given)
+
+    monkeypatch.setattr(Challenge, "_gather", noting)
+    passing = next(name for name in found if name.startswith("test_shapes"))
+    with runner.graded(puzzle, SOFTMAX, tmp_path):
+        if before:
+            found[passing].run()
+        with pytest.raises(Wrong):
+            found["test_masks[one_past_a_block]"].run()
+    assert again
+    assert (passing in again) is not before
+    assert "test_masks[one_past_a_block]" not in again
