@@ -461,13 +461,13 @@ class ResultCheck:
                 "before: it times each config on the tensors themselves, and what the kernel "
                 "changes in them must be put back"
             )
-        elif sites and right_if(order="shuffled", poison=False):
+        elif sites and watch.poison and right_if(order="shuffled", poison=False):
             lines = ", ".join(f"{Path(file).name}:{line}" for file, line in sites)
             yield (
                 f"cause: masked lanes of the load at {lines} reach the result, and without other= "
                 "they hold anything: say other="
             )
-        elif right_if(order="ascending", poison=self.spec.is_production):
+        elif watch.has_atomics and right_if(order="ascending", poison=self.spec.is_production):
             yield (
                 "cause: right when the programs run one after the other in order, wrong in another "
                 "order: a GPU runs them in any order and at once"
