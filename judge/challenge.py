@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ _cases: Counter[tuple[Path, int]] = Counter()
 # What other cases of the file that is being graded gave. While they run they are gathered.
 _others: dict[tuple[Path, int], list[OtherCase]] = {}
 _gathered: list[OtherCase] | None = None
+# The causes of wrong results that were named of each state of a learner's file.
+_named: defaultdict[tuple[Path, int], list[str]] = defaultdict(list)
 MAX_OTHER_FAILURES = 4
 MAX_GATHERED_ELEMENTS = 2**15
 MAX_GATHERING_SECONDS = 3.0
@@ -381,7 +383,7 @@ class Challenge:
             call.fill_with_decoys()
             next(self._outcomes(call, poison=poison))
             call.restore()
-        results = ResultCheck(self.spec, exact, self._others)
+        results = ResultCheck(self.spec, exact, self._others, _named[self._file()])
         expected = results.expected(call.original)
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):

@@ -176,6 +176,7 @@ class ResultCheck:
 
     exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
     others: returns other cases, to confirm a diagnosis or to refute it
+    named: the causes that were named of other failures, to which this check adds
     """
 
     def __init__(
@@ -183,8 +184,10 @@ class ResultCheck:
         spec: Spec,
         exact: bool | tuple[str, ...] | None = None,
         others: Callable[[], Sequence[OtherCase]] = lambda: (),
+        named: list[str] | None = None,
     ):
         self.spec, self.others = spec, others
+        self.named = [] if named is None else named
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
@@ -214,7 +217,7 @@ class ResultCheck:
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
-                    evidence=Evidence(number, self.others),
+                    evidence=Evidence(number, self.others, self.named),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number),
