@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from judge import challenge
 from judge.core import paths
+from judge.core.kept import kept
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Verdict, Wrong
 from judge.inputs import parameters_of
@@ -37,6 +39,7 @@ class Case:
         session.begin(f"{path}::{self.name}{seed}")
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
+        challenge.passed()
 
 
 def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
@@ -69,7 +72,8 @@ def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
     path.write_text(source)
     before, settings.subjects = settings.subjects, folder
     try:
-        yield
+        with kept.about(puzzle):
+            yield
     finally:
         settings.subjects = before
 
