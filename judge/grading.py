@@ -179,6 +179,7 @@ class ResultCheck:
     exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
     others: returns other cases, to confirm a diagnosis or to refute it. It takes a function that
         returns what this case tells about them in turn
+    named: the causes that were named of other failures, to which this check adds
     """
 
     def __init__(
@@ -186,8 +187,10 @@ class ResultCheck:
         spec: Spec,
         exact: bool | tuple[str, ...] | None = None,
         others: Callable[[Callable[[], OtherCase]], Sequence[OtherCase]] = lambda this: (),
+        named: list[str] | None = None,
     ):
         self.spec, self.others = spec, others
+        self.named = [] if named is None else named
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
@@ -222,7 +225,7 @@ class ResultCheck:
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
-                    evidence=Evidence(number, others),
+                    evidence=Evidence(number, others, self.named),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number, others),

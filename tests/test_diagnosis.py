@@ -445,6 +445,13 @@ def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
     assert "a mistake" not in text
 
 
+def test_nan_of_an_input_tells_nothing_of_a_mistake():
+    text = describe(
+        NAN_ROWS, SOFTMAX, mistakes=[Mistake("a mistake", lambda: NAN_ROWS)], x=NAN_ROWS
+    )
+    assert "a mistake" not in text
+
+
 def test_no_pattern_is_needed_where_a_run_has_shown_the_cause():
     mismatch = compare.compare(-X, X.double(), X)
     assert "the wrong sign" in report.describe(-X, X, mismatch)

@@ -109,6 +109,18 @@ def test_a_mistake_that_no_case_contradicts_comes_before_one_that_some_do():
     assert "the output is doubled" in told
 
 
+def test_a_mistake_that_was_named_before_is_tried_first():
+    tried = []
+    first = Mistake("the output is doubled", lambda: tried.append("first") or 2 * X)
+    evidence = Evidence(0, lambda: [failing(2 * X, twice(3))], [f"{TWICE}, from row 5"])
+    got = (2 * X).float()
+    told = report.describe(
+        got, X, compare(got, X, X), mistakes=iter((first, twice(8))), evidence=evidence
+    )
+    assert TWICE in told
+    assert not tried
+
+
 @pytest.mark.parametrize("confirms", [True, False])
 def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
     nan = (X * math.nan).float()

@@ -63,7 +63,7 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
     """
     best, most = None, -1
     until = time.process_time() + MAX_SECONDS
-    for candidate in result.mistakes:
+    for candidate in evidence.likeliest_first(result.mistakes):
         if time.process_time() > until:
             break
         try:
@@ -76,6 +76,7 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
         if weight.refuted or not (weight.confirmed or result.has_numbers):
             continue
         if weight.confirmed and not weight.contradicted:
+            evidence.named.append(candidate.cause)
             return Symptom("", candidate.sentence(weight.confirmed))
         if weight.confirmed > most:
             best, most = Symptom("", candidate.sentence(weight.confirmed)), weight.confirmed
