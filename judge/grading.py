@@ -179,6 +179,7 @@ class ResultCheck:
     exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
     others: returns other cases, to confirm a diagnosis or to refute it. It takes a function that
         returns what this case tells about them in turn
+    named: the causes that were named of other failures, to which this check adds
     """
 
     def __init__(
@@ -186,8 +187,10 @@ class ResultCheck:
         spec: Spec,
         exact: bool | tuple[str, ...] | None = None,
         others: Callable[[Callable[[], OtherCase]], Sequence[OtherCase]] = lambda this: (),
+        named: list[str] | None = None,
     ):
         self.spec, self.others = spec, others
+        self.named = [] if named is None else named
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
@@ -208,9 +211,11 @@ class ResultCheck:
 
     def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
         """Raises Wrong, with a diagnosis, unless the results of a call are right."""
+        others = partial(self.others, lambda: self.other_case(call, outcome, expected))
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
+                causes = list(self._causes(call, outcome, number, expected))
                 store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
                 message = report.describe(
                     got,
@@ -220,16 +225,13 @@ class ResultCheck:
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
-                    evidence=Evidence(
-                        number,
-                        lambda: self.others(lambda: self.other_case(call, outcome, expected)),
-                    ),
+                    evidence=Evidence(number, others, self.named),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
-                    at_fault=partial(self._option_at_fault, call, number),
+                    at_fault=partial(self._option_at_fault, call, number, others),
+                    known=any(cause.startswith("cause: ") for cause in causes),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
-                causes = self._causes(call, outcome, number, expected)
                 raise Wrong("\n".join([title, message, *causes]))
 
     def _origin(
@@ -254,12 +256,18 @@ class ResultCheck:
                 break
         return origins.found
 
-    def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
+    def _option_at_fault(
+        self, call: GuardedCall, number: int, others: Callable[[], Sequence[OtherCase]]
+    ) -> str | None:
         """Name the option without which the same call is right, if one was given."""
         given = call.original
         for name, parameter in inspect.signature(self.spec.reference).parameters.items():
             value, default = given.values.get(name, parameter.default), parameter.default
             if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
+                continue
+            failing = (case.values for case in others() if number in case.wrong)
+            if any(values.get(name, default) == default for values in failing):
+                # What fails without the option, too, does not depend on it.
                 continue
             other = GuardedCall(
                 call.subject,
@@ -294,6 +302,7 @@ class ResultCheck:
             current(),
             wrong,
             lambda number: self._mistakes(call.original, outcome, number, expected),
+            call.original.values,
         )
 
     def _source(self) -> Source:
@@ -306,9 +315,12 @@ class ResultCheck:
         """
         reference = self._reference(arguments)
         truth, own = reference(*map(wide, tensors)), reference(*tensors)
-        # One yardstick does at such a size, and takes the memory of one.
+        # Few yardsticks do at such a size, and take the memory of few.
         expected = Expected(
-            truth, own, lambda: [[result] for result in own], lambda: [None] * len(own)
+            truth,
+            own,
+            lambda: self._yardsticks(reference, tensors, own, runs=2),
+            lambda: [None] * len(own),
         )
         self._check_forms(results, expected)
         for number, got in enumerate(results):
@@ -382,12 +394,16 @@ class ResultCheck:
         return reference
 
     def _yardsticks(
-        self, reference: Callable[..., Tensors], tensors: Sequence[torch.Tensor], own: Tensors
+        self,
+        reference: Callable[..., Tensors],
+        tensors: Sequence[torch.Tensor],
+        own: Tensors,
+        runs: int = 8,
     ) -> list[list[torch.Tensor]]:
         if not self.spec.rounded:
             return [[result] for result in own]
         dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
-        more = rounded_runs(reference, tensors, dtype)
+        more = rounded_runs(reference, tensors, dtype, runs=runs)
         return [[result, *runs] for result, runs in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:

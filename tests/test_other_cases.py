@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -39,18 +40,20 @@ UNAWARE = failing(X + 7)
 
 
 @pytest.mark.parametrize(
-    ("cases", "confirmed", "refuted"),
+    ("cases", "confirmed", "contradicted"),
     [
-        ([], 0, False),
-        ([PASSING, UNAWARE], 0, False),
-        ([CONFIRMS, CONFIRMS, PASSING], 2, False),
-        ([CONFIRMS, CONTRADICTS], 1, False),
-        ([CONTRADICTS, PASSING], 0, True),
+        ([], 0, 0),
+        ([PASSING, UNAWARE], 0, 0),
+        ([CONFIRMS, CONFIRMS, PASSING], 2, 0),
+        ([CONFIRMS, CONTRADICTS], 1, 1),
+        ([CONTRADICTS, PASSING], 0, 1),
     ],
     ids=["none", "silent", "confirmed", "a_second_fault", "refuted"],
 )
-def test_a_mistake_is_weighed_against_other_failures(cases, confirmed, refuted):
-    assert Evidence(0, lambda: cases).weigh(TWICE) == (confirmed, refuted)
+def test_a_mistake_is_weighed_against_other_failures(cases, confirmed, contradicted):
+    weight = Evidence(0, lambda: cases).weigh(TWICE)
+    assert weight == (confirmed, contradicted)
+    assert weight.refuted is (contradicted > confirmed)
 
 
 def test_numbers_in_a_cause_may_differ_from_case_to_case():
@@ -60,7 +63,7 @@ def test_numbers_in_a_cause_may_differ_from_case_to_case():
 
 def test_a_mistake_that_is_impossible_there_says_nothing():
     impossible = Mistake(TWICE, lambda: X.reshape(3))
-    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(TWICE) == (0, False)
+    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(TWICE) == (0, 0)
 
 
 @pytest.mark.parametrize(("alike", "shown"), [(0, False), (1, False), (2, True), (3, True)])
@@ -93,6 +96,53 @@ def test_a_refuted_mistake_is_not_named_and_the_next_one_is():
     told = described(failing(X + 7, twice()), mistakes=(twice(), other))
     assert TWICE not in told
     assert "the output is doubled" in told
+
+
+def test_a_mistake_that_no_case_contradicts_comes_before_one_that_some_do():
+    other = Mistake("the output is doubled", lambda: 2 * X)
+    others = (
+        failing(2 * X, twice(), other),
+        failing(3 * X, twice(), Mistake(other.cause, X.mul(3).clone)),
+    )
+    told = described(*others, mistakes=(twice(), other))
+    assert TWICE not in told
+    assert "the output is doubled" in told
+
+
+def test_a_mistake_that_was_named_before_is_tried_first():
+    tried = []
+    first = Mistake("the output is doubled", lambda: tried.append("first") or 2 * X)
+    evidence = Evidence(0, lambda: [failing(2 * X, twice(3))], [f"{TWICE}, from row 5"])
+    got = (2 * X).float()
+    told = report.describe(
+        got, X, compare(got, X, X), mistakes=iter((first, twice(8))), evidence=evidence
+    )
+    assert TWICE in told
+    assert not tried
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
+    nan = (X * math.nan).float()
+    others = [failing(2 * X, twice())] * confirms
+    told = report.describe(
+        nan,
+        X,
+        compare(nan, X, X),
+        mistakes=[Mistake(TWICE, lambda: X * math.nan)],
+        evidence=Evidence(0, lambda: others),
+    )
+    assert (TWICE in told) is confirms
+
+
+def test_a_strong_guess_needs_half_of_the_other_failures():
+    got = (X / 10).float()
+    inputs = {"x": torch.zeros(3, 10)}
+    for others, said in (([], True), ([failing(X + 7)], False)):
+        told = report.describe(
+            got, X, compare(got, X, X), inputs=inputs, evidence=Evidence(0, lambda o=others: o)
+        )
+        assert ("one division by 10 too many" in told) is said
 
 
 def test_a_case_that_runs_apart_leaves_the_numbers_of_the_test_as_they_were():

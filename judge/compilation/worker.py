@@ -23,7 +23,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
@@ -108,7 +108,7 @@ def answer(request: dict) -> dict:
 
     request: file, kernel (its name), line (of its definition), subject (the learner's file),
         arguments (from specialization.py), options, target (backend, arch, warp size),
-        machine_code, details
+        machine_code, details, listings
     """
     from judge.compilation import early_release
     from judge.core import paths
@@ -125,7 +125,11 @@ def answer(request: dict) -> dict:
         if request["details"]:
             from judge.compilation import machine_code
 
-            used |= machine_code.resources(compiled.asm)
+            used |= machine_code.resources(compiled.asm, compiled.metadata.name)
+        if request["listings"]:
+            from judge.compilation import listings
+
+            used["listings"] = listings.annotated(compiled.asm, compiled.metadata.name)
         return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
@@ -140,7 +144,8 @@ def compile_kernel(request: dict) -> Any:
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
-    knobs.runtime.add_stages_inspection_hook = None if request["machine_code"] else _end_at_llvm_ir
+    whole = _point_to_calls(request["file"]) if request["details"] else None
+    knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
     _optimize(request["machine_code"])
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
@@ -169,6 +174,26 @@ def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) ->
     stages |= dict.fromkeys(after, assembly)
     stages[after[-1]] = lambda module, metadata: b""
     return None
+
+
+def _point_to_calls(file: str) -> Callable:
+    """Return a hook like `_end_at_llvm_ir`: lines of machine code are to be the learner's.
+
+    What comes from Triton's own functions is then at the line of the call.
+
+    file: the kernel's, which Triton's cache does not tell from another file of the same text
+    """
+
+    def hook(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+        from judge.compilation import listings
+
+        if stages is None:
+            return f"{_point_to_calls.__name__} {file}", file
+        if assemble := stages.get("cubin"):
+            stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
+        return None
+
+    return hook
 
 
 def _optimize(wanted: bool) -> None:

@@ -102,6 +102,8 @@ def candidates(
         # It is written for what our tests pass, and a learner's own test may pass anything.
         with contextlib.suppress(*IMPOSSIBLE):
             yield from _own(what_if, own)
+    for kind in mistakes_in_inputs.LAST:
+        yield from kind(what_if)
 
 
 def _own(what_if: WhatIf, own: Callable[..., Iterator]) -> Iterator[Mistake]:

@@ -227,7 +227,9 @@ def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return torch.ones_like(size, dtype=torch.float64)
     info = torch.finfo(dtype)
     _, exponent = torch.frexp(size.double())
-    step = torch.ldexp(torch.full_like(size, info.eps, dtype=torch.float64), exponent - 1)
+    # ldexp runs on the current GPU, not on that of its operands (pytorch/pytorch#189567).
+    with torch.cuda.device_of(size):
+        step = torch.ldexp(torch.full_like(size, info.eps, dtype=torch.float64), exponent - 1)
     return step.where(size > 0, 0.0).clamp(min=info.smallest_normal * info.eps)
 
 

@@ -33,6 +33,7 @@ def start(config, environment: Environment) -> None:
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
     settings.speed_scale = config.option.speed_scale
+    settings.compares = config.option.compare
     settings.device = environment.device
     if not environment.interpreted:
         settings.capability = torch.cuda.get_device_capability()
