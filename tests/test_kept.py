@@ -63,3 +63,10 @@ def test_nothing_is_kept_outside(counted):
     kept = Kept()
     for number in range(2):
         assert kept.get("truth", arguments(X), counted) == number
+
+
+def test_shapes_without_contents_are_not_kept(counted):
+    kept = Kept()
+    with kept.about("a puzzle"):
+        for number in range(2):
+            assert kept.get("truth", arguments(X.to("meta")), counted) == number
