@@ -146,11 +146,13 @@ def factor(result: WrongResult) -> Symptom | None:
         cause = "the operands of a subtraction are swapped"
         return Symptom("the wrong elements have the wrong sign", cause, strong=result.everywhere)
     name, cause = _named_ratio(result, ratio)
+    if cause is None and not result.varied(result.truth[result.wrong]):
+        return None
     pattern = f"the wrong elements are {name} times the expected ones"
     if cause is None and abs(ratio - 1) < NEAR_ONE:
         pattern, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
     if cause is None:
-        if result.wrong.sum() <= MIN_WRONG or not result.varied(result.truth[result.wrong]):
+        if result.wrong.sum() <= MIN_WRONG:
             return None
         # If it is one row, or some rows, `by_row` reports it, and not as a constant.
         one_row = result.wrong.any(-1).sum() == 1
