@@ -282,7 +282,10 @@ def miscounted(result: WrongResult) -> Symptom | None:
     got, truth = result.got, result.truth
     if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
         return None
-    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or result.index_of_row():
+    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum():
+        return None
+    if any(value.dim() == 2 and len(value) == len(truth) for value in result.inputs.values()):
+        # One number for each row, such as an index.
         return None
     if truth.sum() > max((value.numel() for value in result.inputs.values()), default=0):
         return None
