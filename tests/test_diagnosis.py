@@ -321,7 +321,7 @@ NOT_SEEN = {
         ["0 / 0: every"],
     ),
     "lost counts, of indices into rows": (
-        case(torch.arange(48), torch.arange(48) + 9, x=SMALL),
+        case((SMALL[:, 0] + 9).long(), (SMALL[:, 1] + 12).long(), x=SMALL),
         ["counted", "counts are lost"],
     ),
     "lost counts, of numbers of elements": (
