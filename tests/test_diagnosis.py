@@ -320,6 +320,10 @@ NOT_SEEN = {
         case(MANY_300 / 0 * 0, -gelu(MANY_300.double()).abs() - 1e-9, x=MANY_300),
         ["0 / 0: every"],
     ),
+    "lost counts, of indices into rows": (
+        case((SMALL[:, 0] + 9).long(), (SMALL[:, 1] + 12).long(), x=SMALL),
+        ["counted", "counts are lost"],
+    ),
     "lost counts, of numbers of elements": (
         case(torch.tensor([0, 9, 8, 7, 9, 9]), torch.tensor([0, 1, 8, 9, 9, 9]), x=SMALL[0, :6]),
         ["counted", "counts are lost"],

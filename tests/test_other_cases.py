@@ -138,10 +138,13 @@ def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
 def test_a_strong_guess_needs_half_of_the_other_failures():
     got = (X / 10).float()
     inputs = {"x": torch.zeros(3, 10)}
-    for others, said in (([], True), ([failing(X + 7)], False)):
-        told = report.describe(
-            got, X, compare(got, X, X), inputs=inputs, evidence=Evidence(0, lambda o=others: o)
-        )
+    for others, named, said in (
+        ([], [], True),
+        ([failing(X + 7)], [], False),
+        ([], ["something else"], False),
+    ):
+        evidence = Evidence(0, lambda o=others: o, named)
+        told = report.describe(got, X, compare(got, X, X), inputs=inputs, evidence=evidence)
         assert ("one division by 10 too many" in told) is said
 
 
