@@ -11,6 +11,23 @@ def pytest_addoption(parser):
     add("--solutions", action="store_true", help="grade the reference solutions, not the stubs")
     add("--subject", metavar="DIR", help="grade the files of DIR, a folder that mirrors puzzles/")
     add("--production", action="store_true", help="grade by the second level too")
+    add("--list", action="store_true", help="show the ladder with your progress; grade nothing")
+    add("--hint", action="store_true", help="print the next hint of a puzzle; grade nothing")
+    add(
+        "--reset",
+        action="store_true",
+        help="bring the stub of a puzzle back, and keep your file beside it; grade nothing",
+    )
+    add(
+        "--compare",
+        action="store_true",
+        help="grade, then say how what is solved stands beside our solution",
+    )
+    add(
+        "--show-solution",
+        action="store_true",
+        help="print our solution of a puzzle that you have solved",
+    )
     add("--proof", action="store_true", help="run what proves the tests and the judge, no more")
     add(
         "--allow-unrepaired",
@@ -36,4 +53,20 @@ def pytest_addoption(parser):
         default="sm_80,sm_90",
         metavar="LIST",
         help="what test_compiles compiles for (default: sm_80,sm_90; gfx942 is an AMD GPU)",
+    )
+    add(
+        "--compiled",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="show what the compiler makes of each kernel: registers, spills, tensor cores, loops; "
+        "in DIR leave its TTIR, TTGIR, PTX and machine code with your lines beside; grade nothing",
+    )
+    add(
+        "--try",
+        action="append",
+        dest="tries",
+        metavar="NAME=VALUES",
+        help="show what other values of a constexpr or launch option change: "
+        "--try BLOCK=64,128 --try num_warps=4,8; grade nothing",
     )

@@ -7,28 +7,31 @@ import inspect
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
 from triton.runtime.errors import OutOfResources
 
-from judge.compilation.ahead_of_time import DoesNotFit, check_compiles
+from judge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
 from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name
-from judge.core.paths import display_path
+from judge.core.launch import Launch
+from judge.core.paths import SOLUTIONS, display_path
 from judge.core.settings import settings
 from judge.core.tensors import nbytes
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
+from judge.desk import comparison
 from judge.diagnosis.other_cases import OtherCase
 from judge.grading import ResultCheck, Spec
 from judge.inputs import apart, current, parameters_of, reserve
 from judge.interpreter import overflow
 from judge.memory.budgets import Traffic
 from judge.speed import buffers, gpu, measure
+from judge.speed.result import RaceResult
 from judge.subject import tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.gradients import Differentiable
@@ -39,6 +42,13 @@ from judge.subject.guarded_call import GuardedCall, Outcome
 measured: dict[str, str] = {}
 # The columns of the race that the running test made, for the table of times.
 raced: dict[str, str] = {}
+# What the running test found of the learner's call beside our solution's, by kind of check.
+compared: dict[str, comparison.Group] = {}
+# Of each file one call of each kind is compared.
+_compared: set[tuple[Path, str]] = set()
+
+# What looks at compile checks and at traffic instead of grading, for --compiled and --try.
+observer: Observer | None = None
 
 # The interpreter is slow: one case in so many is run on other contents first, and once more after.
 THOROUGH = 3
@@ -46,7 +56,12 @@ THOROUGH = 3
 _cases: Counter[tuple[Path, int]] = Counter()
 # What other cases of the file that is being graded gave. While they run they are gathered.
 _others: dict[tuple[Path, int], list[OtherCase]] = {}
+# The tests that each state of a learner's file has passed, and the one that checks it now.
+_passed: defaultdict[tuple[Path, int], set[str]] = defaultdict(set)
+_under_way: tuple[tuple[Path, int], str] | None = None
 _gathered: list[OtherCase] | None = None
+# The causes of wrong results that were named of each state of a learner's file.
+_named: defaultdict[tuple[Path, int], list[str]] = defaultdict(list)
 MAX_OTHER_FAILURES = 4
 MAX_GATHERED_ELEMENTS = 2**15
 MAX_GATHERING_SECONDS = 3.0
@@ -60,6 +75,18 @@ MAX_DIAGNOSED_ELEMENTS = 2**24
 NEAR_LIMIT = 0.9
 
 
+class Observer(Protocol):
+    """Sees what the tests of a puzzle ask for, and what of it was measured."""
+
+    def compiles(
+        self, puzzle: Challenge, inputs: tuple, options: dict, targets: Sequence[str]
+    ) -> None:
+        """Take the place of a compile check."""
+
+    def moved(self, traffic: Traffic) -> None:
+        """Take notice of what a call moves, before it is compared with its budget."""
+
+
 def challenge(function: str, **rules: Any) -> Challenge:
     """Return the puzzle whose test file calls this, for example puzzles/07_matmul/test_tiled.py.
 
@@ -68,6 +95,22 @@ def challenge(function: str, **rules: Any) -> Challenge:
     """
     module = sys._getframe(1).f_globals
     return Challenge(Spec(function, Path(module["__file__"]), **rules), module)
+
+
+def begin() -> None:
+    """Forget what the test before left."""
+    global _under_way
+    _under_way = None
+    measured.clear()
+    raced.clear()
+    compared.clear()
+
+
+def passed() -> None:
+    """Note that the test that runs has passed."""
+    if _under_way:
+        file, test = _under_way
+        _passed[file].add(test)
 
 
 class Challenge:
@@ -202,12 +245,14 @@ class Challenge:
 
         config: index of the autotuner's configuration, after pruning; the first by default
         """
-        call = self._guarded(self._arguments(inputs, options))
-        watch = call.run(count=True, config=config).watch
-        if not (watch and watch.traffic):
-            raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
-        traffic = watch.traffic
+        arguments = self._arguments(inputs, options)
+        traffic = _counted(self._guarded(arguments), config)
         measured["traffic"] = _moved(traffic)
+        if observer is not None:
+            observer.moved(traffic)
+        if self._compares("traffic"):
+            ours = _counted(self._guarded(arguments, ours=True), None)
+            compared["traffic"] = comparison.of_traffic(str(arguments), traffic, ours)
         return traffic
 
     def configs(self, *inputs: Any, **options: Any) -> int:
@@ -258,13 +303,12 @@ class Challenge:
         targets: the GPUs to compile for, instead of those of this run, where the dtypes of the
             puzzle exist on some GPUs only
         """
-        call = self._guarded(self._arguments(inputs, options))
-        try:
-            runs = [outcome.launches for outcome in self._outcomes(call, programs="none")]
-        except NotMeasured:
-            # What it launches depends on what its kernels compute.
-            runs = [outcome.launches for outcome in self._outcomes(call)]
+        arguments = self._arguments(inputs, options)
         targets = settings.targets if targets is None else targets
+        if observer is not None:
+            observer.compiles(self, inputs, options, targets)
+            return
+        runs = self._launches(self._guarded(arguments))
         for target in targets:
             misfits = []
             for launches in runs:
@@ -282,6 +326,35 @@ class Challenge:
                     misfits.append(misfit)
             if misfits and (every_config or len(misfits) == len(runs)):
                 raise misfits[0]
+        if self._compares("compiles"):
+            ours = self._launches(self._guarded(arguments, ours=True))
+            yours_need, ours_need = (
+                _first_that_fits(runs, targets[-1], path)
+                for runs, path in ((runs, self.spec.path), (ours, self._our_path))
+            )
+            if yours_need and ours_need:
+                group = comparison.of_resources(str(arguments), yours_need, ours_need)
+                compared["compiles"] = group
+
+    def launches(self, *inputs: Any, **options: Any) -> list[list[Launch]]:
+        """Return what the subject launches, for each configuration of an autotuner."""
+        return self._launches(self._guarded(self._arguments(inputs, options)))
+
+    def described(self, *inputs: Any, **options: Any) -> str:
+        """Return the arguments of a call as messages show them: x: float32 (37, 1000)."""
+        return str(self._arguments(inputs, options))
+
+    def counted(self, *inputs: Any, **options: Any) -> Traffic | None:
+        """Check the results of one case, with an autotuner's first configuration.
+
+        Returns what it moves, None on a GPU.
+        """
+        call = self._guarded(self._arguments(inputs, options))
+        results = ResultCheck(self.spec)
+        expected = results.expected(call.original)
+        outcome = call.run(order="shuffled", count=True, poison=self.spec.is_production)
+        results.compare(call, outcome, expected)
+        return outcome.watch.traffic if outcome.watch else None
 
     def race(
         self,
@@ -318,12 +391,11 @@ class Challenge:
         def check(tensors: tuple, results: Any) -> None:
             ResultCheck(spec).compare_large(arguments, tensors, results)
 
-        with gpu.exclusive():
-            limits = gpu.measured_limits()
+        def race_with(opponent: str, at_least: float) -> RaceResult:
             with tamper.untouched(spec.path), one_stream():
-                race = measure.race(
+                return measure.race(
                     spec.on_tensors(spec.subject, arguments),
-                    spec.on_tensors(spec.opponent(baseline or spec.function), arguments),
+                    spec.on_tensors(spec.opponent(opponent), arguments),
                     buffers.redrawn(tensors, fixed) if fixed else tensors,
                     at_least=at_least,
                     bytes_moved=bytes_moved,
@@ -332,6 +404,15 @@ class Challenge:
                     limits=limits,
                     scale=settings.speed_scale,
                 )
+
+        with gpu.exclusive():
+            limits = gpu.measured_limits()
+            race = race_with(baseline or spec.function, at_least)
+            if self._compares("speedup"):
+                # The verdict is that of the race above: this one gives two times, or none.
+                with contextlib.suppress(Wrong, ValueError):
+                    group = comparison.of_times(str(arguments), race_with("solution", 0.0))
+                    compared["speedup"] = group
         # A subject that works in the first call only, and then remembers, is found out here.
         self._guarded(arguments).run()
         measured["speedup"] = race.summary()
@@ -367,9 +448,11 @@ class Challenge:
         readable: int = MAX_SCALARS_READ,
         late: bool = False,
     ) -> None:
+        global _under_way
         if _gathered is not None:
             self._gather(_gathered, inputs, options, exact)
             return
+        _under_way = self._file(), current()
         arguments = self._arguments(inputs, options)
         call = self._guarded(arguments, readable)
         # Lanes that are masked off without `other` are 0 in compiled code, and kernels that people
@@ -381,7 +464,7 @@ class Challenge:
             call.fill_with_decoys()
             next(self._outcomes(call, poison=poison))
             call.restore()
-        results = ResultCheck(self.spec, exact, self._others)
+        results = ResultCheck(self.spec, exact, self._others, _named[self._file()])
         expected = results.expected(call.original)
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):
@@ -396,32 +479,50 @@ class Challenge:
                 results.check_repeatable(call, outcome, poison=poison)
             call.restore()
 
-    def _others(self) -> Sequence[OtherCase]:
-        """Run some other cases of this file, once for each state of the learner's file."""
+    def _others(self, this: Callable[[], OtherCase]) -> Sequence[OtherCase]:
+        """Run some other cases of this file, once for each state of the learner's file.
+
+        this: returns what the case that runs tells about them in turn
+        """
         global _gathered
         file = self._file()
         if file not in _others:
             _others.clear()
             _gathered = _others[file] = []
             try:
-                self._run_others(time.process_time() + MAX_GATHERING_SECONDS)
+                self._run_others(time.process_time() + MAX_GATHERING_SECONDS, this)
             finally:
                 _gathered = None
         return [case for case in _others[file] if case.test != current()]
 
-    def _run_others(self, until: float) -> None:
+    def _run_others(self, until: float, this: Callable[[], OtherCase]) -> None:
+        chosen: list[tuple] = []
+        rest: list[tuple] = []
         for name, test in self.module.items():
-            if not re.match(r"test_(shapes|masks|numerics)", name):
-                continue
-            found = list(parameters_of(test))
-            # The first, and the one in the middle: neither the smallest nor a special one.
-            for label, values in {id(it): it for it in (found[0], found[len(found) // 2])}.values():
-                enough = sum(bool(case.wrong) for case in _gathered or ()) >= MAX_OTHER_FAILURES
-                if enough or time.process_time() > until:
+            if re.match(r"test_(shapes|masks|numerics)", name):
+                found = list(parameters_of(test))
+                for number, (label, values) in enumerate(found):
+                    # The first, and the one in the middle: neither the smallest nor a special one.
+                    cases = chosen if number in (0, len(found) // 2) else rest
+                    cases.append((f"{name}[{label}]" if label else name, test, values))
+        gathered = _gathered if _gathered is not None else []
+
+        def run_while(wanted: Callable, cases: Sequence[tuple]) -> None:
+            """Run these cases while the failing ones so far want more of them."""
+            for name, test, values in cases:
+                failing = [case for case in gathered if case.wrong]
+                if not wanted(failing) or time.process_time() > until:
                     return
-                # What else is wrong is told where it is tested.
-                with apart(f"{name}[{label}]" if label else name), contextlib.suppress(Exception):
-                    test(**values)
+                if name == current():
+                    gathered.append(this())
+                elif name not in _passed[self._file()]:
+                    # What else is wrong is told where it is tested.
+                    with apart(name), contextlib.suppress(Exception):
+                        test(**values)
+
+        run_while(lambda failing: len(failing) < MAX_OTHER_FAILURES, chosen)
+        # Cases in which all is NaN tell little.
+        run_while(lambda failing: failing and not any(case.has_numbers for case in failing), rest)
 
     def _gather(
         self, gathered: list[OtherCase], inputs: tuple, options: dict, exact: bool | None
@@ -449,6 +550,26 @@ class Challenge:
         _cases[file] += 1
         return not settings.interpreted or _cases[file] % THOROUGH == 1
 
+    def _compares(self, check: str) -> bool:
+        """Whether the call of this test is made with our solution, too: one of each file."""
+        key = self.spec.path, check
+        if not settings.compares or self.spec.is_production or key in _compared:
+            return False
+        _compared.add(key)
+        return True
+
+    @property
+    def _our_path(self) -> Path:
+        return SOLUTIONS / self.spec.chapter / f"{self.spec.name}.py"
+
+    def _launches(self, call: GuardedCall) -> list[list[Launch]]:
+        """Return what a call launches, with each configuration of an autotuner."""
+        try:
+            return [outcome.launches for outcome in self._outcomes(call, programs="none")]
+        except NotMeasured:
+            # What it launches depends on what its kernels compute.
+            return [outcome.launches for outcome in self._outcomes(call)]
+
     def _outcomes(self, call: GuardedCall, **how: Any) -> Iterator[Outcome]:
         """Run the call once for each configuration of its autotuner that fits this GPU."""
         config, misfit, ran = 0, None, False
@@ -470,11 +591,13 @@ class Challenge:
         parameters = inspect.signature(self.spec.reference).parameters
         return Arguments(tuple(parameters), inputs, options)
 
-    def _guarded(self, arguments: Arguments, readable: int = MAX_SCALARS_READ) -> GuardedCall:
+    def _guarded(
+        self, arguments: Arguments, readable: int = MAX_SCALARS_READ, *, ours: bool = False
+    ) -> GuardedCall:
         spec = self.spec
         call = GuardedCall(
-            spec.subject,
-            spec.path,
+            spec.opponent("solution") if ours else spec.subject,
+            self._our_path if ours else spec.path,
             arguments,
             in_place=spec.in_place,
             readable=readable,
@@ -492,6 +615,23 @@ def _run_if_memory_suffices(call: GuardedCall) -> None:
         if not isinstance(error.__cause__ or error, torch.OutOfMemoryError):
             raise
         raise NotMeasured("this GPU has too little memory for so large a result") from None
+
+
+def _counted(call: GuardedCall, config: int | None) -> Traffic:
+    """Run a call and count what it moves. Raises NotMeasured on a GPU."""
+    watch = call.run(count=True, config=config).watch
+    if not (watch and watch.traffic):
+        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+    return watch.traffic
+
+
+def _first_that_fits(runs: Sequence[Sequence[Launch]], target: str, path: Path) -> list[Compiled]:
+    """Return what the kernels need of the first configuration that fits; nothing if none does."""
+    for launches in runs:
+        # Whether they have to compile is another question, and has been answered.
+        with contextlib.suppress(Wrong):
+            return check_compiles(launches, (target,), subject=path, details=True)
+    return []
 
 
 def _moved(traffic: Traffic) -> str:

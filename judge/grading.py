@@ -15,6 +15,7 @@ import torch
 from judge.core import paths
 from judge.core.arguments import Arguments
 from judge.core.dtypes import double, wide
+from judge.core.kept import kept
 from judge.core.launch import blocks_of
 from judge.core.paths import display_path
 from judge.core.settings import settings
@@ -26,8 +27,7 @@ from judge.diagnosis.source import Source
 from judge.diagnosis.wrong_result import Mistake, WrongResult
 from judge.inputs import current
 from judge.memory.nonfinite import LOADED, Origin, Origins
-from judge.numerics import compare
-from judge.numerics.compare import Mismatch
+from judge.numerics.compare import Mismatch, Rule
 from judge.numerics.perturbation import rounded_runs, term_size
 from judge.subject import loader
 from judge.subject.gradients import Differentiable
@@ -148,6 +148,7 @@ class Expected:
     own: in the inputs' own dtype
     yardsticks: for each result, those of `compare`
     terms: for each result, the size of its terms; None if the comparison is exact
+    rules: those of `compare` that were made of all this
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class Expected:
         terms: Callable[[], Sequence[torch.Tensor | None]],
     ):
         self.truth, self.own = truth, own
+        self.rules: dict[tuple, Rule] = {}
         self._yardsticks, self._terms = yardsticks, terms
 
     @cached_property
@@ -175,20 +177,28 @@ class ResultCheck:
     """Compares the results of a puzzle's subject with those of its reference.
 
     exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
-    others: returns other cases, to confirm a diagnosis or to refute it
+    others: returns other cases, to confirm a diagnosis or to refute it. It takes a function that
+        returns what this case tells about them in turn
+    named: the causes that were named of other failures, to which this check adds
     """
 
     def __init__(
         self,
         spec: Spec,
         exact: bool | tuple[str, ...] | None = None,
-        others: Callable[[], Sequence[OtherCase]] = lambda: (),
+        others: Callable[[Callable[[], OtherCase]], Sequence[OtherCase]] = lambda this: (),
+        named: list[str] | None = None,
     ):
         self.spec, self.others = spec, others
+        self.named = [] if named is None else named
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
         """Evaluate the reference, in float64 and in the inputs' own dtype."""
+        key = self.spec, "expected", self.exact
+        return kept.get(key, arguments, lambda: self._expected(arguments))
+
+    def _expected(self, arguments: Arguments) -> Expected:
         reference = self._reference(arguments)
         tensors = list(arguments.tensors.values())
         truth, own = reference(*map(wide, tensors)), reference(*tensors)
@@ -201,9 +211,11 @@ class ResultCheck:
 
     def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
         """Raises Wrong, with a diagnosis, unless the results of a call are right."""
+        others = partial(self.others, lambda: self.other_case(call, outcome, expected))
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
+                causes = list(self._causes(call, outcome, number, expected))
                 store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
                 message = report.describe(
                     got,
@@ -213,13 +225,13 @@ class ResultCheck:
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
-                    evidence=Evidence(number, self.others),
+                    evidence=Evidence(number, others, self.named),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
-                    at_fault=partial(self._option_at_fault, call, number),
+                    at_fault=partial(self._option_at_fault, call, number, others),
+                    known=any(cause.startswith("cause: ") for cause in causes),
                 )
                 title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
-                causes = self._causes(call, outcome, number, expected)
                 raise Wrong("\n".join([title, message, *causes]))
 
     def _origin(
@@ -244,12 +256,18 @@ class ResultCheck:
                 break
         return origins.found
 
-    def _option_at_fault(self, call: GuardedCall, number: int) -> str | None:
+    def _option_at_fault(
+        self, call: GuardedCall, number: int, others: Callable[[], Sequence[OtherCase]]
+    ) -> str | None:
         """Name the option without which the same call is right, if one was given."""
         given = call.original
         for name, parameter in inspect.signature(self.spec.reference).parameters.items():
             value, default = given.values.get(name, parameter.default), parameter.default
             if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
+                continue
+            failing = (case.values for case in others() if number in case.wrong)
+            if any(values.get(name, default) == default for values in failing):
+                # What fails without the option, too, does not depend on it.
                 continue
             other = GuardedCall(
                 call.subject,
@@ -284,6 +302,7 @@ class ResultCheck:
             current(),
             wrong,
             lambda number: self._mistakes(call.original, outcome, number, expected),
+            call.original.values,
         )
 
     def _source(self) -> Source:
@@ -296,9 +315,12 @@ class ResultCheck:
         """
         reference = self._reference(arguments)
         truth, own = reference(*map(wide, tensors)), reference(*tensors)
-        # One yardstick does at such a size, and takes the memory of one.
+        # Few yardsticks do at such a size, and take the memory of few.
         expected = Expected(
-            truth, own, lambda: [[result] for result in own], lambda: [None] * len(own)
+            truth,
+            own,
+            lambda: self._yardsticks(reference, tensors, own, runs=2),
+            lambda: [None] * len(own),
         )
         self._check_forms(results, expected)
         for number, got in enumerate(results):
@@ -372,33 +394,61 @@ class ResultCheck:
         return reference
 
     def _yardsticks(
-        self, reference: Callable[..., Tensors], tensors: Sequence[torch.Tensor], own: Tensors
+        self,
+        reference: Callable[..., Tensors],
+        tensors: Sequence[torch.Tensor],
+        own: Tensors,
+        runs: int = 8,
     ) -> list[list[torch.Tensor]]:
         if not self.spec.rounded:
             return [[result] for result in own]
         dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
-        more = rounded_runs(reference, tensors, dtype)
+        more = rounded_runs(reference, tensors, dtype, runs=runs)
         return [[result, *runs] for result, runs in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
+        # Terms and yardsticks only ever allow more, and most right results do without.
+        found = None
+        for yardsticks, terms in (("truth", False), ("own", True), ("all", True)):
+            if yardsticks == "all" and not self.spec.rounded:
+                continue
+            found = self._rule(number, got.dtype, expected, yardsticks, terms).mismatch(got)
+            if found is None or found.exact:
+                break
+        return found
+
+    def _rule(
+        self, number: int, dtype: torch.dtype, expected: Expected, yardsticks: str, terms: bool
+    ) -> Rule:
+        """What a result of this dtype may be.
+
+        yardsticks: the "truth", which loses nothing, the reference's "own" result, or "all"
+        terms: whether their size counts
+        """
+        precision = self._input_precision(dtype)
+        key = number, dtype, yardsticks, terms, self.exact, precision
+        if key in expected.rules:
+            return expected.rules[key]
         truth, exact = expected.truth[number], self.exact
         name = self.spec.name_of(number, len(expected.truth))
         if isinstance(exact, tuple):
             exact = name.partition("[")[0] in exact or None
-        compared = partial(
-            compare.compare,
-            got,
+        nothing = torch.zeros_like(truth, dtype=torch.float64)
+        yardstick: torch.Tensor | list[torch.Tensor]
+        if yardsticks == "all":
+            yardstick = expected.yardsticks[number]
+        else:
+            yardstick = expected.own[number] if yardsticks == "own" else truth
+        rule = expected.rules[key] = Rule(
             truth,
+            yardstick,
             exact=exact,
             name=name,
-            input_precision=self._input_precision(got.dtype),
+            magnitude=expected.terms[number] if terms else nothing,
+            input_precision=precision,
             roundings=2 if self.spec.rounded_on_the_way else 1,
         )
-        # Yardsticks and terms only ever allow more, and most right results do without.
-        nothing = torch.zeros_like(truth, dtype=torch.float64)
-        if not exact and compared(truth, magnitude=nothing) is None:
-            return None
-        return compared(expected.yardsticks[number], magnitude=expected.terms[number])
+        return rule
 
     def _input_precision(self, dtype: torch.dtype) -> str | None:
         """What a result of this dtype may lose in the tensor cores, as `compare` takes it."""
@@ -412,9 +462,13 @@ class ResultCheck:
         self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected
     ) -> Iterator[Mistake]:
         """What may have been done wrong, for the diagnosis to try."""
+
+        def truth(given: Arguments) -> Tensors:
+            return self._reference(given)(*map(wide, given.tensors.values()))
+
         what_if = mistakes.build_what_if(
             self.spec.reference,
-            lambda given: self._reference(given)(*map(wide, given.tensors.values())),
+            lambda given: kept.get((self.spec, "truth"), given, lambda: truth(given)),
             arguments,
             got=outcome.results,
             truth=expected.truth,
@@ -455,13 +509,14 @@ class ResultCheck:
                 "before: it times each config on the tensors themselves, and what the kernel "
                 "changes in them must be put back"
             )
-        elif sites and right_if(order="shuffled", poison=False):
+        elif sites and watch.poison and right_if(order="shuffled", poison=False):
             lines = ", ".join(f"{Path(file).name}:{line}" for file, line in sites)
             yield (
                 f"cause: masked lanes of the load at {lines} reach the result, and without other= "
                 "they hold anything: say other="
             )
-        elif right_if(order="ascending", poison=self.spec.is_production):
+        # Without atomics, nothing that the interpreter runs depends on the order.
+        elif watch.has_atomics and right_if(order="ascending", poison=self.spec.is_production):
             yield (
                 "cause: right when the programs run one after the other in order, wrong in another "
                 "order: a GPU runs them in any order and at once"

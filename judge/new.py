@@ -55,7 +55,10 @@ def {function}(x: torch.Tensor) -> torch.Tensor:
     raise NotImplementedError  # TODO: allocate y, choose a grid, launch
 '''
 
-SOLUTION = '''"""NN.N  Title: one good answer."""
+SOLUTION = '''"""NN.N  Title: one good answer.
+
+In two or three sentences, what it does differently from the natural kernel, and why: for --compare.
+"""
 
 import torch
 import triton

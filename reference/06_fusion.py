@@ -15,8 +15,8 @@ def bias_gelu(x, bias):
 
 
 @functools.lru_cache(maxsize=1)
-def uniform(seed, count):
-    """Return tl.rand(seed, offset) for offsets 0 to count - 1: float32 in [0, 1), shape (count,).
+def philox(seed, count):
+    """Return the four random words of each offset from 0 to count - 1, each uint64 (count,).
 
     Runs ten rounds of Philox on the low and high 32 bits of the offset, keyed by the seed. Source:
     Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
@@ -31,7 +31,17 @@ def uniform(seed, count):
         c0, c1 = b >> 32 ^ c1 ^ k0, b & word
         c2, c3 = a >> 32 ^ c3 ^ k1, a & word
         k0, k1 = k0 + 0x9E3779B9 & word, k1 + 0xBB67AE85 & word
-    bits = c0.astype(np.uint32).view(np.int32)
+    return c0, c1, c2, c3
+
+
+def uniform(seed, count):
+    """Return tl.rand(seed, offset) for offsets 0 to count - 1: float32 in [0, 1), (count,)."""
+    return in_unit_interval(philox(seed, count)[0])
+
+
+def in_unit_interval(words):
+    """Return 32 random bits each as Triton makes a float32 in [0, 1) of them."""
+    bits = words.astype(np.uint32).view(np.int32)
     return np.where(bits < 0, ~bits, bits).astype(np.float32) * np.float32(4.6566127342e-10)
 
 

@@ -276,7 +276,9 @@ def test_pictures(rows, tmp_path):
     assert drawn[0].read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_saves_everything(timer, monkeypatch, tmp_path, capsys):
+@pytest.fixture
+def doubling(timer, monkeypatch, tmp_path):
+    """Let the command time one puzzle at two sizes."""
     benchmark = Benchmark(
         "double",
         make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
@@ -295,6 +297,10 @@ def test_the_command_saves_everything(timer, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(Benchmark, "inputs", lambda self, size, dtype, _: (torch.randn(size),))
+
+
+@pytest.mark.usefixtures("doubling")
+def test_the_command_saves_everything(tmp_path, capsys):
     assert __main__.main(["--out", str(tmp_path / "out"), "--seconds", "0"]) == 0
     printed = capsys.readouterr().out
     assert "01_x/double" in printed
@@ -302,6 +308,19 @@ def test_the_command_saves_everything(timer, monkeypatch, tmp_path, capsys):
     made = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"peers.csv", "peers.json", "peers.md"} <= made
     assert ("no pictures" in printed) == ("01_x_double_float32.png" not in made)
+
+
+@pytest.mark.usefixtures("doubling")
+def test_what_was_timed_before_the_command_was_stopped_is_saved(monkeypatch, tmp_path):
+    def stop_at_the_second(puzzle, benchmark, size, *arguments, **options):
+        if size == (20,):
+            raise KeyboardInterrupt
+        return timing.compare(puzzle, benchmark, size, *arguments, **options)
+
+    monkeypatch.setattr(__main__, "compare", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        __main__.main(["--out", str(tmp_path / "out"), "--seconds", "0"])
+    assert len(json.loads((tmp_path / "out" / "peers.json").read_text())["rows"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import textwrap
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,17 @@ def grade(pytester, monkeypatch, tmp_path):
         return pytester.run(sys.executable, "-m", "pytest", *cache, *arguments, *given)
 
     return run
+
+
+@pytest.fixture
+def clone(monkeypatch, tmp_path):
+    """A copy of the repository, without git, to work in; `grade` comes before it."""
+    folder = tmp_path / "clone"
+    shutil.copytree(
+        ROOT, folder, ignore=shutil.ignore_patterns(".*", "tests", "build", "__pycache__")
+    )
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def solution(name: str) -> str:
@@ -212,15 +225,8 @@ def test_puzzle_missing_in_the_subject_folder_counts_as_unsolved(grade):
     )
 
 
-def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, monkeypatch, tmp_path):
-    """Only the learner's own stubs are remembered, so this works on a copy of the repository."""
-    import shutil
-
-    clone = tmp_path / "clone"
-    shutil.copytree(
-        ROOT, clone, ignore=shutil.ignore_patterns(".*", "tests", "build", "__pycache__")
-    )
-    monkeypatch.chdir(clone)
+def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, clone):
+    """Only the learner's own stubs are remembered."""
     swish = clone / HERE / "swish.py"
     swish.write_text(solution("swish"))
     grade(f"{HERE}/test_vector_copy.py", f"{HERE}/test_swish.py")
@@ -265,6 +271,219 @@ def test_a_solved_puzzle_says_so_and_how_far_production_is(grade):
             "01_pointwise/vector_copy*solved*production not tried",
             "vector_copy is solved.*Speed was not measured: that takes a GPU.",
             f"Production, what it takes to ship it: pytest {HERE}/test_vector_copy.py --production",
+            f"Beside our solution: pytest {HERE}/vector_copy.py --compare",
             f"Next: {HERE}/vector_add.py",
         ]
     )
+    # Without a terminal it is plain.
+    assert not re.search(r"\x1b|\r| left\]", result.stdout.str())
+
+
+def said(result) -> str:
+    """What a command that must succeed printed, without the blank lines."""
+    assert result.ret == 0, result.stderr.str()
+    return "\n".join(filter(None, result.outlines))
+
+
+def test_the_ladder_is_listed_with_progress(grade, clone):
+    fresh = said(grade("--list"))
+    assert "01 Pointwise: loads, stores, masks, program ids" in fresh
+    assert re.search(r"vector_copy +the worked example.*<- next", fresh)
+    assert re.search(r"^07 Matmul: .*\n +matvec +not started", fresh, re.MULTILINE)
+    assert fresh.endswith(f"Next: {HERE}/vector_copy.py")
+    grade(f"{HERE}/vector_copy.py")
+    (clone / HERE / "fma.py").write_text(solution("fma"))
+    (clone / HERE / "polynomial.py").unlink()
+    chapter = said(grade(HERE, "--list"))
+    for row in (
+        "vector_copy +solved +production not tried",
+        "vector_add +not started +<- next",
+        "fma +changed, and not graded since",
+        "swish +not started",
+        "polynomial +the file is gone: --reset brings the stub back",
+    ):
+        assert re.search(rf"^    {row}", chapter, re.MULTILINE), row
+    assert "1 of 6 solved.\nOn the whole ladder: 1 of" in chapter
+
+
+def test_hints_come_one_at_a_time(grade, clone):
+    one = said(grade(f"{HERE}/test_swish.py", "--hint"))
+    assert "01_pointwise/swish: hint 1 of 3, a question" in one
+    assert "What is exp(100) in float32?" in one
+    assert "An infinity in the denominator" not in one
+    assert one.endswith(f"The next hint: pytest {HERE}/swish.py --hint")
+    assert "hint 2 of 3, the idea" in said(grade(f"{HERE}/swish.py", "--hint"))
+    last = said(grade(f"{HERE}/production/test_swish.py::test_speedup", "--hint"))
+    assert "hint 3 of 3, the line of thought" in last
+    assert re.search(rf"The lesson in full: {HERE}/README.md:\d+, The idea", last)
+    after = said(grade(f"{HERE}/swish.py", "--hint"))
+    found = re.findall(r"README.md:(\d+), (The idea|the hints of swish)", after)
+    places = {section: line for line, section in found}
+    lesson = (clone / HERE / "README.md").read_text().splitlines()
+    assert lesson[int(places["The idea"]) - 1] == "## The idea"
+    assert lesson[int(places["the hints of swish"]) - 1].endswith("swish: a question</summary>")
+    # Of a folder the first that is not solved; the worked example has no hints.
+    assert "01_pointwise/vector_add: hint 1 of 3" in said(grade(HERE, "--hint"))
+    assert "no hints for vector_copy" in said(grade(f"{HERE}/vector_copy.py", "--hint"))
+
+
+def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
+    file, stub = (
+        clone / HERE / "swish.py",
+        (ROOT / "reference/stubs/01_pointwise/swish.py").read_text(),
+    )
+    file.write_text("mine\n")
+    first = said(grade("--reset", f"{HERE}/swish.py"))
+    assert file.read_text() == stub
+    back = re.search(r"To bring it back: cp (\S+) (\S+)$", first)
+    assert (clone / back[1]).read_text() == "mine\n"
+    assert back[2] == f"{HERE}/swish.py"
+    file.write_text("mine again\n")
+    second = said(grade("--reset", f"{HERE}/test_swish.py"))
+    assert (clone / back[1]).read_text() == "mine\n"
+    assert (clone / re.search(r"cp (\S+)", second)[1]).read_text() == "mine again\n"
+    assert "Nothing was changed" in said(grade("--reset", f"{HERE}/swish.py"))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("--hint --list", "--list and --hint do not go together: give one of them"),
+        ("--reset --solutions puzzles/01_pointwise/swish.py", "--reset and --solutions do not*"),
+        ("--hint tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
+        ("--hint puzzles/01_pointwise/wish.py", "puzzles/01_pointwise/wish.py does not exist: *"),
+        ("--reset puzzles/01_pointwise", "--reset takes the file of one puzzle, such as *"),
+        ("--reset", "--reset takes the file of one puzzle, such as *"),
+        ("--hint -p no:cacheprovider", "--hint remembers in pytest's cache*"),
+        ("--show-solution puzzles/01_pointwise/swish.py", "*is not known to be solved. Grade it*"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_one_line(grade, command, message):
+    result = grade(*command.split())
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert not result.outlines
+    (line,) = filter(None, result.errlines)
+    assert fnmatch(line, f"ERROR: {message}")
+
+
+def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
+    swish = clone / HERE / "swish.py"
+    natural = (ROOT / "tests/alternatives/natural/01_pointwise/swish.py").read_text()
+    swish.write_text(natural)
+    result = grade(f"{HERE}/swish.py", f"{HERE}/vector_add.py", "--compare")
+    result.stdout.fnmatch_lines(
+        [
+            "*- swish: yours beside ours -*",
+            "*yours *ours",
+            "traffic of x: float32 (*",
+            "    launches * 1 * 1",
+            "compiled for sm_90, x: *",
+            "    registers a thread *",
+            "    lines of code *",
+            "What ours does differently:",
+            "    The sigmoid is left to float32*",
+            f"To read it: pytest {HERE}/swish.py --show-solution",
+            "Not solved, and so not compared: vector_add.",
+        ]
+    )
+    shown = said(grade(f"{HERE}/swish.py", "--show-solution"))
+    assert "def swish_kernel" in shown
+    assert shown.startswith("reference/solutions/01_pointwise/swish.py:")
+    swish.write_text(natural + "\n")
+    refused = grade(f"{HERE}/swish.py", "--show-solution")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "def swish_kernel" not in refused.stdout.str() + refused.stderr.str()
+
+
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "NO_COLOR"])
+def test_colours_are_for_those_who_want_them(grade, monkeypatch, variable):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv(variable, "1")
+    printed = grade(HERE, "--list").stdout.str()
+    assert ("\x1b[" in printed) == (variable == "FORCE_COLOR")
+
+
+# Looking at kernels: --compiled and --try
+
+
+LITERAL = f"""
+{HEADER}
+
+@triton.jit
+def vector_copy_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N)
+    tl.store(y_ptr + offs, x, mask=offs < N)
+
+def vector_copy(x):
+    y = torch.empty_like(x)
+    N = x.numel()
+    vector_copy_kernel[((N + 63) // 64,)](x, y, N, BLOCK=64)
+    return y
+"""
+
+
+def test_what_the_compiler_made_is_printed_and_left_in_a_folder(grade, tmp_path):
+    """Without colours, for whoever reads it without a terminal; nothing is scored."""
+    code = tmp_path / "code"
+    result = grade(
+        f"{HERE}/vector_copy.py", f"{HERE}/swish.py", "--compiled", str(code),
+        "-k", "float16 and not bfloat16", "-n", "2", vector_copy=LITERAL,
+    )  # fmt: skip
+    assert result.ret == 1
+    table = [
+        "01_pointwise/vector_copy: vector_copy_kernel, float16",
+        "called with x: float16 (5000,)",
+        "launched with BLOCK=64",
+        "* sm_80 (A100) * sm_90 (H100)",
+        "programs a multiprocessor * 16 (64 of 64 warps) *",
+        "global loads, bits a thread * 1 of 16 *",
+        "innermost loops * none *",
+        "code in */01_pointwise/vector_copy/float16/vector_copy_kernel.{sm_80,sm_90}.*",
+    ]
+    result.stdout.fnmatch_lines(["01_pointwise/swish   not started   edit *", *table])
+    text = result.stdout.str()
+    assert "scoreboard" not in text
+    assert "\x1b" not in text
+    assert "1 compiled, 1 unsolved" in text
+    folder = code / "01_pointwise" / "vector_copy" / "float16"
+    assert {path.suffixes[-1] for path in folder.iterdir()} == {".ttir", ".ttgir", ".ptx", ".sass"}
+    for path in folder.iterdir():
+        assert "x = tl.load(x_ptr + offs, mask=offs < N)" in path.read_text()
+
+
+def test_other_values_are_tried_and_what_does_not_follow_is_said(grade):
+    result = grade(f"{HERE}/vector_copy.py", "--try", "BLOCK=64,32,100", vector_copy=LITERAL)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*01_pointwise/vector_copy, float32, compiled for sm_90 (H100)*",
+            "* BLOCK  results  traffic  registers *",
+            "now  64     right    1x *",
+            "     32     wrong *",
+            "     100    fails *does not compile",
+            "BLOCK: the grid of vector_copy_kernel does not follow: it was made for 64.*",
+            "*BLOCK=100: it does not compile for a GPU*",
+            "*BLOCK=32: elements that no program stores*",
+        ]
+    )
+    text = result.stdout.str()
+    assert text.count("\n     64 ") == 0
+    assert "2 tried" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--try", "BLOK=64"],
+            "--try BLOK: no kernel of *.py has this constexpr; there are BLOCK,",
+        ),
+        (["--try", "BLOCK=64", "--compiled"], "--compiled and --try do not go together: *"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_said_in_a_line(grade, options, message):
+    result = grade(f"{HERE}/vector_copy.py", *options, vector_copy=LITERAL)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}*"])
+    assert "Traceback" not in result.stderr.str()

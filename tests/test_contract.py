@@ -12,6 +12,8 @@ import pytest
 
 from judge.core import blame, paths
 from judge.core.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS
+from judge.desk import comparison, hints
+from judge.desk import stubs as kept
 from judge.plugin import ladder
 from judge.proof import mutants, runner
 from judge.subject import loader
@@ -86,7 +88,7 @@ def mutants_of(puzzle: str) -> list[mutants.Mutant]:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_nothing_is_left_over(chapter):
     named = {puzzle for puzzle in LADDER if puzzle.startswith(f"{chapter}/")}
-    for folder in (PUZZLES / chapter, SOLUTIONS / chapter):
+    for folder in (PUZZLES / chapter, SOLUTIONS / chapter, kept.STUBS / chapter):
         files = [path for path in folder.glob("*.py") if not path.name.startswith("test_")]
         assert {f"{chapter}/{path.stem}" for path in files} == named
 
@@ -97,6 +99,7 @@ def test_parts_are_there(puzzle):
     chapter, name = puzzle.split("/")
     for path, what in (
         (SOLUTIONS / f"{puzzle}.py", "our solution"),
+        (kept.STUBS / f"{puzzle}.py", f"a copy of puzzles/{puzzle}.py, which --reset brings back"),
         (ladder.path_of_tests(puzzle), "the tests of the first level"),
         (ladder.path_of_tests(puzzle, PRODUCTION), "the tests in production"),
         (NATURAL / f"{puzzle}.py", "a natural right kernel, built otherwise than our solution"),
@@ -107,6 +110,18 @@ def test_parts_are_there(puzzle):
     lesson = (PUZZLES / chapter / "README.md").read_text()
     row = re.search(rf"^\| *\[{name}\.py\]\({name}\.py\)", lesson, re.MULTILINE)
     assert row, f"the table in the lesson of {chapter} has no row for [{name}.py]({name}.py)"
+
+
+@stubs
+def test_three_hints(puzzle):
+    kinds = [hint.kind for hint in hints.hints_of(puzzle)]
+    assert kinds == ["a question", "the idea", "the line of thought"]
+
+
+@puzzles
+def test_stub_is_kept_as_it_came(puzzle):
+    """--reset brings it back from there. After a change: cp puzzles/X.py reference/stubs/X.py"""
+    assert (kept.STUBS / f"{puzzle}.py").read_text() == (PUZZLES / f"{puzzle}.py").read_text()
 
 
 @puzzles
@@ -221,6 +236,14 @@ def test_title_has_its_place_in_the_lesson(puzzle):
 def test_solution_has_the_title_of_the_stub(puzzle):
     stub, solution = PUZZLES / f"{puzzle}.py", SOLUTIONS / f"{puzzle}.py"
     assert title(solution) == f"{title(stub)}: one good answer."
+
+
+@stubs
+def test_solution_says_in_a_few_sentences_what_it_does_differently(puzzle):
+    """For --compare, which a learner reads before our kernel, or instead of it."""
+    text = comparison.difference_of(puzzle)
+    assert 2 <= len(re.findall(r"[.!?](?: |$)", text)) <= 4
+    assert len(text) <= 500
 
 
 @puzzles

@@ -38,6 +38,23 @@ def test_two_programs_store_one_element(same, order):
 
 
 @triton.jit
+def tiles_kernel(y_ptr, M, N, STEP: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * STEP + tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = (rows[:, None] < M) & (cols[None, :] < N)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], 1.0, mask=mask)
+
+
+@pytest.mark.parametrize(("step", "said"), [(1, True), (14, False)])
+@ORDERS
+def test_tiles_that_begin_at_their_number(step, said, order):
+    watched(tiles_kernel, (3, 2), torch.empty(40, 32), 40, 32, 16, 16)
+    message = fault(tiles_kernel, (3, 2), torch.empty(40, 32), 40, 32, step, 16, order=order)
+    assert "race: program (" in message
+    assert ("the number of a tile is taken for its first row" in message) is said
+
+
+@triton.jit
 def accumulate_kernel(x_ptr, y_ptr, ATOMIC: tl.constexpr):
     x = tl.load(x_ptr + tl.program_id(0))
     if ATOMIC:

@@ -62,6 +62,18 @@ def accumulated(a, b, step=16):
     return total, a.double() @ b.double()
 
 
+def normalized(x, naive=False):
+    """Return the rows of x normalized, with a weight and a bias for each column."""
+    columns = torch.arange(x.shape[1]) / 50
+    if not naive:
+        x = x.double()
+    mean = x.mean(1, keepdim=True)
+    variance = x.var(1, correction=0, keepdim=True)
+    if naive:
+        variance = x.square().mean(1, keepdim=True) - mean.square()
+    return (x - mean) / variance.sqrt() * (1 + columns) + columns
+
+
 def softmax_with_sums_in(dtype, scale):
     """Return a softmax whose sums are rounded at each step of a tree, and the truth."""
     x = (scale * randn(3, 4096, seed=2)).to(dtype)
@@ -193,6 +205,9 @@ SYMPTOMS = {
     "float32 loses of the square of x's mean ... subtract the mean from each element": case(
         FAR.square().mean(1) - FAR.mean(1).square(), FAR.double().var(1, correction=0), x=FAR
     ),
+    "loses of the square of x's mean ... the mean of the squares minus": case(
+        normalized(X + 300, naive=True), normalized(X + 300), x=X + 300
+    ),
     "the whole result is 0, and inputs reach ... is infinite in float16": case(
         (0 * X).half(), X / SQUARES.sqrt(), x=(1000 * X).half()
     ),
@@ -206,10 +221,10 @@ SYMPTOMS = {
         X.var(1), X.double().var(1).rsqrt()
     ),
     "adds up to 121, expected 125 ... not atomic": case(
-        torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52])
+        torch.tensor([30, 41, 50]), torch.tensor([30, 43, 52]), x=LINE
     ),
     "only element 0 ... masked lanes are counted too": case(
-        torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52])
+        torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52]), x=LINE
     ),
     "off by whole numbers ... no rounding error": case(
         SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T
@@ -217,7 +232,7 @@ SYMPTOMS = {
     "the complex conjugate ... the sign of the imaginary part": case(IMAGE.conj(), IMAGE),
     "real and imaginary parts are swapped": case(torch.complex(IMAGE.imag, IMAGE.real), IMAGE),
     "exactly a bfloat16 number ... a cast to bfloat16": case(PRODUCT.bfloat16().float(), PRODUCT),
-    "errors are small ... no pattern ... lower precision: a tl.dot in tf32": case(
+    "errors are small ... no pattern ... lower precision: a cast to half ... tl.dot in tf32": case(
         A.half().float() @ B.half().float(), PRODUCT
     ),
     "errors are small ... a sum is accumulated in float16": case(*accumulated(A.half(), B.half())),
@@ -305,6 +320,22 @@ NOT_SEEN = {
         case(MANY_300 / 0 * 0, -gelu(MANY_300.double()).abs() - 1e-9, x=MANY_300),
         ["0 / 0: every"],
     ),
+    "lost counts, of indices into rows": (
+        case((SMALL[:, 0] + 9).long(), (SMALL[:, 1] + 12).long(), x=SMALL),
+        ["counted", "counts are lost"],
+    ),
+    "lost counts, of numbers of elements": (
+        case(torch.tensor([0, 9, 8, 7, 9, 9]), torch.tensor([0, 1, 8, 9, 9, 9]), x=SMALL[0, :6]),
+        ["counted", "counts are lost"],
+    ),
+    "a constant, of equal elements": (
+        case(torch.full((40,), 1.1), torch.ones(40).double()),
+        ["constant"],
+    ),
+    "a search, of sums that are no indices": (
+        case(torch.tensor([99, 98, 97, 96]), torch.tensor([31, 2, 17, 20]), x=SMALL[:4].long()),
+        ["wins the search"],
+    ),
     "a constant, of four elements": (
         case(torch.tensor([1.1, 2.2, 3.3, 4.4]), torch.arange(1, 5).double()),
         ["times the expected"],
@@ -383,7 +414,9 @@ def test_numbers_that_stand_for_minus_infinity_are_named(code, said):
         assert ("or scores are masked with -1e+06, and lower scores lose" in text) is said
 
 
+NAN = 0 * X / 0
 NAN_ROWS = changed(SOFTMAX.float(), (slice(5),), math.nan)
+BELOW_0 = changed(X, (range(40, 50), 3), 7.0)
 SEVENS = changed(X, (3,), 7.0)
 NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
 
@@ -391,18 +424,49 @@ NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
 @pytest.mark.parametrize(
     ("got", "truth", "alternative"),
     [
-        (NAN_ROWS, SOFTMAX, NAN_ROWS),
+        (NAN, SOFTMAX, NAN),
+        (NAN_ROWS, SOFTMAX, changed(NAN_ROWS, (6,), math.nan)),
+        (BELOW_0, X, changed(BELOW_0, (range(50, 60), 3), 7.0)),
         (torch.zeros_like(X), X, torch.zeros_like(X)),
         (torch.tensor([3.0]).half(), torch.tensor([4.0]), torch.tensor([3.0])),
         (torch.nextafter(NUDGED, 9 * NUDGED), LINE, NUDGED),
         (SEVENS, X, changed(SEVENS, (range(4, 9),), 8.0)),
         (torch.tensor([0, 1]), torch.tensor([1, 0]), torch.tensor([0, 1])),
     ],
-    ids=["NaN", "zeros", "one_of_few_bits", "near_the_truth", "right_rows_differ", "small_indices"],
+    ids=[
+        "NaN",
+        "NaN_in_one_row_more",
+        "twice_as_much_wrong",
+        "zeros",
+        "one_of_few_bits",
+        "near_the_truth",
+        "right_rows_differ",
+        "small_indices",
+    ],
 )
 def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
     text = describe(got, truth, mistakes=[Mistake("a mistake", lambda: alternative)])
     assert "a mistake" not in text
+
+
+def test_nan_of_an_input_tells_nothing_of_a_mistake():
+    text = describe(
+        NAN_ROWS, SOFTMAX, mistakes=[Mistake("a mistake", lambda: NAN_ROWS)], x=NAN_ROWS
+    )
+    assert "a mistake" not in text
+
+
+def test_no_pattern_is_needed_where_a_run_has_shown_the_cause():
+    mismatch = compare.compare(-X, X.double(), X)
+    assert "the wrong sign" in report.describe(-X, X, mismatch)
+    assert "likely cause" not in report.describe(-X, X, mismatch, known=True)
+
+
+def test_a_mistake_may_tell_which_rows_are_nan():
+    text = describe(NAN_ROWS, SOFTMAX, mistakes=[Mistake("a mistake", lambda: NAN_ROWS)])
+    assert (
+        "likely cause: a mistake (with this mistake, the reference gives your result here)" in text
+    )
 
 
 @pytest.mark.parametrize(("size", "said"), [(0.02, True), (0.2, False)])

@@ -257,6 +257,7 @@ def test_a_test_that_ends_frees_large_cached_memory(monkeypatch, reserved, freed
 @pytest.mark.usefixtures("folder")
 def test_a_test_of_all_gpus_shares_them_and_races_on_all(monkeypatch):
     monkeypatch.setattr(gpu, "_uuid", "b")
+    monkeypatch.setattr(gpu, "_in_use", [])
     monkeypatch.setattr(gpu_lock, "all_gpus", lambda: ["b", "a"])
     monkeypatch.setattr(gpus, "used", list)
     with gpu.shared(every=True):

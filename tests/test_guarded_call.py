@@ -5,6 +5,7 @@ tests/cheats and test_lazy_subjects.py have more of the wrong ones.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import textwrap
 
@@ -14,6 +15,7 @@ import torch
 from judge import challenge, inputs
 from judge.challenge import Challenge
 from judge.core import paths
+from judge.core.arguments import Arguments
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Unsolved, Wrong
 from judge.grading import Expected, ResultCheck, Spec
@@ -90,6 +92,18 @@ def test_some_results_are_exact_and_others_are_not():
     got = truth.float() * (1 + 2.0**-22)
     assert ResultCheck(spec)._mismatch(0, got, expected)
     assert ResultCheck(spec)._mismatch(1, got, expected) is None
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+def test_large_results_may_lose_what_the_reference_may_lose(monkeypatch, rounded):
+    monkeypatch.setattr(loader, "load_reference", lambda *_: lambda x: (x + 100) - 100)
+    test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
+    # In float16 the reference itself loses nothing of these, by luck.
+    x = torch.arange(-16, 16).to(torch.float16) / 16
+    off = (x + 2.0**-5,)
+    check = ResultCheck(Spec("copy", test, rounded=rounded))
+    with contextlib.nullcontext() if rounded else pytest.raises(Wrong):
+        check.compare_large(Arguments(("x",), (x,), {}), (x,), off)
 
 
 in_the_interpreter = pytest.mark.skipif(

@@ -96,10 +96,10 @@ def padded_softmax(value):
     return softmax(lambda x: pad(x, (0, 16), value=value).softmax(1)[:, :48], 64)
 
 
-def attention(*, ahead=0, factor=1.0, causal=True, heads=None):
+def attention(*, ahead=0, factor=1.0, causal=True, heads=None, scale=None):
     """Return what is said about an attention with another mask, scale or choice of heads."""
 
-    def wrong(q, k, v, scale, causal_given):
+    def wrong(q, k, v, scale_given, causal_given):
         group = torch.arange(q.shape[1]) // (q.shape[1] // k.shape[1])
         x = q @ k[:, group if heads is None else heads].mT * q.shape[-1] ** -0.5 * factor
         rows, columns = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])
@@ -107,7 +107,7 @@ def attention(*, ahead=0, factor=1.0, causal=True, heads=None):
             x = x.masked_fill(columns > rows + ahead, -math.inf)
         return x.softmax(-1) @ v[:, group]
 
-    return said("13_attention/grouped_query_attention", wrong, Q, K, V, None, True)
+    return said("13_attention/grouped_query_attention", wrong, Q, K, V, scale, True)
 
 
 def normed(x, weight, eps):
@@ -173,6 +173,19 @@ SAID = {
     "the sum is not rescaled": lambda: softmax(lambda x: unrescaled(x, 16), 16),
     "one key after the query": lambda: attention(ahead=1),
     "causal is not used": lambda: attention(causal=False),
+    "the sine has the other sign": lambda: said(
+        "12_transformer/rope",
+        lambda q, k, c, s: loader.load_reference("12_transformer", "rope")(q, k, c, -s),
+        *(Q, K[:, :, :20], randn(20, 8, seed=3), randn(20, 8, seed=4)),
+    ),
+    "causal = True, but causal is False here": lambda: said(
+        "13_attention/grouped_query_attention",
+        lambda *given: loader.load_reference("13_attention", "grouped_query_attention")(
+            *given, True
+        ),
+        *(Q, K, V, 0.25),
+    ),
+    "the scale is applied on top of D ** -0.5": lambda: attention(factor=3.0, scale=3.0),
     "the wrong head of keys": lambda: attention(heads=torch.arange(6) % 2),
     "result 0 and result 1 are swapped": lambda: said(
         "03_reductions/welford", lambda x: (x.var(1), x.mean(1)), X, blocks=(64,)

@@ -17,18 +17,24 @@ MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
 @pytest.fixture(autouse=True)
 def no_other_cases(monkeypatch):
     """Let each message rest on its own case: test_diagnoses.py has those that rest on several."""
-    monkeypatch.setattr(Challenge, "_run_others", lambda challenge, until: None)
+    monkeypatch.setattr(Challenge, "_run_others", lambda *_: None)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")
-def test_mutant_is_caught(mutant, tmp_path):
+def test_mutant_is_caught(mutant, tmp_path, monkeypatch):
     source = mutant.source()
     if not settings.interpreted and not mutant.seen_on_gpu:
         pytest.skip("seen in the interpreter only")
     cases = [case for case in runner.cases_of(mutant.puzzle, mutant.level) if mutant.concerns(case)]
     assert cases, f"{mutant.puzzle} has no test {mutant.test} of its {mutant.check}"
     with runner.graded(mutant.puzzle, source, tmp_path):
-        fault = runner.first_fault(cases)
+        # In the interpreter two cases in three run once. What that does not show, a third must.
+        with monkeypatch.context() as patch:
+            if settings.interpreted:
+                patch.setattr(Challenge, "_is_turn", lambda challenge: False)
+            fault = runner.first_fault(cases)
+        if settings.interpreted and not (fault and mutant.message in str(fault[1])):
+            fault = runner.first_fault(cases)
     tried = ", ".join(case.name for case in cases)
     assert fault, f"{mutant.name} survived {tried}: the tests of {mutant.puzzle} have a hole"
     message = str(fault[1])

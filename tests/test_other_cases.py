@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 import torch
 
 from judge import inputs
+from judge.challenge import Challenge
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.diagnosis import report
@@ -38,18 +40,20 @@ UNAWARE = failing(X + 7)
 
 
 @pytest.mark.parametrize(
-    ("cases", "confirmed", "refuted"),
+    ("cases", "confirmed", "contradicted"),
     [
-        ([], 0, False),
-        ([PASSING, UNAWARE], 0, False),
-        ([CONFIRMS, CONFIRMS, PASSING], 2, False),
-        ([CONFIRMS, CONTRADICTS], 1, False),
-        ([CONTRADICTS, PASSING], 0, True),
+        ([], 0, 0),
+        ([PASSING, UNAWARE], 0, 0),
+        ([CONFIRMS, CONFIRMS, PASSING], 2, 0),
+        ([CONFIRMS, CONTRADICTS], 1, 1),
+        ([CONTRADICTS, PASSING], 0, 1),
     ],
     ids=["none", "silent", "confirmed", "a_second_fault", "refuted"],
 )
-def test_a_mistake_is_weighed_against_other_failures(cases, confirmed, refuted):
-    assert Evidence(0, lambda: cases).weigh(TWICE) == (confirmed, refuted)
+def test_a_mistake_is_weighed_against_other_failures(cases, confirmed, contradicted):
+    weight = Evidence(0, lambda: cases).weigh(TWICE)
+    assert weight == (confirmed, contradicted)
+    assert weight.refuted is (contradicted > confirmed)
 
 
 def test_numbers_in_a_cause_may_differ_from_case_to_case():
@@ -59,7 +63,7 @@ def test_numbers_in_a_cause_may_differ_from_case_to_case():
 
 def test_a_mistake_that_is_impossible_there_says_nothing():
     impossible = Mistake(TWICE, lambda: X.reshape(3))
-    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(TWICE) == (0, False)
+    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(TWICE) == (0, 0)
 
 
 @pytest.mark.parametrize(("alike", "shown"), [(0, False), (1, False), (2, True), (3, True)])
@@ -92,6 +96,56 @@ def test_a_refuted_mistake_is_not_named_and_the_next_one_is():
     told = described(failing(X + 7, twice()), mistakes=(twice(), other))
     assert TWICE not in told
     assert "the output is doubled" in told
+
+
+def test_a_mistake_that_no_case_contradicts_comes_before_one_that_some_do():
+    other = Mistake("the output is doubled", lambda: 2 * X)
+    others = (
+        failing(2 * X, twice(), other),
+        failing(3 * X, twice(), Mistake(other.cause, X.mul(3).clone)),
+    )
+    told = described(*others, mistakes=(twice(), other))
+    assert TWICE not in told
+    assert "the output is doubled" in told
+
+
+def test_a_mistake_that_was_named_before_is_tried_first():
+    tried = []
+    first = Mistake("the output is doubled", lambda: tried.append("first") or 2 * X)
+    evidence = Evidence(0, lambda: [failing(2 * X, twice(3))], [f"{TWICE}, from row 5"])
+    got = (2 * X).float()
+    told = report.describe(
+        got, X, compare(got, X, X), mistakes=iter((first, twice(8))), evidence=evidence
+    )
+    assert TWICE in told
+    assert not tried
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
+    nan = (X * math.nan).float()
+    others = [failing(2 * X, twice())] * confirms
+    told = report.describe(
+        nan,
+        X,
+        compare(nan, X, X),
+        mistakes=[Mistake(TWICE, lambda: X * math.nan)],
+        evidence=Evidence(0, lambda: others),
+    )
+    assert (TWICE in told) is confirms
+
+
+def test_a_strong_guess_needs_half_of_the_other_failures():
+    got = (X / 10).float()
+    inputs = {"x": torch.zeros(3, 10)}
+    for others, named, said in (
+        ([], [], True),
+        ([failing(X + 7)], [], False),
+        ([], ["something else"], False),
+    ):
+        evidence = Evidence(0, lambda o=others: o, named)
+        told = report.describe(got, X, compare(got, X, X), inputs=inputs, evidence=evidence)
+        assert ("one division by 10 too many" in told) is said
 
 
 def test_a_case_that_runs_apart_leaves_the_numbers_of_the_test_as_they_were():
@@ -140,3 +194,26 @@ def test_the_judge_runs_other_cases_before_it_names_a_cause(tmp_path):
     line = SOFTMAX[: SOFTMAX.index("tl.store")].count("\n") + 1
     assert f"stored by: program ({row}, 0, 0) at " in told
     assert f"softmax.py:{line}  tl.store(y_ptr" in told
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="the same on a GPU, and slower")
+@pytest.mark.parametrize("before", [True, False], ids=["that passed before", "not run yet"])
+def test_only_cases_that_may_tell_more_are_run_again(tmp_path, monkeypatch, before):
+    puzzle = "04_softmax/softmax"
+    found = {case.name: case for case in runner.cases_of(puzzle)}
+    gather, again = Challenge._gather, []
+
+    def noting(challenge, *given):
+        again.append(inputs.current())
+        gather(challenge, *given)
+
+    monkeypatch.setattr(Challenge, "_gather", noting)
+    passing = next(name for name in found if name.startswith("test_shapes"))
+    with runner.graded(puzzle, SOFTMAX, tmp_path):
+        if before:
+            found[passing].run()
+        with pytest.raises(Wrong):
+            found["test_masks[one_past_a_block]"].run()
+    assert again
+    assert (passing in again) is not before
+    assert "test_masks[one_past_a_block]" not in again

@@ -16,6 +16,7 @@ from judge.core.launch import Launch
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.grading import Spec
+from judge.numerics.compare import spacing
 from judge.subject import late_rank, loader
 from judge.subject.guarded_call import GuardedCall
 from judge.subject.late_rank import Lateness
@@ -105,6 +106,16 @@ def test_ranks_are_spread_over_the_gpus(monkeypatch):
     monkeypatch.setattr(gpus, "connect", lambda: [torch.device("cpu"), torch.device("meta")])
     spread = inputs.spread(torch.ones(3) for _ in range(3))
     assert [x.device.type for x in spread] == ["cpu", "meta", "cpu"]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="takes several GPUs")
+def test_what_a_result_may_be_off_by_is_computed_on_the_gpu_that_it_lies_on():
+    other = next(device for device in gpus.connect() if device.index != torch.cuda.current_device())
+    size = torch.full((100_000,), 3.0, device=other)
+    with torch.cuda.device(other):
+        torch.cuda._sleep(late_rank.LATE_CYCLES)
+        size = size.double() * 4
+    assert torch.equal(spacing(size, torch.float32), torch.full_like(size, 2.0**-20))
 
 
 def test_tensors_of_a_list_are_named_by_their_places():
@@ -246,11 +257,8 @@ def test_meetings_of_ones_own_are_not_replaced(summing):
     puzzle.check_late(shards(2))
 
 
-def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting(monkeypatch):
+def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting():
     log = []
-    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: log.append("sleep"))
-    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    monkeypatch.setattr(gpus, "synchronize", lambda: log.append("synchronize"))
     original = {f"shards[{rank}]": torch.full((2,), float(rank)) for rank in range(4)}
 
     def arena(rank):
@@ -263,8 +271,13 @@ def test_a_late_gpu_gets_its_inputs_late_and_sleeps_after_each_meeting(monkeypat
     arenas = {f"shards[{rank}]": arena(rank) for rank in range(4)}
     names = {"meet": lambda tensors: log.append("meet")}
     subject = eval("lambda: meet([])", names)
-    with late_rank.LateGpu(subject, Lateness(1), arenas, original).running():
-        subject()
+    # Undone before the test ends, since what follows a test on a GPU asks torch about it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "_sleep", lambda cycles: log.append("sleep"))
+        patch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+        patch.setattr(gpus, "synchronize", lambda: log.append("synchronize"))
+        with late_rank.LateGpu(subject, Lateness(1), arenas, original).running():
+            subject()
     assert log == [
         *((1, "other"), (3, "other"), "synchronize"),
         *("sleep", (1, "real"), (3, "real"), "meet", "sleep"),

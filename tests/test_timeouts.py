@@ -9,9 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from judge import challenge
 from judge.core import crash_notes, paths, timeouts
 from judge.core.paths import ROOT
 from judge.core.settings import settings
+from judge.core.verdict import NotRun
 from judge.plugin import hooks
 
 
@@ -118,3 +120,12 @@ def test_sending_to_a_dead_worker_does_not_end_the_run(request):
     node = SimpleNamespace(config=config, workerinput={}, sendcommand=sendcommand)
     hooks.pytest_configure_node(node)
     node.sendcommand("runtests", indices=[1, 2])
+
+
+def test_what_was_not_run_has_no_times_of_the_test_before(monkeypatch):
+    monkeypatch.setattr(crash_notes, "given_up", lambda puzzle: "did not return")
+    monkeypatch.setitem(challenge.raced, "yours", "0.3 ms")
+    item = SimpleNamespace(path=paths.PUZZLES / "01_pointwise" / "test_swish.py", nodeid="another")
+    with pytest.raises(NotRun):
+        next(hooks.pytest_runtest_call(item))
+    assert not challenge.raced

@@ -71,7 +71,7 @@ HINTS = {
     "batch by the stride of y": "batch (2) moves x by 5600 elements a step (stride_yb), but the "
     "strides of x are (2800, 70, 1)",
     "batch of another head": "batch is 3, but x has size 3 in dimension 0: the index "
-    "is wrong, not the mask; check its // and %",
+    "is wrong, not the mask; check how it is made",
     "start left out of the mask": "the tile begins at 64, and the mask compares cols without that",
     "rows bounded by N": "the mask compares offs_m with N, which is 70, but x has size 40 in "
     "dimension 1",
@@ -180,3 +180,144 @@ def test_hint_about_numbers_of_all_elements():
     x = torch.randn(20, 70)
     told = fault(flat_kernel, (11,), x, torch.empty_like(x), 70, 1400, *x.stride(), 128)
     assert "hint: the mask holds, offs < numel: what is made of offs by // and %" in told
+
+
+@triton.jit
+def gather_kernel(
+    x_ptr, order_ptr, lengths_ptr, y_ptr,
+    N, K,
+    top_k: tl.constexpr, BLOCK: tl.constexpr, FAULT: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0)
+    offs = pid * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.arange(0, BLOCK)
+    inside = (offs[:, None] < N) & (cols[None, :] < K)
+    if FAULT == "one row":
+        row = tl.load(order_ptr + pid)
+        x = tl.load(x_ptr + row * K + cols, mask=cols < K)
+        tl.store(y_ptr + pid * K + cols, x, mask=cols < K)
+    elif FAULT == "last row":
+        x = tl.load(x_ptr + tl.load(lengths_ptr + pid) * K + cols, mask=cols < K)
+        tl.store(y_ptr + pid * K + cols, x, mask=cols < K)
+    else:
+        pairs = tl.load(order_ptr + offs, mask=offs < N, other=99)
+        rows = pairs // top_k
+        if FAULT == "pairs":
+            x = tl.load(x_ptr + pairs[:, None] * K + cols[None, :], mask=inside)
+        elif FAULT == "no mask":
+            x = tl.load(x_ptr + rows[:, None] * K + cols[None, :], mask=cols[None, :] < K)
+        elif FAULT == "after the next":
+            rows += 1
+            x = tl.load(x_ptr + rows[:, None] * K + cols[None, :], mask=inside)
+        else:
+            x = tl.load(x_ptr + rows[:, None] * K + cols[None, :], mask=inside)
+        tl.store(y_ptr + offs[:, None] * K + cols[None, :], x, mask=inside)
+
+
+def gathering(which: str, order: list[int], top_k: int = 2) -> tuple:
+    """A launch that copies the rows order[i] // top_k of five, with one fault; "" for none."""
+    x, y = torch.randn(5, 7), torch.empty(len(order), 7)
+    grid = len(order) if which in ("one row", "last row") else triton.cdiv(len(order), 8)
+    lengths = torch.full((len(order),), 5)
+    return (
+        gather_kernel,
+        (grid,),
+        x,
+        torch.tensor(order),
+        lengths,
+        y,
+        len(order),
+        7,
+        top_k,
+        8,
+        which,
+    )
+
+
+ORDER = [0, 3, 9, 1, 8, 2, 5, 4, 7, 6]
+GATHERED = {
+    "pairs": (ORDER, "pairs reaches 9, as it was loaded from order, but x has 5 rows: "),
+    "after the next": (ORDER, "rows reaches 5, made from what was loaded from order, but x has 5"),
+    "one row": ([0, 4, 7], "row is 7, as it was loaded from order, but x has 5 rows: "),
+    "last row": ([0, 1], "lengths[0] is 5, but x has 5 rows: one past the last"),
+    "": (
+        [0, 3, -2, 4],
+        "rows is -1, made from what was loaded from order: an entry below 0 stands",
+    ),
+}
+
+
+def test_rows_that_are_looked_up_pass():
+    watched(*gathering("", ORDER))
+
+
+@pytest.mark.parametrize("which", GATHERED)
+def test_hint_about_an_index_that_was_loaded(which):
+    order, hint = GATHERED[which]
+    told = fault(*gathering(which, order))
+    assert f"hint: {hint}" in told
+    assert "mask with" not in told
+
+
+def test_an_index_that_a_masked_lane_made_up_is_no_wrong_index():
+    told = fault(*gathering("no mask", ORDER))
+    assert "loaded from order" not in told
+
+
+@triton.jit
+def scatter_kernel(
+    order_ptr, y_ptr, M, N, BLOCK: tl.constexpr, FAULT: tl.constexpr
+):  # fmt: skip
+    pid = tl.program_id(0)
+    rows = tl.load(order_ptr + pid * BLOCK + tl.arange(0, BLOCK))
+    cols = tl.arange(0, BLOCK)
+    inside = (rows[:, None] < M) & (cols[None, :] < N)
+    if FAULT == "in order":
+        y_ptrs = y_ptr + (pid * BLOCK + tl.arange(0, BLOCK))[:, None] * N
+    else:
+        y_ptrs = y_ptr + rows[:, None] * N
+    tl.store(y_ptrs + cols[None, :], 1.0, mask=inside)
+
+
+@pytest.mark.parametrize("which", ["", "in order"])
+def test_hint_about_a_mask_of_rows_that_the_address_is_not_made_of(which):
+    order = torch.tensor([0, 3, 12, 12, 1, 4, 12, 12, 2, 12, 12, 12])
+    launch = scatter_kernel, (3,), torch.cat([order, order[2:6]]), torch.empty(5, 7), 5, 7, 4, which
+    if which:
+        told = fault(*launch)
+        assert "hint: the mask bounds rows, but the address takes the rows of y in turn" in told
+    else:
+        watched(*launch)
+
+
+@triton.jit
+def experts_kernel(w_ptr, experts_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    block = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    w = tl.load(w_ptr + block * N * N + cols, mask=cols < N)
+    tl.store(y_ptr + block * N + cols, w, mask=cols < N)
+
+
+def test_hint_about_a_matrix_whose_number_is_not_loaded():
+    w, experts = torch.randn(3, 6, 6), torch.tensor([0, 0, 1, 2, 2])
+    told = fault(experts_kernel, (5,), w, experts, torch.empty(5, 6), 6, 8)
+    assert "block is 3, but w has size 3 in dimension 0: is the index to be loaded" in told
+    assert "from experts?" in told
+
+
+@triton.jit
+def drafts_kernel(q_ptr, y_ptr, K, V, BLOCK: tl.constexpr):
+    b = tl.program_id(0)
+    total = 0.0
+    for draft in range(K + 1):
+        for start in range(0, V, BLOCK):
+            offs = start + tl.arange(0, BLOCK)
+            row = q_ptr + b * K * V + draft * V
+            total += tl.sum(tl.load(row + offs, mask=offs < V, other=0.0))
+    tl.store(y_ptr + b, total)
+
+
+def test_a_loop_over_rows_is_no_tile_that_begins_late():
+    told = fault(drafts_kernel, (2,), torch.randn(2, 3, 5), torch.empty(2), 3, 5, 8)
+    assert "the tile begins at" not in told
+    assert "hint: draft is 3, but q has size 3 in dimension 1: the index is wrong" in told

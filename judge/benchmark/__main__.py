@@ -73,10 +73,10 @@ def main(arguments: list[str] | None = None) -> int:
                     )
                     print(*(row.line() for row in found), sep="\n", flush=True)
                     rows += found
+                    # Saved now, in case the process ends before the next size does.
+                    tables.save(rows, limits, options.out)
                     torch.cuda.empty_cache()
             print(f"{puzzle}: {time.monotonic() - began:.0f} s", flush=True)
-            # Saved now, in case a later puzzle crashes the process.
-            tables.save(rows, limits, options.out)
     try:
         drawn = tables.draw(rows, options.out)
     except ImportError:

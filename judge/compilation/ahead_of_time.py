@@ -8,13 +8,15 @@ launches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import triton
 
 from judge.compilation import errors, process, specialization
 from judge.compilation.advice import advice
+from judge.compilation.occupancy import Occupancy, occupancy
 from judge.compilation.targets import Target, find_target
 from judge.core import timeouts
 from judge.core.launch import Launch
@@ -29,6 +31,17 @@ MARGIN_SECONDS = 2.0
 MIN_FAIR_SECONDS = 10.0
 
 
+class Loop(NamedTuple):
+    """An innermost loop: its instructions, and those for tensor cores.
+
+    lines: file and number of each line of source, and how many instructions are from there
+    """
+
+    instructions: int
+    tensor_cores: int
+    lines: tuple[tuple[str, int, int], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
     """A kernel as compiled for one target. What is not found without details is None.
@@ -36,10 +49,14 @@ class Compiled:
     shared: bytes of shared memory per program
     registers: per thread
     spills: bytes per thread
-    tensor_cores: names of instructions, such as wgmma.mma_async
-    loads, stores: widths of the accesses to global memory, in bits per thread
-    copies: kinds of asynchronous copies to shared memory, "cp.async" and "TMA"
+    tensor_cores: instructions by name, such as ("wgmma 64x256x16", 4)
+    loads, stores: accesses to global memory by their width in bits per thread, as in (128, 8)
+    atomics: how many
+    copies: asynchronous copies by name and width, 0 where that is not per thread
+    occupancy: programs on a multiprocessor at a time
     settings: constexprs and options of the launch, for messages
+    file: where the kernel is defined
+    listings: the stages of compilation as text, if they were asked for
     """
 
     kernel: str
@@ -48,11 +65,16 @@ class Compiled:
     shared: int
     registers: int | None = None
     spills: int | None = None
-    tensor_cores: tuple[str, ...] | None = None
-    loads: tuple[int, ...] | None = None
-    stores: tuple[int, ...] | None = None
-    copies: tuple[str, ...] | None = None
+    tensor_cores: tuple[tuple[str, int], ...] | None = None
+    loads: tuple[tuple[int, int], ...] | None = None
+    stores: tuple[tuple[int, int], ...] | None = None
+    atomics: int | None = None
+    copies: tuple[tuple[str, int, int], ...] | None = None
+    loops: tuple[Loop, ...] | None = None
+    occupancy: Occupancy | None = None
     settings: str
+    file: str = ""
+    listings: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 # What a fault says of a kernel that needs more of a GPU than there is.
@@ -108,6 +130,7 @@ def check_compiles(
         request = _request(launch, subject) | {
             "machine_code": machine_code or details,
             "details": details,
+            "listings": False,
         }
         if repr(request) in seen:
             continue
@@ -129,22 +152,31 @@ def check_compiles(
     return done
 
 
-def table(compiled: Sequence[Compiled]) -> str:
-    """Return a table with a line for each kernel and target, without columns that are empty."""
-    columns = [
-        [field.name.replace("_", " "), *(_cell(getattr(one, field.name)) for one in compiled)]
-        for field in fields(Compiled)
-    ]
-    kept = [cells for cells in columns if any(cells[1:])]
-    widths = [max(map(len, cells)) for cells in kept]
-    rows = zip(*kept, strict=True)
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+def compile_each(
+    launches: Iterable[Launch], targets: Sequence[str], *, subject: Path, listings: bool = False
+) -> list[dict[str, Compiled | Wrong]]:
+    """Compile each distinct kernel of these launches, with details, and go on where one fails.
 
+    Returns for each kernel what was made of it, or the message of why not, by target.
 
-def _cell(value: tuple | str | int | None) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "-"
-    return f"{value:,}" if isinstance(value, int) else value or ""
+    subject: as in `check_compiles`
+    listings: whether to keep the stages of compilation as text
+    """
+    gpus = {name: find_target(name) for name in targets}
+    found: dict[str, dict[str, Compiled | Wrong]] = {}
+    for launch in launches:
+        request = _request(launch, subject)
+        request |= {"machine_code": True, "details": True, "listings": listings}
+        if repr(request) in found:
+            continue
+        outcomes = found[repr(request)] = {}
+        for name, gpu in gpus.items():
+            outcome = _compile(launch, request, gpu, MAX_SECONDS)
+            if isinstance(outcome, Fault):
+                kind = DoesNotFit if outcome.what == MISFIT else Wrong
+                outcome = kind(_message(launch, outcome, [gpu]))
+            outcomes[name] = outcome
+    return list(found.values())
 
 
 def _request(launch: Launch, subject: Path) -> dict:
@@ -190,6 +222,12 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
     used = dict(answer)
     if lines := used.pop("early_release", None):
         return _early_release(launch, *lines)
+    if request["details"]:
+        used["loops"] = tuple(Loop(*loop) for loop in used["loops"])
+        used["file"] = launch.kernel.__code__.co_filename
+        used["occupancy"] = occupancy(
+            gpu, registers=used["registers"], num_warps=used["num_warps"], shared=used["shared"]
+        )
     kernel = launch.kernel.__name__
     return Compiled(kernel=kernel, target=gpu.name, settings=settings, **used)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import collections
 import ctypes
+import functools
 import gc
 import importlib
 import inspect
@@ -22,6 +23,7 @@ import signal
 import sys
 import textwrap
 import traceback
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
@@ -31,6 +33,8 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 
 _functions: dict[tuple, object] = {}
+# Triton's own function that links libdevice to a kernel.
+_link: Any = None
 
 
 class NoSuchKernel(Exception):
@@ -87,6 +91,7 @@ def main(descriptor: int) -> None:
     import torch  # noqa: F401
     import triton.compiler.compiler
 
+    triton.runtime.cache.triton_key = _version_of_triton
     compiler = triton.compiler.compiler
     compiler.filter_traceback = _keep_assertions(compiler.filter_traceback)
     pipe.send("ready")
@@ -103,7 +108,7 @@ def answer(request: dict) -> dict:
 
     request: file, kernel (its name), line (of its definition), subject (the learner's file),
         arguments (from specialization.py), options, target (backend, arch, warp size),
-        machine_code, details
+        machine_code, details, listings
     """
     from judge.compilation import early_release
     from judge.core import paths
@@ -120,7 +125,11 @@ def answer(request: dict) -> dict:
         if request["details"]:
             from judge.compilation import machine_code
 
-            used |= machine_code.resources(compiled.asm)
+            used |= machine_code.resources(compiled.asm, compiled.metadata.name)
+        if request["listings"]:
+            from judge.compilation import listings
+
+            used["listings"] = listings.annotated(compiled.asm, compiled.metadata.name)
         return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
@@ -135,7 +144,8 @@ def compile_kernel(request: dict) -> Any:
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
-    knobs.runtime.add_stages_inspection_hook = None if request["machine_code"] else _end_at_llvm_ir
+    whole = _point_to_calls(request["file"]) if request["details"] else None
+    knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
     _optimize(request["machine_code"])
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
@@ -166,24 +176,78 @@ def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) ->
     return None
 
 
+def _point_to_calls(file: str) -> Callable:
+    """Return a hook like `_end_at_llvm_ir`: lines of machine code are to be the learner's.
+
+    What comes from Triton's own functions is then at the line of the call.
+
+    file: the kernel's, which Triton's cache does not tell from another file of the same text
+    """
+
+    def hook(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+        from judge.compilation import listings
+
+        if stages is None:
+            return f"{_point_to_calls.__name__} {file}", file
+        if assemble := stages.get("cubin"):
+            stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
+        return None
+
+    return hook
+
+
 def _optimize(wanted: bool) -> None:
-    """Have LLVM optimize or not. Triton reads this variable at each compilation."""
-    if wanted:
-        os.environ.pop("DISABLE_LLVM_OPT", None)
-    else:
-        os.environ["DISABLE_LLVM_OPT"] = "1"
+    """Have LLVM optimize, link libdevice and note lines, or not.
+
+    Triton reads these variables and this name at each compilation.
+    """
+    global _link
+    from triton._C.libtriton import llvm
+
+    for variable in ("DISABLE_LLVM_OPT", "TRITON_DISABLE_LINE_INFO"):
+        if wanted:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = "1"
+    _link = _link or llvm.link_extern_libs
+    llvm.link_extern_libs = _link if wanted else lambda module, paths: None
+
+
+@functools.cache
+def _version_of_triton() -> str:
+    """Return what tells this Triton from others, for its cache; its own way reads all of it."""
+    import triton
+    from triton._C import libtriton
+
+    built = os.stat(libtriton.__file__)
+    return f"{triton.__version__}-{built.st_size}-{built.st_mtime_ns}"
 
 
 def find(file: str, name: str, line: int) -> Any:
     """Return the JITFunction of a function, whatever wraps or holds it. Raises NoSuchKernel."""
     key = file, name, line
-    if key not in _functions:
-        for function in _living("JITFunction"):
+    for functions in (_defined_in, lambda _: _living("JITFunction")):
+        if key in _functions:
+            break
+        for function in functions(file):
             code = function.fn.__code__
             _functions[code.co_filename, function.fn.__name__, code.co_firstlineno] = function
     if key not in _functions:
         raise NoSuchKernel(name)
     return _functions[key]
+
+
+def _defined_in(file: str) -> Iterator:
+    """Yield the JITFunctions that a module holds by name, below their decorators."""
+    from triton.runtime.jit import JITFunction
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file:
+            for value in list(vars(module).values()):
+                while value is not None and not isinstance(value, JITFunction):
+                    value = getattr(value, "fn", None)
+                if value is not None:
+                    yield value
 
 
 def make(kind: str, *data: Any) -> Any:

@@ -7,6 +7,7 @@ Imports no other room.
 - crash_notes: DEAD_GPU, share, give_up, given_up, end_worker, end_process, describe_crash
 - dtypes: dtype_name, double, rounds, wide
 - gpus: used, connect, spread, synchronize
+- kept: Kept, kept
 - launch: Launch, LaunchLog, blocks_of
 - paths: ROOT, PUZZLES, SOLUTIONS, display_path, load
 - settings: Settings, settings

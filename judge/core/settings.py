@@ -18,6 +18,7 @@ class Settings:
     multiprocessors: how many the GPU has; 4 in the interpreter, as the stubs of chapter 17 say
     targets: names of the GPUs that test_compiles compiles for
     speed_scale: factor on every speed-up that a spec requires, since those were set on an H200
+    compares: whether what is solved is measured beside our solution
     subjects: the folder whose files are graded; it mirrors puzzles/
     """
 
@@ -27,6 +28,7 @@ class Settings:
     multiprocessors: int = 4
     targets: tuple[str, ...] = ("sm_80", "sm_90")
     speed_scale: float = 1.0
+    compares: bool = False
     subjects: Path = PUZZLES
 
 

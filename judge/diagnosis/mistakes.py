@@ -47,20 +47,25 @@ def build_what_if(
 ) -> WhatIf:
     """Return the WhatIf of result `number` of a call.
 
-    function: the reference as it is written, for its signature
-    reference, arguments, blocks: see WhatIf
+    function, reference, arguments, blocks: see WhatIf
     got, truth: all results of the call, and what they should be
     mismatch: compares a tensor with the truth of one of the results
     """
 
+    @functools.cache
+    def wrong(other: int) -> WrongResult | None:
+        found = mismatch(other, got[other])
+        return found and WrongResult(got[other], truth[other], found)
+
     def matches(other: int, alternative: torch.Tensor) -> bool:
         """Return whether the subject returned this, or both this and what it returned are right."""
-        if found := mismatch(other, got[other]):
-            return WrongResult(got[other], truth[other], found).is_made_by(alternative)
+        if result := wrong(other):
+            return result.is_made_by(alternative)
         return mismatch(other, alternative.to(got[other])) is None
 
     parameters = inspect.signature(function).parameters.values()
     return WhatIf(
+        function,
         reference,
         arguments.map(lambda _, tensor: on_cpu(tensor)),
         {x.name: x.default for x in parameters if x.default is not x.empty},
@@ -97,6 +102,8 @@ def candidates(
         # It is written for what our tests pass, and a learner's own test may pass anything.
         with contextlib.suppress(*IMPOSSIBLE):
             yield from _own(what_if, own)
+    for kind in mistakes_in_inputs.LAST:
+        yield from kind(what_if)
 
 
 def _own(what_if: WhatIf, own: Callable[..., Iterator]) -> Iterator[Mistake]:

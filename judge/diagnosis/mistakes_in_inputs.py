@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -18,7 +18,7 @@ def of_options(what_if: WhatIf) -> Iterator[Mistake]:
     values = {**what_if.defaults, **what_if.arguments.values}
     options = {name: x for name, x in values.items() if not isinstance(x, (torch.Tensor, list))}
     for name, value in options.items():
-        for cause, other in _misused(name, value, what_if.defaults.get(name)):
+        for cause, other in _misused(name, value, what_if.defaults):
             shown = f"{other:.4g}" if isinstance(other, float) else other
             given = "" if isinstance(other, tuple) else f"{name} = {shown}"
             yield what_if.mistake(cause, given, **{name: other})
@@ -28,10 +28,14 @@ def of_options(what_if: WhatIf) -> Iterator[Mistake]:
             yield _swapped(what_if, first, second, options)
 
 
-def _misused(name: str, value: object, default: object) -> Iterator[tuple[str, object]]:
-    """Yield mistakes with one option: the cause, and the value that is used instead."""
+def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[str, object]]:
+    """Yield mistakes with one option: the cause, and the value that is used instead.
+
+    At its default an option that is not used leaves the result right: with that, a case that fails
+    contradicts it.
+    """
     if isinstance(value, bool):
-        yield f"{name} is not used", not value
+        yield f"{name} is not used", defaults.get(name, not value)
         return
     if isinstance(value, tuple):
         yield f"{name} is used in reverse order", value[::-1]
@@ -41,14 +45,27 @@ def _misused(name: str, value: object, default: object) -> Iterator[tuple[str, o
         return
     if isinstance(value, int) and abs(value) >= 2**31:
         yield f"{name} is truncated to 32 bits", (value + 2**31) % 2**32 - 2**31
-    if default != value:
-        yield f"{name} is not used", default
+    if name in defaults:
+        yield f"{name} is not used", defaults[name]
     if isinstance(value, int):
-        yield f"{name} is off by one", value - 1
-        yield f"{name} is off by one", value + 1
+        cause = f"{name} is off by one"
+        if name in defaults:
+            # The call may not even have given it.
+            cause += ", or what it is compared with"
+        yield cause, value - 1
+        yield cause, value + 1
     if isinstance(value, float):
         yield f"{name} is left out", 0.0
         yield f"the sign of {name} is lost", -value
+
+
+def taken_for_set(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield flags that count as set where they are not."""
+    values = {**what_if.defaults, **what_if.arguments.values}
+    for name, value in values.items():
+        if isinstance(value, bool) and value == what_if.defaults.get(name):
+            cause = f"the result is that of {name} = {not value}, but {name} is {value} here"
+            yield what_if.mistake(cause, f"{name} = {not value}", **{name: not value})
 
 
 def left_out(what_if: WhatIf) -> Iterator[Mistake]:
@@ -199,4 +216,6 @@ def _with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor 
     return tensor.as_strided(tensor.shape, strides)
 
 
+# What the mistakes of single puzzles come before.
+LAST = (taken_for_set,)
 KINDS = (of_options, left_out, swapped, misread, one_for_all, padded, rounded)

@@ -7,6 +7,7 @@ shape.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Iterator
 
@@ -25,6 +26,10 @@ MAX_NUMEL = 2**16
 MAX_STEPS = 128
 
 Dims = list[tuple[str, int]]
+
+# What `reduced` found for inputs of these shapes, since it is asked again and again.
+_reduced: dict[tuple, list[tuple[int, Dims]]] = {}
+MAX_KEPT = 256
 
 
 def partial(what_if: WhatIf) -> Iterator[Mistake]:
@@ -92,8 +97,20 @@ def _narrowed(what_if: WhatIf, dims: Dims, begin: int, end: int) -> Tensors:
     return values
 
 
-def reduced(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
-    """Yield each size that the result does not have, and the dimensions of inputs that have it."""
+def reduced(what_if: WhatIf) -> list[tuple[int, Dims]]:
+    """Return each size that the result does not have, and the dimensions of inputs that have it."""
+    given = what_if.arguments
+    kinds = [(name, x.dtype, x.shape, x.stride()) for name, x in given.tensors.items()]
+    options = [x for x in given.values.values() if not isinstance(x, (torch.Tensor, list))]
+    key = inspect.unwrap(what_if.function), what_if.number, repr((kinds, options))
+    if key not in _reduced:
+        if len(_reduced) >= MAX_KEPT:
+            _reduced.clear()
+        _reduced[key] = list(_shrinking(what_if))
+    return _reduced[key]
+
+
+def _shrinking(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
     tensors = dict(what_if.arguments.tensors)
     if len(what_if.numbers) < len(tensors) or sum(map(torch.numel, tensors.values())) > MAX_NUMEL:
         tensors = {

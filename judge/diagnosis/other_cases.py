@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,11 +21,16 @@ class Weight(NamedTuple):
     """What other cases say of a mistake.
 
     confirmed: in how many of them it gives what the subject returned
-    refuted: whether it cannot be what the subject does
+    contradicted: in how many it clearly does not
     """
 
     confirmed: int
-    refuted: bool
+    contradicted: int
+
+    @property
+    def refuted(self) -> bool:
+        """Whether it is not what the subject does. With two faults, each is made somewhere."""
+        return self.contradicted > 0 and not self.confirmed
 
 
 @dataclass
@@ -35,15 +40,29 @@ class OtherCase:
     test: its name
     wrong: the wrong ones of the subject's results, by number
     mistakes: yields what may have been done wrong with the result of this number
+    values: the arguments that the subject was called with, by name
     """
 
     test: str
     wrong: Mapping[int, WrongResult]
     mistakes: Callable[[int], Iterable[Mistake]]
+    values: Mapping[str, object] = field(default_factory=dict)
     _known: dict[int, dict[str, list[Mistake]]] = field(default_factory=dict)
+    _verdicts: dict[tuple[int, str], bool | None] = field(default_factory=dict)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a wrong result has numbers, and not only NaN and infinity."""
+        return any(wrong.has_numbers for wrong in self.wrong.values())
 
     def gives(self, number: int, cause: str) -> bool | None:
         """Return whether this mistake gives the wrong result here, None if that is unclear."""
+        key = number, without_numbers(cause)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._verdict(number, cause)
+        return self._verdicts[key]
+
+    def _verdict(self, number: int, cause: str) -> bool | None:
         verdicts = set()
         for mistake in self._of(number, cause):
             verdicts.add(self._gives(number, mistake))
@@ -57,7 +76,7 @@ class OtherCase:
             made = double(mistake.compute().detach().cpu())
         except IMPOSSIBLE:
             return None
-        if wrong.is_made_by(made):
+        if wrong.has_numbers and wrong.is_made_by(made):
             return True
         return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
 
@@ -76,21 +95,32 @@ class Evidence:
 
     number: of the result
     cases: runs them, when it is first asked for
+    named: the causes that were named so far, for other failures of the same subject
     """
 
     number: int = 0
     cases: Callable[[], Sequence[OtherCase]] = lambda: ()
+    named: list[str] = field(default_factory=list)
+
+    def likeliest_first(self, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+        """Yield the mistakes that were made elsewhere, and then the others, in their order."""
+        named, others = {without_numbers(cause) for cause in self.named}, []
+        for mistake in mistakes if named else ():
+            if without_numbers(mistake.cause) in named:
+                yield mistake
+            else:
+                others.append(mistake)
+        yield from others if named else mistakes
 
     def weigh(self, cause: str) -> Weight:
-        """Return what other cases say of a mistake.
+        """Return what the other cases that fail say of a mistake.
 
-        It is refuted if it explains none of those that fail, and contradicts one: a kernel may have
-        two faults, but that one is not among them. Those that pass say nothing, since a mistake may
-        need what they do not have, such as a last tile that is not full.
+        Those that pass say nothing, since a mistake may need what they do not have, such as a last
+        tile that is not full.
         """
         failing = [case for case in self.cases() if self.number in case.wrong]
         verdicts = [case.gives(self.number, cause) for case in failing]
-        return Weight(verdicts.count(True), True not in verdicts and False in verdicts)
+        return Weight(verdicts.count(True), verdicts.count(False))
 
     def shows(self, cause: str, causes_of: Callable[[WrongResult], Iterable[str]]) -> bool:
         """Return whether half of the other cases that fail suggest this cause, or none fails."""

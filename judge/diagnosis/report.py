@@ -41,6 +41,7 @@ def describe(
     stored: str | None = None,
     origin: Origin | None = None,
     at_fault: Callable[[], str | None] = lambda: None,
+    known: bool = False,
 ) -> str:
     """Return the message about a wrong result: what is wrong, where, the pattern, the likely cause.
 
@@ -52,6 +53,7 @@ def describe(
     evidence: what other cases say of a cause
     stored: which program stored the worst element, and on which line
     origin: what made NaN or infinity, if that is known
+    known: whether another cause was shown by a run, so that no pattern needs to suggest one
     at_fault: finds what makes the difference to a call that is right, if that is to be found
     """
     result = WrongResult(got, truth, mismatch, inputs, mistakes, anything, source, origin)
@@ -71,14 +73,18 @@ def describe(
     if patterns := [symptom.pattern for symptom in symptoms if symptom.pattern]:
         lines.append("pattern: " + "; ".join(patterns))
     proven = [symptom.cause for symptom in symptoms if not symptom.pattern]
-    told = (
-        cause
-        for cause in _causes(symptoms, places)
-        if not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
-    )
-    surest = chain(proven, (symptom.cause for symptom in symptoms if symptom.strong))
-    cause = next(filter(None, surest), None)
-    if cause is None and result.got[result.wrong].isfinite().all():
+    strong = [symptom.cause for symptom in symptoms if symptom.pattern and symptom.strong]
+
+    def is_told(cause: str) -> bool:
+        if not cause.startswith(GUESSES):
+            return True
+        # What is wrong elsewhere is known, and likelier.
+        return not evidence.named and evidence.shows(cause, causes_of)
+
+    told = iter(()) if known else filter(is_told, _causes(symptoms, places))
+    surest = () if known else filter(is_told, strong)
+    cause = next(chain(proven, surest), None)
+    if cause is None and not known and result.got[result.wrong].isfinite().all():
         # Of NaN and infinity the symptoms know more.
         cause = at_fault()
     if cause := cause or next(told, None):

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from judge.core.dtypes import double, rounds
+from judge.core.dtypes import double, dtype_name, rounds
 from judge.diagnosis import symptoms_index, symptoms_nonfinite, symptoms_order, symptoms_precision
 from judge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from judge.diagnosis.source import EXPONENTIALS
@@ -27,7 +27,18 @@ MAX_SECONDS = 20.0
 MAX_SECONDS_MORE = 2.0
 CONSTANT = "a constant is left out or applied twice"
 # Causes that fit many a result: they are told if other cases suggest them too.
-GUESSES = (CONSTANT, symptoms_precision.LOST_TERMS, symptoms_precision.FEW_BITS)
+GUESSES = (
+    CONSTANT,
+    NEARLY_RIGHT,
+    "the mask of the last tile",
+    "the grid or a loop ends too early",
+    "a division by",
+    "one division by",
+    "the scale ",
+    symptoms_precision.LOST_TERMS,
+    symptoms_precision.FEW_BITS,
+    symptoms_precision.ROW_IN_FEW_BITS,
+)
 
 
 def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]:
@@ -47,11 +58,12 @@ def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]
 def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | None:
     """Find a mistake that would give exactly this result, and that no other case refutes.
 
-    The first that other cases confirm, or else the first.
+    The first that other cases confirm and none contradicts, or else the one that most confirm. Of a
+    result without numbers, only one that a case with numbers confirms.
     """
-    first = None
+    best, most = None, -1
     until = time.process_time() + MAX_SECONDS
-    for candidate in result.mistakes:
+    for candidate in evidence.likeliest_first(result.mistakes):
         if time.process_time() > until:
             break
         try:
@@ -60,13 +72,16 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
             continue
         if not result.is_made_by(alternative):
             continue
-        confirmed, refuted = evidence.weigh(candidate.cause)
-        if confirmed and not refuted:
-            return Symptom("", candidate.sentence(confirmed))
-        if first is None and not refuted:
-            first = Symptom("", candidate.sentence())
+        weight = evidence.weigh(candidate.cause)
+        if weight.refuted or not (weight.confirmed or result.has_numbers):
+            continue
+        if weight.confirmed and not weight.contradicted:
+            evidence.named.append(candidate.cause)
+            return Symptom("", candidate.sentence(weight.confirmed))
+        if weight.confirmed > most:
+            best, most = Symptom("", candidate.sentence(weight.confirmed)), weight.confirmed
             until = min(until, time.process_time() + MAX_SECONDS_MORE)
-    return first
+    return best
 
 
 def zero(result: WrongResult) -> Symptom | None:
@@ -88,9 +103,12 @@ def zero(result: WrongResult) -> Symptom | None:
             f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
         )
     cause = (
-        "nothing is added to the result before it is stored: a loop takes no turn, or a mask or a "
-        "factor is 0 everywhere"
+        "nothing is added to the result before it is stored, or what was stored is overwritten: a "
+        "loop takes no turn, or a mask or a factor is 0 everywhere"
     )
+    if symptoms_precision.may_be_lost_in_half(result, of=1.0):
+        name = dtype_name(result.dtype)
+        cause += f"; or a sum is accumulated in {name}, beside whose size single terms are lost"
     if result.source.uses(EXPONENTIALS, otherwise=False):
         cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
     return Symptom("the whole result is 0", cause + result.stand_in)
@@ -128,6 +146,8 @@ def factor(result: WrongResult) -> Symptom | None:
         cause = "the operands of a subtraction are swapped"
         return Symptom("the wrong elements have the wrong sign", cause, strong=result.everywhere)
     name, cause = _named_ratio(result, ratio)
+    if cause is None and not result.varied(result.truth[result.wrong]):
+        return None
     pattern = f"the wrong elements are {name} times the expected ones"
     if cause is None and abs(ratio - 1) < NEAR_ONE:
         pattern, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
@@ -245,21 +265,29 @@ def by_row(result: WrongResult) -> Symptom | None:
         ("amount", truth + middle(result.got - truth)),
     ):
         if 2 * (result.wrong & many).sum() > result.wrong.sum() and result.fits(guess, many):
+            cause = "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
+            if word == "factor" and symptoms_precision.may_be_lost_in_half(result):
+                name = dtype_name(result.dtype)
+                cause += f"; or a sum of it is accumulated in {name} instead of float32"
             return Symptom(
                 f"all wrong elements of a row are off by the same {word}",
-                "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
-                + result.stand_in,
+                cause + result.stand_in,
                 strong=result.everywhere,
             )
     return None
 
 
 def miscounted(result: WrongResult) -> Symptom | None:
-    """Detect counts whose total is wrong."""
+    """Detect counts, of at most all elements of an input, whose total is wrong."""
     got, truth = result.got, result.truth
     if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
         return None
-    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or result.index_of_row():
+    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum():
+        return None
+    if any(value.dim() == 2 and len(value) == len(truth) for value in result.inputs.values()):
+        # One number for each row, such as an index.
+        return None
+    if truth.sum() > max((value.numel() for value in result.inputs.values()), default=0):
         return None
     pattern = f"the result adds up to {got.sum():.0f}, expected {truth.sum():.0f}"
     if got.sum() < truth.sum():

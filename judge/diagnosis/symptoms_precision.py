@@ -26,7 +26,8 @@ NARROWER = {
 
 HALF = (torch.float16, torch.bfloat16)
 
-LOST_TERMS = "terms are lost or counted twice: this is no rounding error"
+LOST_TERMS = "terms are lost or counted twice, or wrong ones are taken: this is no rounding error"
+ROW_IN_FEW_BITS = "a value that the whole row shares has too few bits"
 FEW_BITS = "an intermediate result has too few bits"
 
 # A factor that differs from 1 by less than this is no constant of a formula.
@@ -78,6 +79,18 @@ def narrower(result: WrongResult) -> Symptom | None:
     return None
 
 
+def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bool:
+    """Return whether sums in 16 bits may lose as much as this result is off.
+
+    of: the share of an element that may be lost, 1.0 where large terms cancel
+    """
+    if result.dtype not in HALF:
+        return False
+    got, truth = result.got[result.wrong], result.truth[result.wrong]
+    size = truth.abs().where(truth.abs() > 0, 1.0)
+    return bool(((got - truth).abs() / size).median() <= of)
+
+
 def row_sums(result: WrongResult) -> Symptom | None:
     """Detect rows in half precision that are each off by a factor near 1."""
     got, truth = result.got, result.truth
@@ -94,7 +107,7 @@ def row_sums(result: WrongResult) -> Symptom | None:
     return Symptom(
         "each row is off by a factor of its own, from "
         f"{times(float(factors.min()))} to {times(float(factors.max()))} the expected one",
-        "a value that the whole row shares has too few bits: a sum is accumulated in "
+        f"{ROW_IN_FEW_BITS}: a sum is accumulated in "
         f"{dtype_name(result.dtype)} instead of float32, or a term of it is wrong",
     )
 
@@ -131,23 +144,51 @@ def approximated(result: WrongResult) -> Symptom | None:
 
 def cancelled(result: WrongResult) -> Symptom | None:
     """Detect a variance of rows far from zero, off by what float32 loses of their squares."""
-    if result.dtype != torch.float32 or result.truth.dim() != 1:
+    if result.dtype != torch.float32:
         return None
-    error = (result.got - result.truth).abs()[result.wrong]
     for name, value in result.inputs.items():
-        rows = value.dim() == 2 and len(value) == len(result.truth)
-        if not rows or value.shape[1] < 2 or not rounds(value.dtype):
+        if value.dim() != 2 or value.shape[1] < 2 or not rounds(value.dtype):
             continue
-        square = value.mean(1)[result.wrong].square()
-        far = value.var(1)[result.wrong] < 1e-3 * square
-        lost = error / (2.0**-24 * square)
-        if far.all() and lost.max() < 64 and lost.median() > 1 / 16:
+        if (error := _error_of_variance(result, value)) is None:
+            continue
+        rows = error > 0
+        square, variance = value.mean(1)[rows].square(), value.var(1)[rows]
+        lost = error[rows] / (2.0**-24 * square)
+        far = variance < 1e-3 * square
+        if rows.any() and far.all() and lost.max() < 64 and lost.median() > 1 / 16:
             return Symptom(
                 f"the errors are as large as what float32 loses of the square of {name}'s mean",
                 "the mean of the squares minus the square of the mean, two large numbers that are "
                 "nearly equal: subtract the mean from each element first",
             )
     return None
+
+
+def _error_of_variance(result: WrongResult, value: torch.Tensor) -> torch.Tensor | None:
+    """Return how far off the variance of each row of an input is, 0 where nothing is wrong.
+
+    None if the result is neither the variances nor the rows, normalized, with a weight and a bias
+    for each column.
+    """
+    got, truth = result.got, result.truth
+    if truth.dim() == 1 and len(value) == len(truth):
+        return (got - truth).abs().where(result.wrong, 0.0)
+    if truth.shape != value.shape or len(value) < MIN_WRONG:
+        return None
+    if not (got.isfinite() & truth.isfinite() & value.isfinite()).all():
+        return None
+    variance, mean = torch.var_mean(value, 1, correction=0, keepdim=True)
+    normal = (value - mean) * variance.rsqrt()
+    about = normal - normal.mean(0)
+    weighted = normal * (about * truth).sum(0) / about.square().sum(0)
+    bias = (truth - weighted).mean(0)
+    if not torch.allclose(weighted + bias, truth, rtol=1e-3, atol=1e-3 * float(truth.abs().max())):
+        return None
+    factor = slopes(got - bias, weighted)
+    left = (got - bias - factor * weighted).square().sum()
+    if left > 0.05 * (got - truth).square().sum() or (factor <= 0).any():
+        return None
+    return ((factor**-2 - 1).abs() * variance)[:, 0].where(result.wrong.any(1), 0.0)
 
 
 def imprecise(result: WrongResult) -> Symptom | None:
@@ -173,8 +214,8 @@ def imprecise(result: WrongResult) -> Symptom | None:
         cause = "a step is computed in float32"
     elif result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
         cause = (
-            "a step is computed in lower precision: a tl.dot in tf32 (input_precision), or a cast "
-            "to half precision on the way"
+            "a step is computed in lower precision: a cast to half precision on the way, or a "
+            "tl.dot in tf32 (input_precision)"
         )
     else:
         return None

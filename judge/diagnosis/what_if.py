@@ -25,6 +25,7 @@ class Contradicted(ValueError):
 class WhatIf:
     """The call whose result is wrong, ready to be evaluated with other arguments.
 
+    function: the reference as it is written, which tells puzzles apart
     reference: returns all results in float64, for any arguments
     arguments: what the subject was called with, on the CPU
     defaults: the default values of its parameters, by name
@@ -33,6 +34,7 @@ class WhatIf:
     matches: for each result, a function that says whether a tensor is what the subject returned
     """
 
+    function: Callable
     reference: Callable[[Arguments], Sequence[torch.Tensor]]
     arguments: Arguments
     defaults: Mapping[str, object]

@@ -153,8 +153,16 @@ class WrongResult:
         apart = (other - truth).abs() > slack
         return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether some element is a number: NaN and infinity everywhere have many causes."""
+        return bool(self.got.isfinite().any())
+
     def is_made_by(self, alternative: torch.Tensor) -> bool:
-        """Return whether the whole result, right elements included, is clearly this one."""
+        """Return whether the whole result, right elements included, is clearly this one.
+
+        Of a result without numbers that is no more than a possibility.
+        """
         if alternative.shape != self.truth.shape:
             return False
         got = self.got
@@ -174,13 +182,14 @@ class WrongResult:
             grown = max(1.0, largest_size(other) / (self._truth_size or 1.0))
             slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
-        # NaN and infinity have many causes, and small numbers are all close to one another.
-        telling = self.wrong & got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
+        # Small numbers are all close to one another.
+        near = got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
+        telling = self.wrong & (near | (close & ~got.isfinite() & self._is_made_inside))
         few = self.wrong.sum() < MIN_WRONG
         if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
             return False
-        share = 1.0 if few else 0.95
-        if min(close.double().mean(), close[self.wrong].double().mean()) < share:
+        # What differs counts beside what is wrong: much may be right in either case.
+        if (~close).sum() > (0.0 if few else 0.05) * self.wrong.sum():
             return False
         # An alternative that is merely close to the truth leaves most of the error unexplained.
         before = (got - self.truth)[self.wrong].abs()
@@ -190,6 +199,13 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    @cached_property
+    def _is_made_inside(self) -> bool:
+        """Whether NaN and infinity come from the formula, and not from what was loaded."""
+        if self.origin is not None and self.origin.is_loaded:
+            return False
+        return all(value.isfinite().all() for value in self.inputs.values())
 
     @cached_property
     def _truth_size(self) -> float:
@@ -247,11 +263,16 @@ class WrongResult:
                 yield name, value.to(self.truth.dtype).expand(shape)
 
     def index_of_row(self) -> str | None:
-        """Return the input whose rows the result may index: the result has one integer per row."""
+        """Return the input in whose rows the result should be the index of the largest value."""
         if rounds(self.dtype) or self.truth.dim() != 1:
             return None
         for name, value in self.inputs.items():
-            if value.dim() == 2 and len(value) == len(self.truth):
+            if value.dim() != 2 or len(value) != len(self.truth):
+                continue
+            if (self.truth < 0).any() or (self.truth >= value.shape[1]).any():
+                continue
+            found = value.gather(1, self.truth.long()[:, None])
+            if (found.isnan() | (found == value.amax(1, keepdim=True))).all():
                 return name
         return None
 

@@ -28,6 +28,8 @@ _NUMPY = {
     "bf16": np.dtype(np.uint16),
 }
 
+_ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
+
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 # int1 wraps around like every other integer.
@@ -48,10 +50,12 @@ def numpy_dtype(dtype: tl.dtype) -> np.dtype:
     return _NUMPY[scalar.name]
 
 
-def fits(array: np.ndarray, dtype: tl.dtype) -> bool:
-    """Tell whether the array's elements are no larger than those of the Triton type."""
-    held = _NUMPY.get(dtype.scalar.name)
-    return held is None or array.itemsize <= held.itemsize
+def make_handle(self: TensorHandle, data: np.ndarray, dtype: tl.dtype, attr: dict | None = None):
+    """Stand in for TensorHandle.__init__, in one step. Raises ValueError for elements too large."""
+    held = _ITEMSIZE.get(dtype.name)
+    if held is not None and data.itemsize > held:
+        raise ValueError(f"elements of {data.itemsize} bytes are too large for {dtype}")
+    self.data, self.dtype, self.attr = data, dtype, {} if attr is None else attr
 
 
 def make_tensor(data: np.ndarray, dtype: tl.dtype) -> tl.tensor:
@@ -131,6 +135,18 @@ def _binary(builder, left, right, compute):
     elif result.dtype != left.data.dtype:
         result = result.astype(left.data.dtype)
     return TensorHandle(result, dtype)
+
+
+def _add_to_pointer(builder, pointer, offset):
+    width = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
+    moved = offset.data.astype(np.uint64)
+    if width > 1:
+        moved *= np.uint64(width)
+    if moved.shape == pointer.data.shape:
+        moved += pointer.data
+    else:
+        moved = moved + pointer.data
+    return TensorHandle(moved, pointer.dtype)
 
 
 def _clamp(builder, operand, low, high, propagate_nan):
@@ -234,6 +250,7 @@ BUILDER_METHODS: dict[str, Callable] = {
     "create_fp_to_fp": _cast,
     "unary_op": _unary,
     "binary_op": _binary,
+    "create_addptr": _add_to_pointer,
     "create_minnumf": lambda builder, left, right: _binary(builder, left, right, np.fmin),
     "create_maxnumf": lambda builder, left, right: _binary(builder, left, right, np.fmax),
     "create_clampf": _clamp,

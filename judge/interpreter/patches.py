@@ -84,7 +84,7 @@ _OPERATORS = [f"__{name}__" for name in (*_ARITHMETIC, *_COMPARISONS, "lshift", 
 PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
     *((_builder, *item) for item in arithmetic.BUILDER_METHODS.items()),
     (interpreter, "_get_np_dtype", arithmetic.numpy_dtype),
-    (interpreter, "_validate_np_data_size", arithmetic.fits),
+    (interpreter.TensorHandle, "__init__", arithmetic.make_handle),
     (interpreter.ReduceOps, "apply_impl", reductions.reduce),
     (interpreter.ScanOps, "apply_impl", reductions.scan),
     (TritonSemantic, "binary_op_sanitize_overflow_impl", overflow.check_overflow),

@@ -57,7 +57,7 @@ class Limit:
 
 def limits_of(access: Access) -> dict[int, Limit]:
     """Return the limits of this access by axis of its tile, as far as the source shows them."""
-    function = _function(access)
+    function = function_of(access)
     mask = function and _mask(access, function)
     if mask is None:
         return {}
@@ -77,7 +77,7 @@ def limits_of(access: Access) -> dict[int, Limit]:
 
 def limit_names(access: Access) -> set[str]:
     """Return the names that anything in the kernel is compared with."""
-    function = _function(access)
+    function = function_of(access)
     return {
         side.id
         for node in (ast.walk(function) if function else ())
@@ -164,12 +164,12 @@ def _comparisons(
     elif isinstance(node, ast.Subscript):
         yield from _comparisons(node.value, function, line, depth, node.slice)
     elif isinstance(node, ast.Name) and depth < MAX_DEPTH:
-        value = _last_value(node.id, function, line)
+        value = last_value(node.id, function, line)
         if value is not None:
             yield from _comparisons(value, function, line, depth + 1, axes)
 
 
-def _last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | None:
+def last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | None:
     """Return what a name was last set to above a line."""
     found = None
     for node in ast.walk(function):
@@ -201,7 +201,8 @@ def _mask(access: Access, function: ast.FunctionDef) -> ast.expr | None:
     return None
 
 
-def _function(access: Access) -> ast.FunctionDef | None:
+def function_of(access: Access) -> ast.FunctionDef | None:
+    """Return the innermost function of the source that makes the access."""
     functions = [
         node
         for node in _functions(source_of(access.site.file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from judge.memory import mask_limits, wrong_address
+from judge.memory import gathered, mask_limits, wrong_address
 from judge.memory.addresses import Region
 from judge.memory.call_sites import ACCESS_CALLS
 from judge.memory.coordinates import Access, LaneCoordinates, format_lanes, locate, noun
@@ -55,10 +55,11 @@ def _explain_near(access: Access, region: Region, bad: np.ndarray) -> tuple[str,
             "factor of it int64, as in tl.program_id(0).to(tl.int64), or in offs.to(tl.int64) if a "
             "stride is that large"
         )
-    if _is_call_of_tl(access) and (
-        reason := wrong_address.explain(access, region, offset // region.itemsize)
-    ):
-        return what, reason
+    if _is_call_of_tl(access):
+        element = offset // region.itemsize
+        reason = gathered.explain(access, region, element, bad)
+        if reason or (reason := wrong_address.explain(access, region, element)):
+            return what, reason
     if dim is None:
         return what, f"{name} has strides {region.strides}; what lies between is not part of it"
     return what, _hint(access, region, placed, dim, bad)

@@ -13,7 +13,7 @@ from judge.core.verdict import Wrong
 from judge.memory import data_races, out_of_bounds
 from judge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from judge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
-from judge.memory.coordinates import Access, format_element
+from judge.memory.coordinates import Access, format_element, noun
 from judge.memory.masked_lanes import poisoned
 from judge.memory.scheduling import Scheduler
 from judge.memory.watch import Parts, Watch
@@ -189,7 +189,10 @@ class Tracker:
         ]
         if len(shared) > 1:
             text += f"\n{' and '.join(shared)} share this memory"
-        return f"{text}\nhint: {data_races.hint(verb, conflict.verb, self.history.relaxed)}"
+        hint = data_races.hint(verb, conflict.verb, self.history.relaxed)
+        if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
+            hint = _at_tile_numbers(region, units, conflict.index) or hint
+        return f"{text}\nhint: {hint}"
 
     def fill(self, mask: np.ndarray, dtype: np.dtype, element: tl.dtype) -> np.ndarray:
         """Return the values for masked-off lanes of a load without `other`."""
@@ -233,6 +236,26 @@ class Tracker:
             self._resume(program)
             self._last_atomic = (len(self.history.site) - 1, site, pointers, result)
             self._polls = 0
+
+
+def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> str | None:
+    """Say so if one of two tiles that overlap begins near the start, where its number may be meant.
+
+    first: the position among the units of this tile of the first one that the other has, too
+    """
+    elements = units * region.storage.ledger.unit + region.storage.base - region.real
+    for dim, index in enumerate(region.coordinates(elements // region.itemsize)):
+        if index is None:
+            continue
+        length = int(index.max() - index.min()) + 1
+        begin = max(int(index.min()), int(index[first]))
+        if length & (length - 1) == 0 and 0 < 2 * begin < length:
+            row, rows = noun(region.shape, dim, 1), noun(region.shape, dim)
+            return (
+                f"tiles of {length} {rows} overlap, and one begins at {row} {begin}: the number of "
+                f"a tile is taken for its first {row}"
+            )
+    return None
 
 
 def _does(verb: Verb) -> str:

@@ -154,6 +154,14 @@ class TrafficMeter:
         """The number of programs, of all launches, that neither load nor store an element."""
         return sum(map(math.prod, self.grids)) - sum(map(len, self._touched))
 
+    @property
+    def share_of_least(self) -> float:
+        """The bytes of all sectors moved, over those of the inputs and the results."""
+        flows = [flow for _, flow in self._flows.values()]
+        tensors = [*self.inputs.values(), *(self._results or ())]
+        moved = SECTOR_BYTES * sum(flow.sectors for flow in flows)
+        return moved / (sum(map(nbytes, tensors)) or 1)
+
     def distinct(self, name: str) -> float:
         """How many times an input is moved if each program moves each of its bytes once."""
         key = self.inputs[name].untyped_storage().data_ptr()

@@ -7,6 +7,7 @@ the lanes. What was added before the tile is tried as a multiple of each scalar 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import torch
 from judge.memory.addresses import Region
 from judge.memory.call_sites import source_of
 from judge.memory.coordinates import Access, integers, noun, spacing
-from judge.memory.mask_limits import Limit, limits_of
+from judge.memory.mask_limits import Limit, function_of, limits_of
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
                 return None
             taken[whole[-1]] = None
             continue
+        if not limit.step and (dim := _in_turn(region, limit, step)) is not None:
+            many = noun(region.shape, dim)
+            return (
+                f"the mask bounds {limit.variable}, but the address takes the {many} of "
+                f"{region.name} in turn, and is not made of {limit.variable}"
+            )
         if not limit.step or step % limit.step:
             return None
         used = step // limit.step
@@ -78,6 +85,13 @@ def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
             best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
             taken[best] = limit
     return _wrong_start(access, region, start, taken)
+
+
+def _in_turn(region: Region, limit: Limit, step: int) -> int | None:
+    """Return the dimension that an even step runs along although the mask's index is uneven."""
+    sizes = zip(region.shape, region.strides, strict=True)
+    found = [dim for dim, own in enumerate(sizes) if own == (limit.value, step)]
+    return found[0] if found else None
 
 
 def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> str:
@@ -133,6 +147,9 @@ def _wrong_start(
         # Without other dimensions, all that is added before the tile belongs to this one.
         for begin in loops if rest else [start // stride]:
             left = start - begin * stride
+            if rest and begin >= region.shape[dim]:
+                # That is a step along another dimension.
+                continue
             if limit and left >= 0 and _is_inside(region, left, rest):
                 return (
                     f"the tile begins at {begin}, and the mask compares {limit.variable} without "
@@ -145,7 +162,7 @@ def _wrong_start(
             if left >= 0 and _is_inside(region, left, rest):
                 times = rf"\b{re.escape(scalar.name)}\b[^\n=]*\* {re.escape(label)}\b"
                 unseen = not label or re.search(times, text) is None
-                found.append(((left > 0, rank, unseen), said))
+                found.append(((left > 0, rank, unseen, scalar.value), said))
     return min(found, default=(None, None), key=lambda it: it[0])[1]
 
 
@@ -202,10 +219,18 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str
         if len(shape) == 1 and vector and rows:
             return f"{programs} it has one for each of {vector[0]}, not for each row of {rows[0]}"
         return f"{programs} launch fewer, or skip what is past the end"
-    return (
-        f"{scalar.name} is {scalar.value}, but {size}: the index is wrong, not the mask; check its "
-        "// and %, and what they divide by"
-    )
+    found = f"{scalar.name} is {scalar.value}, but {size}:"
+    if axis is not None:
+        programs = access.launch.grid[axis]
+        numbers = _tensors(
+            access, lambda x: not x.is_floating_point() and x.shape[:1] == (programs,)
+        )
+        if programs > shape[dim] and numbers and region.name not in numbers:
+            return f"{found} is the index to be loaded from {numbers[0]}?"
+    function = function_of(access)
+    divides = function is not None and re.search("//|%", ast.unparse(function))
+    check = "check its // and %, and what they divide by" if divides else "check how it is made"
+    return f"{found} the index is wrong, not the mask; {check}"
 
 
 def _is_inside(region: Region, start: int, dims: list[int]) -> bool:

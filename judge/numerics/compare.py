@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -146,32 +147,75 @@ def compare(
     within what is allowed. -0.0 equals 0.0 unless the comparison is exact. Raises ValueError for
     another input_precision.
     """
-    if input_precision not in NOISE_OF:
-        raise ValueError(f"input_precision is None, 'tf32' or 'fp8', not {input_precision!r}")
-    if got.numel() == 0:
-        return None
-    if exact is None:
-        exact = not rounds(got.dtype)
-    if exact:
-        return _compare_exact(got, truth, name)
-
-    ours, right = _parts(got), _parts(truth)
-    theirs = _losses(yardstick, right)
-    tolerance = _tolerance(
-        got.dtype, right, theirs, magnitude, NOISE_OF[input_precision], roundings
+    rule = Rule(
+        truth,
+        yardstick,
+        exact=exact,
+        name=name,
+        magnitude=magnitude,
+        input_precision=input_precision,
+        roundings=roundings,
     )
-    allowed, drift = tolerance.allowed, None
-    wrong, error = _judge(got.dtype, ours, right, allowed)
-    if not wrong.any():
-        drift = _drift(ours, right, theirs, tolerance)
-        if drift is None:
+    return rule.mismatch(got)
+
+
+class Rule:
+    """What a result may be: `compare` with many results, whose tolerance is found once."""
+
+    def __init__(
+        self,
+        truth: torch.Tensor,
+        yardstick: torch.Tensor | Sequence[torch.Tensor] | None,
+        *,
+        exact: bool | None = None,
+        name: str = "the result",
+        magnitude: torch.Tensor | None = None,
+        input_precision: str | None = None,
+        roundings: int = 1,
+    ):
+        if input_precision not in NOISE_OF:
+            raise ValueError(f"input_precision is None, 'tf32' or 'fp8', not {input_precision!r}")
+        self.truth, self.yardstick, self.magnitude = truth, yardstick, magnitude
+        self.exact, self.name, self.roundings = exact, name, roundings
+        self.inexact = NOISE_OF[input_precision]
+        self._tolerances: dict[torch.dtype, _Tolerance] = {}
+
+    def mismatch(self, got: torch.Tensor) -> Mismatch | None:
+        """Return what is wrong with a result, or None."""
+        if got.numel() == 0:
             return None
-        wrong = error > tolerance.ulp / 2
-    if got.is_complex():
-        wrong, error, allowed = wrong.any(-1), error.amax(-1), allowed.amax(-1)
-    worst = _largest(error / allowed, wrong)
-    values = got[worst].item(), truth[worst].item()
-    return Mismatch(name, wrong, error, allowed, worst, *values, got.dtype, False, drift)
+        if not rounds(got.dtype) if self.exact is None else self.exact:
+            return _compare_exact(got, self.truth, self.name)
+
+        tolerance = self._tolerance(got.dtype)
+        ours, right = _parts(got), self._right
+        allowed, drift = tolerance.allowed, None
+        wrong, error = _judge(got.dtype, ours, right, allowed)
+        if not wrong.any():
+            drift = _drift(ours, right, self._losses, tolerance)
+            if drift is None:
+                return None
+            wrong = error > tolerance.ulp / 2
+        if got.is_complex():
+            wrong, error, allowed = wrong.any(-1), error.amax(-1), allowed.amax(-1)
+        worst = _largest(error / allowed, wrong)
+        values = got[worst].item(), self.truth[worst].item()
+        return Mismatch(self.name, wrong, error, allowed, worst, *values, got.dtype, False, drift)
+
+    @cached_property
+    def _right(self) -> torch.Tensor:
+        return _parts(self.truth)
+
+    @cached_property
+    def _losses(self) -> list[torch.Tensor]:
+        return _losses(self.yardstick, self._right)
+
+    def _tolerance(self, dtype: torch.dtype) -> _Tolerance:
+        if dtype not in self._tolerances:
+            self._tolerances[dtype] = _tolerance(
+                dtype, self._right, self._losses, self.magnitude, self.inexact, self.roundings
+            )
+        return self._tolerances[dtype]
 
 
 def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -183,7 +227,9 @@ def spacing(size: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return torch.ones_like(size, dtype=torch.float64)
     info = torch.finfo(dtype)
     _, exponent = torch.frexp(size.double())
-    step = torch.ldexp(torch.full_like(size, info.eps, dtype=torch.float64), exponent - 1)
+    # ldexp runs on the current GPU, not on that of its operands (pytorch/pytorch#189567).
+    with torch.cuda.device_of(size):
+        step = torch.ldexp(torch.full_like(size, info.eps, dtype=torch.float64), exponent - 1)
     return step.where(size > 0, 0.0).clamp(min=info.smallest_normal * info.eps)
 
 

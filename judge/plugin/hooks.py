@@ -11,8 +11,9 @@ import pytest
 from judge.core import crash_notes, paths, timeouts
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
-from judge.plugin import environment, ladder, selection
+from judge.plugin import desk, environment, ladder, selection
 from judge.plugin import scoreboard as reporting
+from judge.plugin.time_left import TimeLeft
 
 machine = pytest.StashKey[environment.Environment]()
 notes = pytest.StashKey[tempfile.TemporaryDirectory]()
@@ -21,14 +22,23 @@ order = pytest.StashKey[int]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Choose the mode before any plugin starts workers, which inherit it."""
+    """Choose the mode before any plugin starts workers, which inherit it.
+
+    What grades nothing is done here, and no run begins.
+    """
     option = config.option
     if option.help or option.version:
-        return
+        return None
+    desk.check(option)
+    if desk.is_asked(option):
+        return desk.run(config)
     try:
         config.stash[machine] = environment.prepare()
     except environment.CannotRun as reason:
         raise pytest.UsageError(str(reason)) from None
+    if option.tries or option.compiled is not None:
+        # What one process finds out about a kernel is what it prints.
+        option.numprocesses = 0
     # A kernel that crashes on a GPU takes its process along: let that be a worker.
     debugging = option.usepdb or option.trace or option.capture == "no" or option.collectonly
     alone = option.numprocesses is None and not hasattr(config, "workerinput")
@@ -37,6 +47,7 @@ def pytest_cmdline_main(config):
     # However many puzzles end their process, the others are graded.
     if option.maxworkerrestart is None:
         option.maxworkerrestart = str(10**6)
+    return None
 
 
 def pytest_configure(config):
@@ -55,9 +66,20 @@ def pytest_configure(config):
     from judge.plugin import session
 
     session.start(config, config.stash[machine])
-    config.pluginmanager.register(reporting.Scoreboard(config))
+    from judge.plugin import experiments
+
+    config.pluginmanager.register(experiments.look(config) or reporting.Scoreboard(config))
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
+
+
+def pytest_sessionstart(session):
+    config = session.config
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal and terminal.isatty and config.option.verbose >= 0:
+        time_left = TimeLeft(getattr(config, "cache", None))
+        time_left.show_in(terminal)
+        config.pluginmanager.register(time_left)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -118,13 +140,14 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
+    from judge import challenge
     from judge.plugin import session
     from judge.speed import gpu
 
+    session.begin(item.nodeid)
     puzzle = ladder.puzzle_of(item.path)
     if puzzle and (why := crash_notes.given_up(puzzle)):
         raise NotRun(f"not run: {puzzle} {why}")
-    session.begin(item.nodeid)
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")
@@ -137,7 +160,9 @@ def pytest_runtest_call(item):
     with held:
         try:
             with timeouts.time_limit(seconds):
-                return (yield)
+                outcome = yield
+                challenge.passed()
+                return outcome
         except timeouts.Overrun as overrun:
             if puzzle:
                 crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
@@ -180,6 +205,7 @@ def pytest_runtest_makereport(item, call):
             order=item.stash.get(order, 0),
             measured=challenge.measured,
             raced=challenge.raced,
+            compared=challenge.compared,
         )
     return made
 

@@ -6,7 +6,11 @@ What was found is kept by the content of a file, so a file that is brought back 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
+
+from judge.core.paths import PRODUCTION
+from judge.plugin.ladder import LEVELS, SOLVED, check_of, checks_of
 
 CACHE = "kata/progress-2"
 # Contents of one puzzle's file that are remembered, the newest last.
@@ -50,3 +54,29 @@ class Progress:
     def _digest(self, puzzle: str) -> str:
         path = self._folder / f"{puzzle}.py"
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
+
+
+def is_done(found: Findings, puzzle: str, level: str) -> bool:
+    """Whether every kind of check of a level was made of a puzzle, and all of them passed."""
+    tests = found.get(level, {})
+    made = {check_of(test) for test in tests}
+    wanted = checks_of(puzzle, level)
+    return bool(wanted) and wanted <= made and all(tests.values())
+
+
+def counted(puzzles: Sequence[str], progress: Progress) -> str:
+    """Say how many of these puzzles are solved: 3 of 6 solved, 1 in production."""
+    done = {
+        level: sum(is_done(progress.of(puzzle), puzzle, level) for puzzle in puzzles)
+        for level in LEVELS
+    }
+    production = f", {done[PRODUCTION]} in production" if done[PRODUCTION] else ""
+    return f"{done[SOLVED]} of {len(puzzles)} solved{production}"
+
+
+def production_of(found: Findings, puzzle: str) -> str:
+    """Say how far a puzzle's second level is: production 14/19."""
+    tests = found.get(PRODUCTION, {})
+    if not tests:
+        return "production not tried" if checks_of(puzzle, PRODUCTION) else ""
+    return f"production {sum(tests.values())}/{len(tests)}"

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from judge.core.paths import PRODUCTION, PUZZLES, display_path
+from judge.core.paths import PRODUCTION, PUZZLES, SOLUTIONS, display_path
 from judge.core.settings import settings
 from judge.core.verdict import NotRun, Unsolved
+from judge.desk import comparison
 from judge.plugin import failures
-from judge.plugin.ladder import CHECKS, LEVELS, SOLVED, check_of, checks_of, ladder, path_of_tests
-from judge.plugin.progress import Findings, Progress
+from judge.plugin.ladder import CHECKS, SOLVED, check_of, checks_of, ladder, path_of_tests
+from judge.plugin.progress import Findings, Progress, counted, is_done, production_of
 
 PROPERTY = "kata"
+# Of sentences.
+WIDTH = 100
+# How many puzzles a line names.
+MAX_NAMED = 8
 
 PASSED, WRONG, UNSOLVED = "passed", "wrong", "unsolved"
 NOT_MEASURED, NOT_RUN = "not measured", "not run"
@@ -37,12 +43,13 @@ def describe(
     order: int = 0,
     measured: dict[str, str] | None = None,
     raced: dict[str, str] | None = None,
+    compared: dict[str, comparison.Group] | None = None,
 ) -> None:
     """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
 
     error: what the test raised
     order: its place among the tests of the run
-    measured, raced: as in judge.challenge
+    measured, raced, compared: as in judge.challenge
     """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
     for kind, name in ((Unsolved, UNSOLVED), (NotRun, NOT_RUN)):
@@ -50,6 +57,7 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= {"measured": dict(measured or {}), "raced": dict(raced or {})}
+    score |= {"compared": dict(compared or {})}
     made.user_properties.append((PROPERTY, score))
 
 
@@ -80,6 +88,7 @@ class Row:
 
     verdicts: of each level, by test
     measured: for the last column
+    compared: beside our solution, by kind of check
     failures: its wrong cases
     """
 
@@ -87,6 +96,7 @@ class Row:
         default_factory=lambda: {SOLVED: {}, PRODUCTION: {}}
     )
     measured: dict[str, str] = field(default_factory=dict)
+    compared: dict[str, comparison.Group] = field(default_factory=dict)
     failures: list[failures.Failure] = field(default_factory=list)
 
     @property
@@ -133,6 +143,7 @@ class Scoreboard:
         row = self.rows.setdefault(puzzle, Row())
         row.verdicts[level][test] = score["verdict"]
         row.measured |= score["measured"]
+        row.compared |= score["compared"]
         if score["verdict"] == WRONG and isinstance(report.longrepr, str):
             path = display_path(path_of_tests(puzzle, level))
             row.failures.append(
@@ -150,12 +161,17 @@ class Scoreboard:
         puzzles = sorted(self.rows, key=ladder().index)
         for puzzle in puzzles:
             failures.write(terminalreporter, self.rows[puzzle].failures, self.config.option.verbose)
-        self.write(terminalreporter, puzzles)
+        progress = self.write(terminalreporter, puzzles)
         if self.races:
             self.write_times(terminalreporter)
+        if self.config.option.compare:
+            self.write_comparisons(terminalreporter, puzzles, progress)
 
-    def write(self, terminal, puzzles: list[str]) -> None:
-        """Print a row for each puzzle, how many are solved, and what to open next."""
+    def write(self, terminal, puzzles: list[str]) -> Progress:
+        """Print a row for each puzzle, how many are solved, and what to open next.
+
+        Returns the progress with what this run found.
+        """
         own = settings.subjects == PUZZLES
         cache = getattr(self.config, "cache", None) if own else None
         progress = Progress(cache, settings.subjects)
@@ -174,15 +190,19 @@ class Scoreboard:
             terminal.line("")
         if len(puzzles) == 1 and solved:
             self._congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
+            if own and not self.config.option.compare:
+                file = display_path(settings.subjects / f"{puzzles[0]}.py")
+                terminal.line(f"Beside our solution: pytest {file} --compare")
         else:
-            terminal.line(f"{_counted(puzzles, progress)}.{self._without_speed(puzzles)}")
+            terminal.line(f"{counted(puzzles, progress)}.{self._without_speed(puzzles)}")
         if own:
             everywhere = ladder()
             if set(everywhere) != set(puzzles):
-                terminal.line(f"On the whole ladder: {_counted(everywhere, progress)}.")
+                terminal.line(f"On the whole ladder: {counted(everywhere, progress)}.")
             open_ones = (p for p in everywhere if not is_done(progress.of(p), p, SOLVED))
             if following := next(open_ones, None):
                 terminal.line(f"Next: {display_path(settings.subjects / following)}.py")
+        return progress
 
     def _write_row(self, terminal, puzzle: str, width: int, found: Findings) -> None:
         row = self.rows[puzzle]
@@ -198,7 +218,7 @@ class Scoreboard:
             terminal.line("")
             return
         terminal.write("solved        ", green=True)
-        terminal.line(_production(found, puzzle))
+        terminal.line(production_of(found, puzzle))
 
     def _congratulate(self, terminal, puzzle: str, found: Findings) -> None:
         name = puzzle.partition("/")[2]
@@ -230,6 +250,31 @@ class Scoreboard:
             " Speed was not measured: that takes a GPU." if any(map(is_unmeasured, puzzles)) else ""
         )
 
+    def write_comparisons(self, terminal, puzzles: list[str], progress: Progress) -> None:
+        """Print how each puzzle that is solved stands beside our solution, and name the others."""
+        solved = [p for p in puzzles if is_done(progress.of(p), p, SOLVED)]
+        for puzzle in solved:
+            name = puzzle.partition("/")[2]
+            file = settings.subjects / f"{puzzle}.py"
+            terminal.section(f"{name}: yours beside ours", sep="-")
+            found = self.rows[puzzle].compared
+            groups = [found[check] for check in CHECKS if check in found]
+            for line in comparison.table([*groups, comparison.of_files(file, puzzle)]):
+                terminal.line(line)
+            if difference := comparison.difference_of(puzzle):
+                terminal.line("")
+                terminal.line("What ours does differently:")
+                for line in textwrap.wrap(difference, WIDTH - 4):
+                    terminal.line(f"    {line}")
+            if self.config.option.show_solution:
+                show_solution(terminal, puzzle)
+            elif settings.subjects == PUZZLES:
+                terminal.line(f"To read it: pytest {display_path(file)} --show-solution")
+        if others := [p.partition("/")[2] for p in puzzles if p not in solved]:
+            terminal.line("")
+            names = ", ".join(others) if len(others) <= MAX_NAMED else f"{len(others)} puzzles"
+            terminal.line(f"Not solved, and so not compared: {names}.")
+
     def write_times(self, terminal) -> None:
         """Print a line for each race, in the order of the ladder."""
         terminal.section("times: medians, L2 flushed before each call", sep="-")
@@ -243,28 +288,13 @@ class Scoreboard:
             terminal.line("  ".join(cells).rstrip())
 
 
-def is_done(found: Findings, puzzle: str, level: str) -> bool:
-    """Whether every kind of check of a level was made of a puzzle, and all of them passed."""
-    tests = found.get(level, {})
-    made = {check_of(test) for test in tests}
-    wanted = checks_of(puzzle, level)
-    return bool(wanted) and wanted <= made and all(tests.values())
-
-
-def _counted(puzzles: list[str], progress: Progress) -> str:
-    done = {
-        level: sum(is_done(progress.of(puzzle), puzzle, level) for puzzle in puzzles)
-        for level in LEVELS
-    }
-    production = f", {done[PRODUCTION]} in production" if done[PRODUCTION] else ""
-    return f"{done[SOLVED]} of {len(puzzles)} solved{production}"
-
-
-def _production(found: Findings, puzzle: str) -> str:
-    tests = found.get(PRODUCTION, {})
-    if not tests:
-        return "production not tried" if checks_of(puzzle, PRODUCTION) else ""
-    return f"production {sum(tests.values())}/{len(tests)}"
+def show_solution(terminal, puzzle: str) -> None:
+    """Print our solution of a puzzle."""
+    solution = SOLUTIONS / f"{puzzle}.py"
+    terminal.line("")
+    terminal.line(f"{display_path(solution)}:")
+    terminal.line("")
+    terminal.line(solution.read_text().rstrip())
 
 
 def _topics(tests: list[str]) -> str:

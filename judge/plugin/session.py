@@ -33,6 +33,7 @@ def start(config, environment: Environment) -> None:
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
     settings.speed_scale = config.option.speed_scale
+    settings.compares = config.option.compare
     settings.device = environment.device
     if not environment.interpreted:
         settings.capability = torch.cuda.get_device_capability()
@@ -73,6 +74,5 @@ def require_measurable(check: str | None) -> None:
 def begin(test: str) -> None:
     """Forget what the test before left, and seed the inputs of this one."""
     audit.debugged.clear()
-    challenge.measured.clear()
-    challenge.raced.clear()
+    challenge.begin()
     inputs.seed(test)

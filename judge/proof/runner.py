@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from judge import challenge
 from judge.core import paths
+from judge.core.kept import kept
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, Verdict, Wrong
 from judge.inputs import parameters_of
@@ -37,6 +39,7 @@ class Case:
         session.begin(f"{path}::{self.name}{seed}")
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
+        challenge.passed()
 
 
 def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
@@ -69,7 +72,8 @@ def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
     path.write_text(source)
     before, settings.subjects = settings.subjects, folder
     try:
-        yield
+        with kept.about(puzzle):
+            yield
     finally:
         settings.subjects = before
 
@@ -97,7 +101,7 @@ def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | Non
 
     To save time, kernels are compiled only if nothing else fails.
 
-    enough: stop after so many failures
+    enough: stop after so many failures, or once the cause is beyond doubt
     """
     found: list[failures.Failure] = []
     ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
@@ -114,6 +118,12 @@ def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | Non
                 case.puzzle, case.level, case.name, str(verdict), path, order
             )
             found.append(failure)
-        if len(found) == enough:
+        if len(found) == enough or _is_settled(found):
             break
     return failures.grouped(found)[0][0] if found else None
+
+
+def _is_settled(found: list[failures.Failure]) -> bool:
+    """Whether other cases confirm the cause that is told first, and two have failed of it."""
+    first = failures.grouped(found)[0] if found else []
+    return len(first) > 1 and any(failure.is_proven for failure in first)

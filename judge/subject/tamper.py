@@ -62,10 +62,10 @@ class State(NamedTuple):
     contents: list[dict | set]
 
 
-# The inventory, and how many modules were loaded when it was made. A subject that replaces one of
-# them is noticed, as with any other variable of the judge.
+# The inventory, and what of the judge and its libraries was loaded when it was made. A subject that
+# replaces one of them is noticed, as with any other variable of the judge.
 _inventory = Inventory([], [], [])
-_loaded = 0
+_loaded: list[object] = []
 
 
 @contextlib.contextmanager
@@ -93,8 +93,10 @@ def untouched(subject: Path) -> Iterator[None]:
 
 def _state() -> State:
     global _inventory, _loaded
-    if len(sys.modules) != _loaded:
-        _inventory, _loaded = _take_inventory(), len(sys.modules)
+    loaded: list[object] = [name for name in sys.modules if name.startswith("judge")]
+    loaded += [_find(*name.partition(":")[::2]) for name in RELIED_ON]
+    if loaded != _loaded:
+        _inventory, _loaded = _take_inventory(), loaded
     owners, functions, tables = _inventory
     return State(
         _inventory,

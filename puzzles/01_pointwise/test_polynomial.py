@@ -34,8 +34,8 @@ def test_numerics(dtype):
 
 @dtypes("float16", "bfloat16")
 def test_numerics_steps_in_float32(dtype):
-    # 4097 does not fit 16 bits, and is needed on the way to 1.
-    puzzle.check_exactly(tensor([1.0], dtype), (-4096, 4097, 0))
+    # 4097 does not fit 16 bits, and is needed on the way to 1 and its neighbours.
+    puzzle.check_exactly(tensor([1 + i / 128 for i in range(-8, 9)], dtype), (-4096, 4097, 0))
 
 
 def test_traffic():

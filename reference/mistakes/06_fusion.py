@@ -52,6 +52,11 @@ def dropout(x, p, seed, blocks):
     if p:
         yield "kept elements are scaled by 1 / p instead of 1 / (1 - p)", kept(random > 0, 1 / p)
     yield "the mask is guessed from the zeros of the input", kept(x != 0)
+    normal = torch.from_numpy(_normal(seed, x.numel())) - p
+    yield (
+        "the numbers are normal, as tl.randn draws them, not uniform as tl.rand does",
+        kept(normal > 0),
+    )
     yield "the seed passes through a float", kept(above(int(float(seed))) > 0)
     for name, cast in half_precisions():
         factor = float(cast(torch.tensor(1 / (1 - p))))
@@ -72,6 +77,13 @@ def dropout(x, p, seed, blocks):
     if memory.max() < x.numel():
         cause = "the mask follows an element's place in memory instead of its number"
         yield cause, kept(random[memory] > 0)
+
+
+def _normal(seed, count):
+    """Return tl.randn(seed, offset) for offsets 0 to count - 1."""
+    words = load_reference("06_fusion", "philox")(seed, count)
+    first, second = map(load_reference("06_fusion", "in_unit_interval"), words[:2])
+    return np.sqrt(-2 * np.log(np.maximum(first, 1e-7))) * np.cos(2 * np.pi * second)
 
 
 def dropout_backward(dy, p, seed, blocks):

@@ -96,6 +96,8 @@ def wrong_masks(q, k, causal, window, blocks):
             for whole in (end // tile * tile, begin // tile * tile + tile, T // tile * tile):
                 whole = torch.as_tensor(whole).clamp(max=T // tile * tile)
                 yield "tiles on the diagonal are not masked", mask() | (columns < whole)
+            visited = columns < -(-end // tile) * tile
+            yield "tiles on the diagonal are not masked", mask() | visited
 
 
 def tiles_to_the_diagonal(q, k, blocks):
@@ -124,6 +126,7 @@ def first_tiles(q, k, blocks):
 
 def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     """Yield (cause, out, lse), with None for what stays right."""
+    on_top = None if scale is None else scale * q.shape[-1] ** -0.5
     scale, mask = effective(scale, q), seen(q, k, causal, window)()
 
     def attend(keys, values, factor, mask):
@@ -137,8 +140,10 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
         ("exp of scores that were multiplied by log2(e)", scale / math.log(2)),
         ("the scale is applied twice", scale * scale),
         ("the scale is left out", 1.0),
+        ("the scale is applied on top of D ** -0.5 instead of in its place", on_top),
     ):
-        yield cause, attend(keys, values, factor, mask)[1], None
+        if factor is not None:
+            yield cause, attend(keys, values, factor, mask)[1], None
     if k.shape[1] not in (1, q.shape[1]):
         cause = WRONG_HEAD
         yield cause.format("keys"), attend(dealt(k, q), values, scale, mask)[1], None

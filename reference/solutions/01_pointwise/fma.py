@@ -1,4 +1,9 @@
-"""01.3  Fused multiply-add: one good answer."""
+"""01.3  Fused multiply-add: one good answer.
+
+Numbers of 16 bits are converted to float32 before tl.fma, so that only the store rounds. Strides of
+up to four dimensions are arguments. Contiguous tensors are flattened first: the other sizes are
+then 1, which Triton compiles as constants, and the divisions vanish.
+"""
 
 import torch
 import triton

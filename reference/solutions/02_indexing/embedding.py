@@ -1,4 +1,9 @@
-"""02.4  Embedding: one good answer."""
+"""02.4  Embedding: one good answer.
+
+Short rows are copied several at a time, so that a program has 2048 elements or so whatever D is. An
+index out of range is masked off and reported through one flag, which the launcher reads once after
+the launch. Indices of any shape and strides are read in place.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""02.5  Scale, made to ship: one good answer."""
+"""02.5  Scale, made to ship: one good answer.
+
+The tile follows the memory: 64 by 64 where columns are contiguous, and wide elsewhere, so that
+loads and stores both use whole sectors. The grid has one axis, as the others end at 65535 programs.
+The factor is passed as a float, since Triton compiles a kernel again for an int of 1 and for a
+multiple of 16.
+"""
 
 import torch
 import triton

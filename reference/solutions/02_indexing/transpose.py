@@ -1,4 +1,9 @@
-"""02.3  Transpose: one good answer."""
+"""02.3  Transpose: one good answer.
+
+A tile of 64 by 64 is loaded along the rows of x and stored along the rows of y; on its way it
+changes hands through shared memory. Programs that follow each other take tiles below each other:
+they store side by side, and a sector that two of them share is written to memory once.
+"""
 
 import torch
 import triton

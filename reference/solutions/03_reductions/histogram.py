@@ -1,4 +1,10 @@
-"""03.7  Histogram: one good answer."""
+"""03.7  Histogram: one good answer.
+
+Up to 512 bins are counted in registers by tl.histogram, and added to memory once a program; more
+bins are counted by atomics. Both go to one of up to 64 copies of the counts, so that few programs
+wait for one address, and a second kernel adds the copies. Elements are taken in the order of the
+memory, since a histogram does not depend on it.
+"""
 
 import torch
 import triton

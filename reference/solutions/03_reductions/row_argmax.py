@@ -1,4 +1,10 @@
-"""03.2  Row argmax: one good answer."""
+"""03.2  Row argmax: one good answer.
+
+Each lane keeps the best number that it has met and the block it came from, and the lanes are
+compared once, after the loop. A number replaces the best one if it is not at most that, which is so
+for NaN too, and so the first of equals and the first NaN stay. A program is one warp, whose lanes
+meet without a barrier.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""03.3  Total sum: one good answer."""
+"""03.3  Total sum: one good answer.
+
+At most 1024 programs walk over the vector, and a second launch adds their sums; the number does not
+depend on the GPU, and so neither does the order of the additions. Whole blocks are loaded without a
+mask, because one that may end anywhere makes each element a load of its own. Elements are taken in
+the order of the memory.
+"""
 
 import torch
 import triton

@@ -1,4 +1,9 @@
-"""03.4  Variance: one good answer."""
+"""03.4  Variance: one good answer.
+
+A row stays in registers, so that the mean and the squared distances from it take one load. Lanes
+past the end are set to 0 after the mean was subtracted, as 0 itself is far from the mean. Short
+rows share a program.
+"""
 
 import torch
 import triton

@@ -1,4 +1,9 @@
-"""03.5  Welford: one good answer."""
+"""03.5  Welford: one good answer.
+
+Each block is reduced to its count, mean and squared distances, which Chan's formula merges into one
+state, so that there is a division for each block and not for each number. A program is one warp,
+whose lanes meet in every block without a barrier.
+"""
 
 import torch
 import triton

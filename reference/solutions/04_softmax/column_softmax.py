@@ -1,4 +1,10 @@
-"""04.2  Column softmax: one good answer."""
+"""04.2  Column softmax: one good answer.
+
+The width of a tile depends on its height: 16 columns where the registers suffice, fewer where
+columns are tall. Columns that are too tall for one program are cut into chunks: one kernel stores
+the maximum and the sum of each chunk, and a second one merges them and normalizes, so that a tall
+and narrow matrix still has many programs.
+"""
 
 import math
 

@@ -1,4 +1,9 @@
-"""05.3  Residual RMS norm: one good answer."""
+"""05.3  Residual RMS norm: one good answer.
+
+The norm goes on with the sum as it is in registers, in float32, and not with the rounded one that
+was stored. The weight is loaded after the reduction, so that it takes no registers during it. Short
+rows share a program of 2 warps.
+"""
 
 import torch
 import triton

@@ -1,4 +1,9 @@
-"""06.2  Bias and GELU: one good answer."""
+"""06.2  Bias and GELU: one good answer.
+
+The tail of the normal distribution is 2 to the power of a polynomial, as near as tl.erf in float32
+with less than half of its instructions, which decide the speed here. Whole tiles go without a mask.
+A bias is loaded once a tile and serves all of its rows.
+"""
 
 import torch
 import triton

@@ -1,4 +1,9 @@
-"""06.4  Dropout, backward: one good answer."""
+"""06.4  Dropout, backward: one good answer.
+
+The mask is made again from the number of the element, and not from its place in memory, as dy may
+lie there otherwise than x did. What was dropped is chosen by tl.where, since NaN times 0 is NaN.
+The seed is not specialized, so that no seed compiles the kernel again.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""06.1  SwiGLU: one good answer."""
+"""06.1  SwiGLU: one good answer.
+
+The sigmoid and both products are in float32, so that only the store rounds. Whole blocks go without
+a mask, because one that may end anywhere makes each element a load of its own; only the last
+program has one. Strides of up to four dimensions are arguments, and contiguous tensors are
+flattened first.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""07.3  Swizzled matmul: one good answer."""
+"""07.3  Swizzled matmul: one good answer.
+
+Tiles are numbered in groups of 8 rows, column by column, so that programs that run together share
+rows of a and columns of b in the L2 cache. Small products get tiles of 32 x 32, or there would be
+too few programs. Where 16 does not divide K, numbers of 2 bytes go through registers, and tiles
+have 128 columns instead of 256.
+"""
 
 import torch
 import triton

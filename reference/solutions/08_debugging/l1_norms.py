@@ -1,4 +1,9 @@
-"""08.4  L1 norms: one good answer."""
+"""08.4  L1 norms: one good answer.
+
+The fault was the type of the sum: it began as float16 and became float32 in the loop, and a loop
+must keep the types of what it carries. Ours converts the first block too; to begin with zeros in
+float32 is the other way.
+"""
 
 import torch
 import triton

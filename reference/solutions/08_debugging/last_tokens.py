@@ -1,4 +1,8 @@
-"""08.3  Last tokens: one good answer."""
+"""08.3  Last tokens: one good answer.
+
+The fault was products of two int32, which wrap around beyond 2**31 elements. Ours gives each
+product an int64 factor of its own; to widen their sum is too late.
+"""
 
 import torch
 import triton

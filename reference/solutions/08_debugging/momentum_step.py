@@ -1,4 +1,9 @@
-"""08.6  Momentum step: one good answer."""
+"""08.6  Momentum step: one good answer.
+
+The fault was that Triton times each configuration on the tensors themselves, so that each of those
+runs was a step of its own. Ours has them restored: restore_value copies what the kernel changes,
+and puts it back after each run.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""08.2  Ragged mean: one good answer."""
+"""08.2  Ragged mean: one good answer.
+
+The fault was blocks behind the length that stored nothing, so that the second kernel added what the
+memory held before. Ours stores a sum for every block, which is 0 there, and masks the loads, so
+that nothing behind the length is read. To let the second kernel read only what was stored is the
+other way.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""08.5  Running sum: one good answer."""
+"""08.5  Running sum: one good answer.
+
+The fault was that each program loaded what its neighbour stored in the same launch, which is right
+only where programs run one by one in ascending order. Ours has three launches, since one begins
+when the launch before it has ended: the sum of each block, the running sum of those, and a scan of
+each block that begins with it.
+"""
 
 import torch
 import triton

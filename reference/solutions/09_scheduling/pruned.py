@@ -1,4 +1,9 @@
-"""09.5  Pruned matmul: one good answer."""
+"""09.5  Pruned matmul: one good answer.
+
+The first step keeps for each of 17 tiles the most stages that shared memory has room for. A model
+then counts rounds of tiles, each as long as the slower of its multiplications and its loads, and
+the 4 best are timed instead of 68. Tiles are numbered in groups of 8 rows.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""09.2  Stream-K matmul: one good answer."""
+"""09.2  Stream-K matmul: one good answer.
+
+Only the tiles that do not fill a round are cut. Whole rounds go tile by tile, side by side along K,
+so that programs find each other's tiles in the L2 cache; the steps of the remaining tiles are
+numbered through and shared out evenly. A second kernel adds the parts, 8 at a time, in a fixed
+order.
+"""
 
 import torch
 import triton

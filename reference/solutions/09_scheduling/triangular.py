@@ -1,4 +1,10 @@
-"""09.3  Gram matrix: one good answer."""
+"""09.3  Gram matrix: one good answer.
+
+Rows of tiles are paired, the longest with the shortest, which makes a rectangle of the triangle,
+and that is walked through in groups for the L2 cache. A tile below the diagonal is computed once
+and stored twice, the second time transposed. Tiles that the diagonal cuts are stored under a mask
+along it, and no others.
+"""
 
 import torch
 import triton

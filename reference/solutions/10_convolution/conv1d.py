@@ -1,4 +1,9 @@
-"""10.1  Causal 1-D convolution: one good answer."""
+"""10.1  Causal 1-D convolution: one good answer.
+
+A thread holds 8 neighbouring times, and the taps are columns of two tiles in registers: x, and x 8
+times earlier. Both loads are aligned where x is, which one load for each tap would not be. Where
+channels are contiguous the tile is 64 x 64, so that loads and stores both run along the memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""10.3  2-D convolution: one good answer."""
+"""10.3  2-D convolution: one good answer.
+
+The reduction runs over (r, s, c), so that with channels last its tile is contiguous and goes to
+shared memory 16 bytes at a time. A step belongs to one tap, so that the border is tested once for
+each pixel; where there are few channels a step has several taps. Offsets have 32 bits unless a
+tensor needs 64, which take twice as many registers.
+"""
 
 from __future__ import annotations
 

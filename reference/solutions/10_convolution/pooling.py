@@ -1,4 +1,10 @@
-"""10.2  Max pooling: one good answer."""
+"""10.2  Max pooling: one good answer.
+
+Which taps of a window lie inside x is computed once, as bounds of r and s. A program goes down
+through the rows, so that what depends on columns alone is computed once, and up to 16 taps are
+loaded before the first is compared. It keeps the number of the best tap and computes the index
+after the loop.
+"""
 
 from __future__ import annotations
 

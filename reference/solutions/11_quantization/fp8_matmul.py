@@ -1,4 +1,10 @@
-"""11.5  fp8 matmul: one good answer."""
+"""11.5  fp8 matmul: one good answer.
+
+Where rows begin at multiples of 16 bytes, the tensor memory accelerator loads both tiles, through
+descriptors. A step is one block of scales along K, and a tile lies within one block of the weight's
+rows, so that a step needs one scale of the weight and one for each row of x. Tiles are small, since
+the sums of a step and those of all steps are in registers together.
+"""
 
 from __future__ import annotations
 

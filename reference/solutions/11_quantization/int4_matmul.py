@@ -1,4 +1,10 @@
-"""11.4  int4 matmul: one good answer."""
+"""11.4  int4 matmul: one good answer.
+
+The two halves of each byte are interleaved into one tile, so that a step has one tl.dot. The
+weights are its left factor, which a tensor core takes from registers, where they are after they
+were unpacked. With few rows of x many small programs load the weights; with many rows each unpacked
+tile serves up to 256 of them.
+"""
 
 import torch
 import triton

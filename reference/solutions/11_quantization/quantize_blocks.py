@@ -1,4 +1,10 @@
-"""11.2  Quantize blocks: one good answer."""
+"""11.2  Quantize blocks: one good answer.
+
+A program takes 32 rows of a column of blocks at once, or one square block, and neighbouring
+programs read on in the same rows. The largest size is found among the bits as integers, which have
+the same order and keep NaN, where a maximum of floats drops it. Divisions are tl.div_rn, which
+rounds as PyTorch does.
+"""
 
 import torch
 import triton

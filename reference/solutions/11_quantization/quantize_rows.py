@@ -1,4 +1,10 @@
-"""11.1  Quantize rows: one good answer."""
+"""11.1  Quantize rows: one good answer.
+
+A row stays in registers between its maximum and the division, and short rows share a program. The
+largest size is found among the bits as integers, which have the same order and keep NaN, where a
+maximum of floats drops it. Divisions are tl.div_rn, which rounds as PyTorch does, and halves go to
+even.
+"""
 
 import torch
 import triton

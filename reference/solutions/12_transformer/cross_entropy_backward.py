@@ -1,4 +1,9 @@
-"""12.5  Cross entropy, backward: one good answer."""
+"""12.5  Cross entropy, backward: one good answer.
+
+Given lse, no part of a row needs another: rows are cut into blocks of 4096, each with a program of
+its own. The gradient takes the place of the logits, and is rounded once. Rows that count for
+nothing are set to 0 by tl.where, since what they hold may be NaN.
+"""
 
 import torch
 import triton

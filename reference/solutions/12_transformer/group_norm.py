@@ -1,4 +1,9 @@
-"""12.3  Group norm: one good answer."""
+"""12.3  Group norm: one good answer.
+
+A group is cut into up to 256 parts, so that few large groups have many programs too. Each part
+stores count, mean and squares, and the second kernel merges them by Chan's formula. It goes through
+the groups backwards, because what was loaded last is still in the L2 cache.
+"""
 
 import torch
 import triton

@@ -1,4 +1,9 @@
-"""12.1  Rotary position embedding: one good answer."""
+"""12.1  Rotary position embedding: one good answer.
+
+A program takes 8 positions and turns all heads of q and k at them, so that cos and sin are loaded
+once for all heads. It has 4096 pairs at a time, 32 for each thread, so that enough loads are under
+way. The backward pass is the same kernel with the sign of sin turned.
+"""
 
 import torch
 import triton

@@ -1,4 +1,9 @@
-"""12.7  One training step of a transformer block: one good answer."""
+"""12.7  One training step of a transformer block: one good answer.
+
+Attention keeps no scores in memory: the backward pass makes them again from lse, as in chapter 16.
+The head has the logits of 2048 rows at a time, as in 12.6. A weight is updated as soon as its
+gradient has gone through it, so that the gradients of all weights are never in memory together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""13.1  Attention scores: one good answer."""
+"""13.1  Attention scores: one good answer.
+
+Scores are computed twice, once for the maximum and the sum of each row and once for the
+probabilities, instead of being stored in between. log2(e) is part of the scale, which turns exp
+into exp2, what the hardware has. Neighbouring programs share a head, whose keys stay in the L2
+cache.
+"""
 
 from __future__ import annotations
 

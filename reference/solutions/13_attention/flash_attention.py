@@ -1,4 +1,10 @@
-"""13.2  FlashAttention: one good answer."""
+"""13.2  FlashAttention: one good answer.
+
+Only the last tile of keys has a mask, and the others have a loop of their own. The scale is applied
+to the maximum and inside the exponent, a multiplication less for each score; the sign of a negative
+scale goes into q. Where strides and alignment allow it, the tensor memory accelerator loads the
+tiles.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""13.5  Sliding window attention: one good answer."""
+"""13.5  Sliding window attention: one good answer.
+
+There are three loops: tiles that the far edge of the window cuts, whole tiles without a mask, and
+tiles that the diagonal cuts. Tiles are 64 x 64, as more of a large one lies outside the window. The
+maximum begins at the least float32 instead of -inf, since a row may see nothing of its first tiles,
+and -inf - -inf is NaN.
+"""
 
 from __future__ import annotations
 

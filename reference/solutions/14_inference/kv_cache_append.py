@@ -1,4 +1,9 @@
-"""14.1  KV cache append: one good answer."""
+"""14.1  KV cache append: one good answer.
+
+Where heads lie one after the other in all four tensors, a token is one row, which the compiler then
+knows to be contiguous. Short tokens share a program, which copies 2048 elements. Tokens without
+room are masked off, and counted by one atomic for each program that met any.
+"""
 
 from __future__ import annotations
 

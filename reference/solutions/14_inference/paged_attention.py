@@ -1,4 +1,9 @@
-"""14.3  Paged attention: one good answer."""
+"""14.3  Paged attention: one good answer.
+
+Each sequence is cut into splits. The GPU alone knows the lengths: there are splits for the longest
+that the tables allow, and those past the end leave at once. The heads of one page follow one
+another, since they lie side by side in memory, and only the last tile of a split has a mask.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +180,7 @@ def paged_attention(
         *q.stride(), key_cache.stride(), value_cache.stride(),
         *block_tables.stride(), lengths.stride(0), scale * math.log2(math.e),
         D=D, PAGE=page, BLOCK_H=max(16, triton.next_power_of_2(H // Hkv)), BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=3,
+        num_warps=4, num_stages=2,
     )  # fmt: skip
     if splits > 1:
         merge_kernel[(B * H,)](

@@ -1,4 +1,9 @@
-"""14.5  Speculative verification: one good answer."""
+"""14.5  Speculative verification: one good answer.
+
+Each chunk of the vocabulary has a program, and all programs of a request decide alike on the
+drafts, so that none waits for another. The second kernel finds the chunk in which the running sum
+passes the target, and loads that one alone.
+"""
 
 from __future__ import annotations
 

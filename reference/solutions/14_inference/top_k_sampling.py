@@ -1,4 +1,10 @@
-"""14.4  Top-k sampling: one good answer."""
+"""14.4  Top-k sampling: one good answer.
+
+A long row is narrowed first: the largest numbers of its pieces give a bound that at least k numbers
+reach, and what reaches it is all that is searched. The threshold is found bit by bit, in integers
+that have the order of the numbers, without a sort. If a chunk has more candidates than places, the
+whole row is searched.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""15.4  Mixture of experts: one good answer."""
+"""15.4  Mixture of experts: one good answer.
+
+gate and up are two sums of one kernel, so that rows of x are gathered once for both, and only
+silu(gate) * up is stored. A block is about as long as an expert's share, 16 to 128 rows, so that
+few rows are padding. The second product stores by assignment, and the last kernel weighs and adds
+the rows of each token in a fixed order.
+"""
 
 import torch
 import triton

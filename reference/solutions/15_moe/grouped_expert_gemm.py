@@ -1,4 +1,10 @@
-"""15.3  Products with experts: one good answer."""
+"""15.3  Products with experts: one good answer.
+
+Rows of x are looked up through the sorted assignments as they are loaded, and rows of the result
+are stored by assignment, so that no sorted copy exists. Blocks are taken in groups of 8, so that
+those of one expert share tiles of its weight in the L2 cache. Padding is found by one comparison,
+which masks loads and stores.
+"""
 
 import torch
 import triton

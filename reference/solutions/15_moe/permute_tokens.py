@@ -1,4 +1,9 @@
-"""15.2  Sort by expert: one good answer."""
+"""15.2  Sort by expert: one good answer.
+
+There are no atomics, so that every run gives the same order: counts of each tile, their running
+sums for each expert, places, and padding. The rank of an assignment in its tile is a running sum of
+comparisons with all experts at once. The running sums have a program for each expert.
+"""
 
 import torch
 import triton

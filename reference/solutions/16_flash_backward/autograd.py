@@ -1,4 +1,10 @@
-"""16.4  Attention with a backward pass: one good answer."""
+"""16.4  Attention with a backward pass: one good answer.
+
+The forward pass saves out and one number for each query beside its inputs, and the backward pass
+makes the probabilities again. Gradients that nobody asked for are not computed. Only tiles that the
+diagonal or the end cuts have a mask, and the tensor memory accelerator loads the tiles where it
+can.
+"""
 
 from __future__ import annotations
 

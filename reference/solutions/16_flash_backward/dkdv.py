@@ -1,4 +1,10 @@
-"""16.3  The gradients of k and v: one good answer."""
+"""16.3  The gradients of k and v: one good answer.
+
+Scores are made with keys along the rows, because that is how both products need them, and neither p
+nor ds has to be transposed. A program walks through all query heads that share its keys, so that dk
+and dv are added up in registers, without atomics. A query past the last has an lse of inf, and so
+probabilities of 0 without a mask.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""16.2  The gradient of q: one good answer."""
+"""16.2  The gradient of q: one good answer.
+
+Only tiles that the diagonal or the end cuts have a mask, and the others have a loop of their own.
+Tiles are 64 x 64, which leaves room for two programs or more on a multiprocessor, and if causal the
+longest begin. Where strides and alignment allow it, the tensor memory accelerator loads the tiles.
+"""
 
 from __future__ import annotations
 

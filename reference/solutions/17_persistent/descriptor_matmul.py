@@ -1,4 +1,10 @@
-"""17.3  Descriptor matmul: one good answer."""
+"""17.3  Descriptor matmul: one good answer.
+
+A transposed factor is described as it lies in memory, and its tile is turned after the load, so
+that no copy is made. Small products get tiles of 64 x 64, or some programs would have none. The
+tile of c waits in shared memory until it is stored, so that a GPU with little of it gets half the
+columns.
+"""
 
 import torch
 import triton

@@ -1,4 +1,10 @@
-"""17.4  Persistent attention: one good answer."""
+"""17.4  Persistent attention: one good answer.
+
+The deal reverses every turn: a program that got the longest tile gets the shortest next, so that
+all have about the same work. If causal, the last queries of all heads come first; otherwise
+neighbours share a head, whose keys stay in the L2 cache. Only tiles that the diagonal or the end
+cuts have a mask.
+"""
 
 from __future__ import annotations
 

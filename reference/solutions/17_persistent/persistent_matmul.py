@@ -1,4 +1,9 @@
-"""17.2  Persistent matmul: one good answer."""
+"""17.2  Persistent matmul: one good answer.
+
+As many programs as multiprocessors walk over the tiles, in groups of 8 rows, and what does not
+depend on the tile is computed once, before the loop. Small products get tiles of 64 x 64, or some
+programs would have none. Offsets have 64 bits.
+"""
 
 import torch
 import triton

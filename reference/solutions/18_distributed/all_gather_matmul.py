@@ -1,4 +1,10 @@
-"""18.4  All-gather and matmul in one launch: one good answer."""
+"""18.4  All-gather and matmul in one launch: one good answer.
+
+At most 32 programs copy the peers' rows, and all others multiply meanwhile: their own rows first,
+then each chunk when its flag says that it is there. A flag is raised after a barrier, since one
+thread raises it for all that stored. Each rank begins with another peer, so that no two copy from
+the same one first.
+"""
 
 import contextlib
 
