@@ -13,11 +13,7 @@ def layer(T, E, k, D, F, dtype="float16"):
     return randn(T, D, dtype=dtype), logits, gate_up / D**0.5, down / F**0.5, k
 
 
-@cases(
-    one_choice=(20, 3, 1, 32, 48),
-    two_choices=(20, 3, 2, 32, 48),
-    single_element=(1, 1, 1, 1, 1),
-)
+@cases(one_choice=(20, 3, 1, 32, 48), two_choices=(20, 3, 2, 32, 48), single=(1, 1, 1, 1, 1))
 def test_shapes(T, E, k, D, F):
     puzzle.check(*layer(T, E, k, D, F))
 
@@ -69,12 +65,9 @@ def test_numerics_same_bits_on_every_run():
 def test_traffic():
     T, E, k, D, F = 256, 8, 2, 64, 64
     N = T * k
+    once_a_block = (E + (N - E) / 16) / E
     puzzle.traffic(*layer(T, E, k, D, F)).check(
-        reads={
-            "logits": 1,
-            "gate_up": (E + (N - E) / 16) / E,
-            "down": (E + (N - E) / 16) / E,
-        },
+        reads={"logits": 1, "gate_up": once_a_block, "down": once_a_block},
         writes=1,
         launches=8,
         largest_write=(N + 128 * E) * max(D, F),

@@ -17,7 +17,6 @@ def check(q, k, v, dout, scale=None, causal=False):
     groups_of_three=(2, 6, 2, 20, 24, 16, True),
     widest=(1, 2, 1, 40, 100, 128, False),
     one_query=(1, 2, 2, 1, 70, 32, False),
-    one_key=(1, 2, 2, 70, 1, 32, False),
 )
 def test_shapes(B, H, Hkv, S, T, D, causal):
     q, k, v, dout = heads_and_dout(B, H, Hkv, S, T, D)
@@ -25,20 +24,14 @@ def test_shapes(B, H, Hkv, S, T, D, causal):
     check(q, k, v, dout, causal=causal)
 
 
-@cases(
-    one_short=(63, 63, 16),
-    one_past=(65, 65, 16),
-    more_queries_than_keys=(290, 37, 16),
-    more_keys_than_queries=(37, 200, 16),
-    tiles_of_queries_begin_before_those_of_keys=(150, 150, 64),
-)
-def test_masks(S, T, D):
-    check(*heads_and_dout(1, 1, 1, S, T, D), causal=True)
+@cases(one_short=(63, 63), one_past=(65, 65), more_queries=(290, 37), more_keys=(37, 200))
+def test_masks(S, T):
+    check(*heads_and_dout(1, 1, 1, S, T, 16), causal=True)
 
 
 def test_masks_hidden_keys_count_for_nothing():
     # A key that is too late by one would win against all others.
-    q, k, v, dout = heads_and_dout(1, 1, 1, 150, 150, 16)
+    q, k, v, dout = heads_and_dout(1, 1, 1, 150, 150, 64)
     check(*rising_scores(q, k), v, dout, causal=True)
     # Every score is far below 0: exp(0 - lse), of a key of zeros past the end, is inf.
     check(q.abs() + 4, -k.abs() - 4, v, dout, scale=1.0)
@@ -76,9 +69,8 @@ def test_numerics_two_calls_before_the_first_goes_back():
 @cases(all_keys=(2, 4, 2, 128, 16, 1), causal=(1, 1, 1, 768, 16, 0.6))
 def test_traffic(B, H, Hkv, S, D, seen):
     q, k, v, dout = heads_and_dout(B, H, Hkv, S, S, D)
-    puzzle.traffic(q, k, v, causal=seen < 1, dout=dout).check(
-        sectors=1.1, largest_write=B * H * S * D, dot_macs=seen * 9 * B * H * S * S * D
-    )
+    traffic = puzzle.traffic(q, k, v, causal=seen < 1, dout=dout)
+    traffic.check(sectors=1.1, largest_write=B * H * S * D, dot_macs=seen * 9 * B * H * S * S * D)
 
 
 def test_traffic_kept_for_the_backward_pass():
@@ -94,6 +86,5 @@ def test_compiles():
 def test_speedup():
     B, H, S, D = 1, 16, 4096, 64
     q, k, v, dout = heads_and_dout(B, H, H, S, S, D)
-    # A backward pass needs five products of which the forward pass needs two.
-    operations = (3.5 * 4 * B * H * S * S * D, "float16")
+    operations = (7 * 2 * B * H * S * S * D, "float16")  # two products forward, five back
     puzzle.race(q, k, v, dout=dout, at_least=1.5, operations=operations, baseline="eager_attention")

@@ -78,7 +78,11 @@ def test_shapes_lse_and_delta_do_not_fit_q():
 # Any size and layout.
 
 
-@cases(one_head_of_keys=(2, 3, 1, 24, 20, 16), whole_tiles_of_128=(1, 4, 2, 128, 128, 32))
+@cases(
+    one_head_of_keys=(2, 3, 1, 24, 20, 16),
+    one_key=(1, 2, 2, 70, 1, 32),
+    whole_tiles_of_128=(1, 4, 2, 128, 128, 32),
+)
 def test_shapes(B, H, Hkv, S, T, D):
     inputs = heads_and_dout(B, H, Hkv, S, T, D)
     check(*inputs)
