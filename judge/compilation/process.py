@@ -230,8 +230,12 @@ def fork_early() -> None:
 
 
 def warm_up() -> None:
-    """Have a worker that is ready, for the forks of this process to borrow."""
-    _current()
+    """Have a worker that is ready, for the forks of this process to borrow.
+
+    Where none starts, the first request says so.
+    """
+    with contextlib.suppress(RuntimeError):
+        _current()
 
 
 def borrow() -> None:

@@ -71,11 +71,11 @@ def run(config) -> int | None:
             "--watch keeps in pytest's cache what is solved, and -p no:cacheprovider switches "
             "that off"
         )
-    print("watch: starting ...", flush=True)
-    _import_all(config)
     notes = Path(tempfile.mkdtemp(prefix="triton-kata-"))
     watcher = Watcher(config, list(dict.fromkeys(p for ps in found.values() for p in ps)), notes)
     try:
+        print("starting ...", flush=True)
+        _import_all(config)
         return watcher.grade()
     except KeyboardInterrupt:
         print(f"\nThe watch has ended: {counted(watcher.puzzles, watcher.progress())}.")
@@ -200,8 +200,9 @@ class Watcher:
         notes = self.notes / NOTES
         crashed = notes.exists() and notes.stat().st_size > 0
         if crashed or os.waitstatus_to_exitcode(status) < 0:
-            clear_screen()
-            print(f"\n{display_path(file)}: {crash_notes.describe_crash(self.notes, NOTES)}")
+            if not clear_screen():
+                print()
+            print(f"{display_path(file)}: {crash_notes.describe_crash(self.notes, NOTES)}")
         return True
 
 
@@ -211,6 +212,10 @@ class Verdict(Scoreboard):
     def __init__(self, config, run: Run):
         super().__init__(config)
         self.run = run
+
+    def pytest_sessionstart(self) -> None:
+        """Leave last words where the process that watches reads them, not on the screen."""
+        crash_notes.share(self.run.notes, NOTES)
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Print how many checks pass, what to fix first, and what is solved."""
@@ -248,14 +253,15 @@ def board(config) -> Verdict | None:
     run = config.stash.get(asked, None)
     if run is None:
         return None
-    crash_notes.share(run.notes, NOTES)
     return Verdict(config, run)
 
 
-def clear_screen() -> None:
-    """Clear the terminal, if there is one."""
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+def clear_screen() -> bool:
+    """Clear the terminal. Returns whether there is one."""
+    clears = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if clears:
         print("\x1b[2J\x1b[H", end="", flush=True)
+    return clears
 
 
 def _read(file: Path) -> bytes | None:
