@@ -456,7 +456,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
     try:
         first = terminal.until(end)
         assert f"{cleared}vector_copy is solved. Measured" in first
-        assert f"\nNext: {HERE}/vector_add.py\n" in first
+        assert f"\n1 of 6 solved. Next: {HERE}/vector_add.py\n" in first
         assert re.search(r"\nvector_add: not started", first)
 
         file.write_text(wrong)

@@ -69,7 +69,8 @@ def pytest_configure(config):
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from judge.plugin import session
 
-    session.start(config, config.stash[machine])
+    if not config.stash.get(watch.started, False):
+        session.start(config, config.stash[machine])
     from judge.plugin import experiments
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)

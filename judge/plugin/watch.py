@@ -24,7 +24,7 @@ from judge.compilation import process, worker
 from judge.core import crash_notes
 from judge.core.paths import PUZZLES, display_path
 from judge.plugin import desk, environment, failures
-from judge.plugin.ladder import LEVELS, SOLVED
+from judge.plugin.ladder import LEVELS, SOLVED, ladder
 from judge.plugin.progress import Progress, counted, is_done
 from judge.plugin.scoreboard import NOT_RUN, PASSED, WRONG, Scoreboard
 
@@ -53,6 +53,8 @@ class Run:
 
 
 asked = pytest.StashKey[Run]()
+# Whether the session was started before the fork.
+started = pytest.StashKey[bool]()
 
 
 def run(config) -> int | None:
@@ -105,6 +107,7 @@ def _import_all(config) -> None:
     if machine is not None:
         config.option.numprocesses = 0
         session.start(config, machine)
+        config.stash[started] = True
     process.warm_up()
     # Each fork would look through all that is imported, and so copy it.
     gc.collect()
@@ -141,11 +144,12 @@ class Watcher:
                 continue
             following = self._following()
             if self._is_done(puzzle) and following:
-                print(f"\nNext: {display_path(PUZZLES / following)}.py\n")
+                solved = counted(self.puzzles, self.progress())
+                print(f"\n{solved}. Next: {display_path(PUZZLES / following)}.py\n")
                 puzzle, clears = following, False
                 continue
             if not following:
-                print("\nAll that you asked for is solved.")
+                print("\nAll that you asked for is solved." + self._after())
             print(f"\nWatching {display_path(file)}: save it to grade it again, Ctrl-C to end.")
             sys.stdout.flush()
             _wait_for_change(file, content)
@@ -170,6 +174,13 @@ class Watcher:
     def _following(self) -> str | None:
         """Return the first puzzle that is not solved."""
         return next((puzzle for puzzle in self.puzzles if not self._is_done(puzzle)), None)
+
+    def _after(self) -> str:
+        """Say what comes next on the ladder, if anything does."""
+        progress = self.progress()
+        open_ones = (p for p in ladder() if not is_done(progress.of(p), p, SOLVED))
+        following = next(open_ones, None)
+        return f" Next on the ladder: {display_path(PUZZLES / following)}.py" if following else ""
 
     def _begin(self, run: Run) -> None:
         """Make this process, a fork, one that grades one puzzle."""
@@ -226,7 +237,7 @@ class Verdict(Scoreboard):
         else:
             terminal.line("")
         if puzzle not in self.rows:
-            terminal.line(f"{puzzle}: no check was run", yellow=True)
+            terminal.line(f"{puzzle}: no check was run: does -k name one?", yellow=True)
             return
         row, found = self.rows[puzzle], self.keep([puzzle]).of(puzzle)
         file = display_path(PUZZLES / f"{puzzle}.py")
