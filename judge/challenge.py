@@ -60,6 +60,8 @@ _others: dict[tuple[Path, int], list[OtherCase]] = {}
 _passed: defaultdict[tuple[Path, int], set[str]] = defaultdict(set)
 _under_way: tuple[tuple[Path, int], str] | None = None
 _gathered: list[OtherCase] | None = None
+# The causes of wrong results that were named of each state of a learner's file.
+_named: defaultdict[tuple[Path, int], list[str]] = defaultdict(list)
 MAX_OTHER_FAILURES = 4
 MAX_GATHERED_ELEMENTS = 2**15
 MAX_GATHERING_SECONDS = 3.0
@@ -462,7 +464,7 @@ class Challenge:
             call.fill_with_decoys()
             next(self._outcomes(call, poison=poison))
             call.restore()
-        results = ResultCheck(self.spec, exact, self._others)
+        results = ResultCheck(self.spec, exact, self._others, _named[self._file()])
         expected = results.expected(call.original)
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):

@@ -179,6 +179,7 @@ class ResultCheck:
     exact: instead of the spec's, for cases whose result must be the truth itself, rounded once
     others: returns other cases, to confirm a diagnosis or to refute it. It takes a function that
         returns what this case tells about them in turn
+    named: the causes that were named of other failures, to which this check adds
     """
 
     def __init__(
@@ -186,8 +187,10 @@ class ResultCheck:
         spec: Spec,
         exact: bool | tuple[str, ...] | None = None,
         others: Callable[[Callable[[], OtherCase]], Sequence[OtherCase]] = lambda this: (),
+        named: list[str] | None = None,
     ):
         self.spec, self.others = spec, others
+        self.named = [] if named is None else named
         self.exact = spec.exact if exact is None else exact
 
     def expected(self, arguments: Arguments) -> Expected:
@@ -222,7 +225,7 @@ class ResultCheck:
                     mistakes=self._mistakes(call.original, outcome, number, expected),
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
-                    evidence=Evidence(number, others),
+                    evidence=Evidence(number, others, self.named),
                     stored=f"program {store.program} at {store.line}" if store else None,
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number, others),
@@ -404,18 +407,26 @@ class ResultCheck:
         return [[result, *runs] for result, runs in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
-        # Yardsticks and terms only ever allow more, and most right results do without.
-        found = self._rule(number, got.dtype, expected, strict=True).mismatch(got)
-        if found is None or found.exact:
-            return found
-        return self._rule(number, got.dtype, expected).mismatch(got)
+        # Terms and yardsticks only ever allow more, and most right results do without.
+        found = None
+        for yardsticks, terms in (("truth", False), ("own", True), ("all", True)):
+            if yardsticks == "all" and not self.spec.rounded:
+                continue
+            found = self._rule(number, got.dtype, expected, yardsticks, terms).mismatch(got)
+            if found is None or found.exact:
+                break
+        return found
 
     def _rule(
-        self, number: int, dtype: torch.dtype, expected: Expected, strict: bool = False
+        self, number: int, dtype: torch.dtype, expected: Expected, yardsticks: str, terms: bool
     ) -> Rule:
-        """What a result of this dtype may be. strict: leave out what the reference loses"""
+        """What a result of this dtype may be.
+
+        yardsticks: the "truth", which loses nothing, the reference's "own" result, or "all"
+        terms: whether their size counts
+        """
         precision = self._input_precision(dtype)
-        key = number, dtype, strict, self.exact, precision
+        key = number, dtype, yardsticks, terms, self.exact, precision
         if key in expected.rules:
             return expected.rules[key]
         truth, exact = expected.truth[number], self.exact
@@ -423,12 +434,17 @@ class ResultCheck:
         if isinstance(exact, tuple):
             exact = name.partition("[")[0] in exact or None
         nothing = torch.zeros_like(truth, dtype=torch.float64)
+        yardstick: torch.Tensor | list[torch.Tensor]
+        if yardsticks == "all":
+            yardstick = expected.yardsticks[number]
+        else:
+            yardstick = expected.own[number] if yardsticks == "own" else truth
         rule = expected.rules[key] = Rule(
             truth,
-            truth if strict else expected.yardsticks[number],
+            yardstick,
             exact=exact,
             name=name,
-            magnitude=nothing if strict else expected.terms[number],
+            magnitude=expected.terms[number] if terms else nothing,
             input_precision=precision,
             roundings=2 if self.spec.rounded_on_the_way else 1,
         )

@@ -136,6 +136,22 @@ def matrices(
     return make(M, K, dtype=dtype), make(K, N, dtype=dtype)
 
 
+def groups(
+    sizes: Sequence[int],
+    N: int,
+    K: int,
+    dtype: str | torch.dtype = "float32",
+    make: Callable = integers,
+    index: str = "int32",
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Groups of so many rows, each with a factor of its own, of whole numbers by default.
+
+    Returns a (T, K), b (G, K, N), and ends (G,): the row of a that each group ends before.
+    """
+    a, b = make(sum(sizes), K, dtype=dtype), make(len(sizes), K, N, dtype=dtype)
+    return a, b, tensor(list(itertools.accumulate(sizes)), index)
+
+
 def climbing(M: int, K: int, dtype: str | torch.dtype, by: int = 120) -> torch.Tensor:
     """M rows of K whole numbers whose sum climbs to by * K / 2 and comes back to near 0.
 

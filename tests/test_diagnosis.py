@@ -320,6 +320,10 @@ NOT_SEEN = {
         case(MANY_300 / 0 * 0, -gelu(MANY_300.double()).abs() - 1e-9, x=MANY_300),
         ["0 / 0: every"],
     ),
+    "lost counts, of indices into rows": (
+        case((SMALL[:, 0] + 9).long(), (SMALL[:, 1] + 12).long(), x=SMALL),
+        ["counted", "counts are lost"],
+    ),
     "lost counts, of numbers of elements": (
         case(torch.tensor([0, 9, 8, 7, 9, 9]), torch.tensor([0, 1, 8, 9, 9, 9]), x=SMALL[0, :6]),
         ["counted", "counts are lost"],
@@ -442,6 +446,13 @@ NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
 )
 def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
     text = describe(got, truth, mistakes=[Mistake("a mistake", lambda: alternative)])
+    assert "a mistake" not in text
+
+
+def test_nan_of_an_input_tells_nothing_of_a_mistake():
+    text = describe(
+        NAN_ROWS, SOFTMAX, mistakes=[Mistake("a mistake", lambda: NAN_ROWS)], x=NAN_ROWS
+    )
     assert "a mistake" not in text
 
 

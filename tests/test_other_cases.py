@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from judge import inputs
+from judge.challenge import Challenge
 from judge.core.settings import settings
 from judge.core.verdict import Wrong
 from judge.diagnosis import report
@@ -108,6 +109,18 @@ def test_a_mistake_that_no_case_contradicts_comes_before_one_that_some_do():
     assert "the output is doubled" in told
 
 
+def test_a_mistake_that_was_named_before_is_tried_first():
+    tried = []
+    first = Mistake("the output is doubled", lambda: tried.append("first") or 2 * X)
+    evidence = Evidence(0, lambda: [failing(2 * X, twice(3))], [f"{TWICE}, from row 5"])
+    got = (2 * X).float()
+    told = report.describe(
+        got, X, compare(got, X, X), mistakes=iter((first, twice(8))), evidence=evidence
+    )
+    assert TWICE in told
+    assert not tried
+
+
 @pytest.mark.parametrize("confirms", [True, False])
 def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
     nan = (X * math.nan).float()
@@ -125,10 +138,13 @@ def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
 def test_a_strong_guess_needs_half_of_the_other_failures():
     got = (X / 10).float()
     inputs = {"x": torch.zeros(3, 10)}
-    for others, said in (([], True), ([failing(X + 7)], False)):
-        told = report.describe(
-            got, X, compare(got, X, X), inputs=inputs, evidence=Evidence(0, lambda o=others: o)
-        )
+    for others, named, said in (
+        ([], [], True),
+        ([failing(X + 7)], [], False),
+        ([], ["something else"], False),
+    ):
+        evidence = Evidence(0, lambda o=others: o, named)
+        told = report.describe(got, X, compare(got, X, X), inputs=inputs, evidence=evidence)
         assert ("one division by 10 too many" in told) is said
 
 
@@ -178,3 +194,26 @@ def test_the_judge_runs_other_cases_before_it_names_a_cause(tmp_path):
     line = SOFTMAX[: SOFTMAX.index("tl.store")].count("\n") + 1
     assert f"stored by: program ({row}, 0, 0) at " in told
     assert f"softmax.py:{line}  tl.store(y_ptr" in told
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="the same on a GPU, and slower")
+@pytest.mark.parametrize("before", [True, False], ids=["that passed before", "not run yet"])
+def test_only_cases_that_may_tell_more_are_run_again(tmp_path, monkeypatch, before):
+    puzzle = "04_softmax/softmax"
+    found = {case.name: case for case in runner.cases_of(puzzle)}
+    gather, again = Challenge._gather, []
+
+    def noting(challenge, *given):
+        again.append(inputs.current())
+        gather(challenge, *given)
+
+    monkeypatch.setattr(Challenge, "_gather", noting)
+    passing = next(name for name in found if name.startswith("test_shapes"))
+    with runner.graded(puzzle, SOFTMAX, tmp_path):
+        if before:
+            found[passing].run()
+        with pytest.raises(Wrong):
+            found["test_masks[one_past_a_block]"].run()
+    assert again
+    assert (passing in again) is not before
+    assert "test_masks[one_past_a_block]" not in again

@@ -47,7 +47,8 @@ class Kept:
         """Return what `compute` returned for these contents of the arguments, or returns now."""
         if not self._is_open:
             return compute()
-        if sum(x.numel() for x in arguments.tensors.values()) > MAX_ELEMENTS:
+        tensors = arguments.tensors.values()
+        if sum(x.numel() for x in tensors) > MAX_ELEMENTS or any(x.is_meta for x in tensors):
             return compute()
         key = key, contents(arguments)
         if key not in self._results:

@@ -34,9 +34,8 @@ def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[str,
     At its default an option that is not used leaves the result right: with that, a case that fails
     contradicts it.
     """
-    if name in defaults or isinstance(value, bool):
-        yield f"{name} is not used", defaults.get(name, not value)
     if isinstance(value, bool):
+        yield f"{name} is not used", defaults.get(name, not value)
         return
     if isinstance(value, tuple):
         yield f"{name} is used in reverse order", value[::-1]
@@ -46,6 +45,8 @@ def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[str,
         return
     if isinstance(value, int) and abs(value) >= 2**31:
         yield f"{name} is truncated to 32 bits", (value + 2**31) % 2**32 - 2**31
+    if name in defaults:
+        yield f"{name} is not used", defaults[name]
     if isinstance(value, int):
         cause = f"{name} is off by one"
         if name in defaults:

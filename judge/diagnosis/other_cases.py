@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,6 +48,7 @@ class OtherCase:
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
     _known: dict[int, dict[str, list[Mistake]]] = field(default_factory=dict)
+    _verdicts: dict[tuple[int, str], bool | None] = field(default_factory=dict)
 
     @property
     def has_numbers(self) -> bool:
@@ -56,6 +57,12 @@ class OtherCase:
 
     def gives(self, number: int, cause: str) -> bool | None:
         """Return whether this mistake gives the wrong result here, None if that is unclear."""
+        key = number, without_numbers(cause)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._verdict(number, cause)
+        return self._verdicts[key]
+
+    def _verdict(self, number: int, cause: str) -> bool | None:
         verdicts = set()
         for mistake in self._of(number, cause):
             verdicts.add(self._gives(number, mistake))
@@ -88,10 +95,22 @@ class Evidence:
 
     number: of the result
     cases: runs them, when it is first asked for
+    named: the causes that were named so far, for other failures of the same subject
     """
 
     number: int = 0
     cases: Callable[[], Sequence[OtherCase]] = lambda: ()
+    named: list[str] = field(default_factory=list)
+
+    def likeliest_first(self, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+        """Yield the mistakes that were made elsewhere, and then the others, in their order."""
+        named, others = {without_numbers(cause) for cause in self.named}, []
+        for mistake in mistakes if named else ():
+            if without_numbers(mistake.cause) in named:
+                yield mistake
+            else:
+                others.append(mistake)
+        yield from others if named else mistakes
 
     def weigh(self, cause: str) -> Weight:
         """Return what the other cases that fail say of a mistake.

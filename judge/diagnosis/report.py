@@ -76,7 +76,10 @@ def describe(
     strong = [symptom.cause for symptom in symptoms if symptom.pattern and symptom.strong]
 
     def is_told(cause: str) -> bool:
-        return not cause.startswith(GUESSES) or evidence.shows(cause, causes_of)
+        if not cause.startswith(GUESSES):
+            return True
+        # What is wrong elsewhere is known, and likelier.
+        return not evidence.named and evidence.shows(cause, causes_of)
 
     told = iter(()) if known else filter(is_told, _causes(symptoms, places))
     surest = () if known else filter(is_told, strong)

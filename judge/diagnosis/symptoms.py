@@ -63,7 +63,7 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
     """
     best, most = None, -1
     until = time.process_time() + MAX_SECONDS
-    for candidate in result.mistakes:
+    for candidate in evidence.likeliest_first(result.mistakes):
         if time.process_time() > until:
             break
         try:
@@ -76,6 +76,7 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
         if weight.refuted or not (weight.confirmed or result.has_numbers):
             continue
         if weight.confirmed and not weight.contradicted:
+            evidence.named.append(candidate.cause)
             return Symptom("", candidate.sentence(weight.confirmed))
         if weight.confirmed > most:
             best, most = Symptom("", candidate.sentence(weight.confirmed)), weight.confirmed
@@ -145,11 +146,13 @@ def factor(result: WrongResult) -> Symptom | None:
         cause = "the operands of a subtraction are swapped"
         return Symptom("the wrong elements have the wrong sign", cause, strong=result.everywhere)
     name, cause = _named_ratio(result, ratio)
+    if cause is None and not result.varied(result.truth[result.wrong]):
+        return None
     pattern = f"the wrong elements are {name} times the expected ones"
     if cause is None and abs(ratio - 1) < NEAR_ONE:
         pattern, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
     if cause is None:
-        if result.wrong.sum() <= MIN_WRONG or not result.varied(result.truth[result.wrong]):
+        if result.wrong.sum() <= MIN_WRONG:
             return None
         # If it is one row, or some rows, `by_row` reports it, and not as a constant.
         one_row = result.wrong.any(-1).sum() == 1
@@ -279,7 +282,10 @@ def miscounted(result: WrongResult) -> Symptom | None:
     got, truth = result.got, result.truth
     if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
         return None
-    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum() or result.index_of_row():
+    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum():
+        return None
+    if any(value.dim() == 2 and len(value) == len(truth) for value in result.inputs.values()):
+        # One number for each row, such as an index.
         return None
     if truth.sum() > max((value.numel() for value in result.inputs.values()), default=0):
         return None

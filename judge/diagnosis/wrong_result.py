@@ -184,7 +184,7 @@ class WrongResult:
         close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
         # Small numbers are all close to one another.
         near = got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
-        telling = self.wrong & (near | (close & ~got.isfinite()))
+        telling = self.wrong & (near | (close & ~got.isfinite() & self._is_made_inside))
         few = self.wrong.sum() < MIN_WRONG
         if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
             return False
@@ -199,6 +199,13 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    @cached_property
+    def _is_made_inside(self) -> bool:
+        """Whether NaN and infinity come from the formula, and not from what was loaded."""
+        if self.origin is not None and self.origin.is_loaded:
+            return False
+        return all(value.isfinite().all() for value in self.inputs.values())
 
     @cached_property
     def _truth_size(self) -> float:

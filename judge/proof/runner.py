@@ -101,7 +101,7 @@ def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | Non
 
     To save time, kernels are compiled only if nothing else fails.
 
-    enough: stop after so many failures
+    enough: stop after so many failures, or once the cause is beyond doubt
     """
     found: list[failures.Failure] = []
     ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
@@ -118,6 +118,12 @@ def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | Non
                 case.puzzle, case.level, case.name, str(verdict), path, order
             )
             found.append(failure)
-        if len(found) == enough:
+        if len(found) == enough or _is_settled(found):
             break
     return failures.grouped(found)[0][0] if found else None
+
+
+def _is_settled(found: list[failures.Failure]) -> bool:
+    """Whether other cases confirm the cause that is told first, and two have failed of it."""
+    first = failures.grouped(found)[0] if found else []
+    return len(first) > 1 and any(failure.is_proven for failure in first)

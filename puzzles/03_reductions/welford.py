@@ -10,8 +10,7 @@ Mean and variance of each row in one pass, for rows too long to keep.
 
     mean = mean_a + delta * n_b / n
     m2 = m2_a + m2_b + delta**2 * n_a * n_b / n
-    source: Welford (1962); Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for
-    Computing Sample Variances" (1979)
+    source: Welford (1962); Chan, Golub, LeVeque, "Updating Formulae ..." (1979)
 
 Given     x (M, N): float16, bfloat16 or float32, contiguous, finite, M >= 1, N >= 2
 Return    (mean, variance), each (M,): new tensors with the dtype of x, computed in float32

@@ -1,7 +1,5 @@
 """What 04.4, cross entropy, must do to be solved."""
 
-import torch
-
 from judge.challenge import challenge
 from judge.inputs import cases, dtypes, integers, randn, tensor
 
@@ -42,34 +40,17 @@ def test_numerics_equal_logits():
     puzzle.check(integers(3, 1024, low=3, high=4), tensor([0, 9, 1023], "int64"))
 
 
+@cases(ordinary=1, larger_than_exp_holds=500, nearly_equal_so_that_narrow_sums_show=1 / 64)
 @dtypes("float32", "float16", "bfloat16")
-def test_numerics(dtype):
-    puzzle.check(*case(20, 3000, dtype))
+def test_numerics(factor, dtype):
+    logits, targets = case(10, 9000, dtype)
+    puzzle.check(logits * factor, targets)
 
 
 def test_numerics_ignored_targets():
     logits, targets = case(40, 300)
     targets[::3] = -100
     puzzle.check(logits, targets)
-
-
-@dtypes("float32", "float16", "bfloat16")
-def test_numerics_large_values_do_not_overflow(dtype):
-    logits, targets = case(10, 9000, dtype)
-    puzzle.check(logits * 500, targets)
-
-
-@cases(rising=1, falling=-1)
-def test_numerics_maximum_from_block_to_block(slope):
-    logits, targets = case(3, 9000)
-    ramp = slope * torch.arange(9000, device=tensor(0).device) / 300
-    puzzle.check(logits + ramp, targets)
-
-
-@dtypes("float16", "bfloat16")
-def test_numerics_sums_in_float32(dtype):
-    logits, targets = case(3, 9000, dtype)
-    puzzle.check(logits / 64, targets)
 
 
 @dtypes("float16", "bfloat16")

@@ -12,8 +12,8 @@ Given     param, grad, velocity: float16, bfloat16 or float32, of one shape and 
           lr and momentum: numbers
 Return    None; param and velocity are changed in place, computed in float32 and rounded once. The
           kernel stays autotuned, with at least 3 configs
-New here  TRITON_PRINT_AUTOTUNING=1 says when Triton tunes; what a tuner does to the arguments of a
-          kernel, and its options for that
+New here  TRITON_PRINT_AUTOTUNING=1 prints when Triton tunes; what tuning does to the arguments of
+          a kernel, and the autotuner's options for that
 Traffic   3 loads and 2 stores an element, one launch
 Speed     at least 1.6x of PyTorch at 2**26 float32 elements
 

@@ -8,13 +8,13 @@ Give every program the same number of steps, even if its share ends in the middl
 Given     a (M, K) and b (K, N): float16, bfloat16 or float32, both of one dtype, any strides
 Return    c (M, N): dtype of a, contiguous (float32 factors may round to tf32). Sums are float32
           until a tile is complete, and the same input gives the same bits on every run
-New here  shares that cross the borders of tiles; a tile that any number of programs have a part of
-Shares    number the steps of all tiles through. With P programs and S steps in all, program p has
-          those from p * S // P up to (p + 1) * S // P. P is the number of multiprocessors, at
-          most S. Whole tiles may be dealt out first, the same number to each program
+New here  shares that cross the borders of tiles; a tile that any number of programs contribute to
+Shares    number the steps of all tiles consecutively: of S steps, program p of P takes those from
+          p * S // P up to (p + 1) * S // P. P is the number of multiprocessors, at most S. Whole
+          tiles may be dealt out first, the same number to each program
 Traffic   96 x 96 x 3072 on 5 and 12 multiprocessors: as many programs, the busiest with at most
-          1.1x the mean; each element of a and b loaded at most 3 times, each of c stored once; for
-          parts at most as much again; at most 2 launches
+          1.1x the mean work; each element of a and b loaded at most 3 times, each of c stored once;
+          partial sums at most as much again; at most 2 launches
 Speed     at least 0.4x of a @ b at 1536 x 3072 x 16384, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_stream_k.py

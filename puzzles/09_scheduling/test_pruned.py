@@ -70,12 +70,12 @@ def test_traffic_no_work_for_nothing(M, N):
 
 
 def test_traffic_large_tiles():
-    for traffic in traffic_of_each(512, 512, 32, multiprocessors=4):
+    for traffic in traffic_of_each(512, 512, 16, multiprocessors=4):
         traffic.check(reads={"a": 512 / 64, "b": 512 / 64}, writes=1, launches=1)
 
 
 def test_traffic_work_for_all():
-    for traffic in traffic_of_each(512, 512, 32, multiprocessors=64):
+    for traffic in traffic_of_each(512, 512, 16, multiprocessors=64):
         traffic.check(programs_at_least=32, writes=1, launches=1)
 
 

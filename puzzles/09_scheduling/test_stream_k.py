@@ -5,7 +5,6 @@ from judge.core.verdict import Wrong
 from judge.inputs import cases, climbing, dtypes, integers, matrices, strided
 
 puzzle = challenge("stream_k_matmul", input_precision="tf32", deterministic=True)
-INF, NAN = float("inf"), float("nan")
 
 
 @cases(one_tile=(32, 32, 1024), one_row=(1, 70, 600), one_column=(70, 1, 600), single=(1, 1, 1))
@@ -44,27 +43,14 @@ def test_numerics_parts_in_float32(dtype):
     puzzle.check_exactly(climbing(16, 4096, dtype, by=40), ones)
 
 
-def test_numerics_special_values_stay_in_their_tile():
-    # What one tile holds must not reach the next of the same program.
-    a, b = matrices(300, 270, 70)
-    a[3, 0], a[5, 69] = INF, NAN
-    puzzle.check(a, b)
-
-
 @cases(five=5, twelve=12)
 def test_traffic(P):
     with puzzle.given(multiprocessors=P):
         traffic = puzzle.traffic(*matrices(96, 96, 3072, "float16"))
     if traffic.programs != P:
         raise Wrong(f"{traffic.programs} programs do the work, the spec asks for {P}")
-    traffic.check(
-        largest_share=1.1,
-        reads={"a": 3, "b": 3},
-        writes=1,
-        launches=2,
-        sectors={"a": 1.1, "b": 1.1, "result": 1.1},
-        scratch=1,
-    )
+    traffic.check(reads={"a": 3, "b": 3}, writes=1, launches=2, scratch=1, largest_share=1.1)
+    traffic.check(sectors={"a": 1.1, "b": 1.1, "result": 1.1}, scratch=1)
 
 
 @dtypes("float32", "bfloat16")

@@ -8,8 +8,8 @@ Given     a (M, K): float16, bfloat16 or float32, any strides
 Return    c (M, M): dtype of a, contiguous, summed in float32 (float32 factors may round to tf32),
           and symmetric to the last bit: c[m, n] and c[n, m] are one sum
 New here  a grid that has the shape of a triangle; a tile stored as it is and transposed
-Traffic   M = 1024: tl.dot does at most 0.65x of the multiply-adds of a @ a.T, no program is without
-          work, each element of a is loaded at most M / 32 + 1 times, each of c is stored once, and
+Traffic   M = 1024: tl.dot does at most 0.65x of the multiply-adds of a @ a.T, no program is
+          idle, each element of a is loaded at most M / 32 + 1 times, each of c is stored once, and
           neighbouring lanes store neighbouring elements; one launch
 Speed     at least 0.8x of a @ a.T at 8192 x 8192, bfloat16
 

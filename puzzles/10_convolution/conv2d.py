@@ -1,6 +1,6 @@
 """10.3  2-D convolution
 
-A convolution as a matrix product whose left factor, all windows of x, is never written down.
+A convolution as a matrix product whose left factor, all windows of x, is never stored.
 
     out[n, k, p, q] = sum over c, r and s of weight[k, c, r, s] * x[n, c, h, w]
     h = p * stride - padding + r * dilation, w = q * stride - padding + s * dilation

@@ -1,6 +1,6 @@
 """10.4  Weight gradient of a convolution
 
-The product of 10.3 turned round: few results, and a sum over every pixel of every image.
+The product of 10.3 turned around: few results, and a sum over every pixel of every image.
 
     dweight[k, c, r, s] = sum over n, p and q of dy[n, k, p, q] * x[n, c, h, w]
     h = p * stride - padding + r * dilation, w = q * stride - padding + s * dilation

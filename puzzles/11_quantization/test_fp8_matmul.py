@@ -1,10 +1,9 @@
 """What 11.5, fp8 matmul, must do to be solved."""
 
-import pytest
 import torch
 
 from judge.challenge import challenge
-from judge.inputs import cases, integers, randn, uniform
+from judge.inputs import cases, dtypes, integers, randn, uniform
 
 # On a GPU a block's sum is as exact as the tensor core makes it.
 puzzle = challenge("fp8_matmul", input_precision="fp8")
@@ -40,21 +39,9 @@ def test_masks_scales_of_x_by_columns():
     puzzle.check(x, weight, x_scale.T.contiguous().T, weight_scale)
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [torch.bfloat16, torch.float16, torch.float32],
-    ids=["bfloat16", "float16", "float32"],
-)
+@dtypes("bfloat16", "float16", "float32")
 def test_numerics(dtype):
-    puzzle.check(*layer(33, 140, 600), dtype)
-
-
-def test_numerics_blocks_of_very_different_scales():
-    # The sums of the first block are a million times those of the others, and cancel.
-    x, weight, x_scale, weight_scale = layer(20, 40, 384)
-    x[:, 64:128], weight[:, 64:128] = x[:, :64], (-weight[:, :64].float()).to(weight.dtype)
-    x_scale[:, 0] *= 1e6
-    puzzle.check(x, weight, x_scale, weight_scale, torch.float32)
+    puzzle.check(*layer(33, 140, 600), getattr(torch, dtype))
 
 
 def test_traffic():

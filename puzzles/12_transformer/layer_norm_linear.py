@@ -1,8 +1,8 @@
 """12.4  Layer norm and linear layer
 
-A linear layer that normalizes its input on the way to the tensor cores, and never stores that.
+A linear layer that normalizes its input on the way to the tensor cores and never stores it.
 
-    mean[m], var[m] = of row m of x;  rstd[m] = 1 / sqrt(var[m] + eps)
+    mean[m], var[m]: of row m of x;  rstd[m] = 1 / sqrt(var[m] + eps)
     normed[m, k] = (x[m, k] - mean[m]) * rstd[m] * norm_weight[k] + norm_bias[k]
     y[m, n] = sum_k normed[m, k] * weight[n, k] + bias[n]
     PyTorch: linear(layer_norm(x, (K,), norm_weight, norm_bias, eps), weight, bias)
@@ -11,10 +11,10 @@ Given     x (M, K), norm_weight and norm_bias (K,), weight (N, K), bias (N,): fl
           float32, all of one dtype, contiguous, rows of any length
 Return    y (M, N): dtype of x, contiguous. Statistics and sums in float32; a normalized tile is
           rounded to the dtype of x for tl.dot (float32 factors may round to tf32)
-New here  a prologue: work on a tile between its load and tl.dot. Where K ends inside a tile, a
-          masked lane is not 0 any more after it
+New here  a prologue: work on a tile between its load and tl.dot. Where K ends inside a tile,
+          masked lanes are no longer 0 after it
 Traffic   x loaded at most 2 + ceil(N / 32) times, weight at most 1 + ceil(M / 32) times; y stored
-          once, besides at most 2 numbers a row and 2 a column; at most three launches
+          once, and besides it at most 2 numbers a row and 2 a column; at most three launches
 Speed     at least 0.6x of PyTorch at 8192 x 4096 by 4096 columns, bfloat16
 
 Run       pytest puzzles/12_transformer/test_layer_norm_linear.py

@@ -9,7 +9,7 @@ Turn pairs of features by angles that depend on the token's position, for q and 
 
 Given     q (B, H, S, D) and k (B, Hkv, S, D), D even: float16, bfloat16 or float32, both of one
           dtype, contiguous or with heads inside rows, (B, S, H, D) memory seen by .transpose(1, 2);
-          cos and sin (S, D/2): float32 or the dtype of q, contiguous
+          cos and sin (S, D/2): float32, contiguous
 Return    (q_out, k_out): new contiguous tensors with the shapes and the dtype of q and k,
           computed in float32, rounded once
 New here  a program that serves all heads of its tokens, because they share their angles
@@ -22,6 +22,7 @@ Run       pytest puzzles/12_transformer/test_rope.py
 Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides, also 0, of all four; offsets beyond 2**31 elements in all four
+Dtypes    cos and sin of the dtype of q; the products are still float32
 Sizes     cos and sin (T, R/2) with T >= S, of which the first S rows count, and R <= D, where
           features R and up are copied; R/2 odd
 Values    NaN stays in its pair; float16 results that overflow, and those that only nearly do

@@ -6,17 +6,14 @@ Forward, backward and optimizer of a whole block with a head, by your own kernel
     y = h + (silu(gate) * up) @ down                                  causal, scale E ** -0.5
     gate, up = halves of rms_norm(h, norm_2) @ gate_up.T              rms norm's eps is 1e-6
     loss = mean cross entropy of y @ head.T over the targets that are not -100
-    params and both moments: one step of AdamW (06.6) with the gradient of loss
-    PyTorch: loss.backward() and torch.optim.AdamW.step()
+    PyTorch: loss.backward(), then a step of torch.optim.AdamW (06.6) on params
 
 Given     x (B, S, D): float16 or bfloat16; targets (B, S): int32 or int64, each -100 or in [0, V);
-          cos and sin (S, E/2): float32; params (R, D), dtype of x, whose rows are the weights, as
-          rows_of says: norm_1 1, qkv 3 D (q, k, v, each head by head), out D, norm_2 1, gate_up 2 F
-          (gate first), down F (stored transposed), head V; exp_avg and exp_avg_sq (R, D): float32;
-          loss (1,): float32; heads and hidden (F): ints, E in 16, 32, 64, 128; step, from 1; lr,
-          beta1, beta2, eps, weight_decay: floats. All contiguous
-Return    None: params, exp_avg, exp_avg_sq and loss are changed in place. What is between kernels
-          may be rounded to the dtype of x, gradients too
+          cos, sin (S, E/2), exp_avg, exp_avg_sq (R, D), loss (1,): float32; params (R, D), dtype of
+          x: the weights, in the rows that rows_of gives (qkv: q, k, v, each head by head; gate_up:
+          gate first; down: transposed); E in 16, 32, 64, 128; step from 1; all contiguous
+Return    None: params, exp_avg, exp_avg_sq and loss are changed in place. Values between kernels,
+          gradients too, may be rounded to the dtype of x
 New here  all of it, in order; the backward pass of rms norm; when a weight may be changed
 Traffic   params, exp_avg, exp_avg_sq and loss stored once; scores may lie in memory
 Speed     at least 0.4x of PyTorch at B 4, S 2048, 16 heads of 128, F 5632, V 32768, bfloat16

@@ -9,8 +9,7 @@ The whole of attention in one kernel: a tile of scores lives in registers and is
 
 Given     q (B, H, S, D), k and v (B, Hkv, T, D): float16 or bfloat16, all of one dtype; Hkv
           divides H, D is 16, 32, 64 or 128, any S and T; contiguous, or with heads inside rows:
-          x.transpose(1, 2) of x (B, S, H, D)
-          scale: a float > 0; None is D ** -0.5
+          x.transpose(1, 2) of x (B, S, H, D). scale: a float > 0; None is D ** -0.5
 Return    (out, lse), contiguous: out (B, H, S, D), dtype of q; lse (B, H, S), float32, natural log.
           Sums in float32; a tile of probabilities may be rounded to v's dtype for its product
 New here  the online softmax over tiles: when a larger maximum comes, all sums are rescaled

@@ -3,17 +3,16 @@
 H heads of queries share Hkv heads of keys and values, each serving H // Hkv of them, uncopied.
 
     out[b, h, i] = sum_j softmax_j(q[b, h, i] . k[b, g, j] * scale) v[b, g, j],  g = h // (H // Hkv)
-    over all j, or, if causal, over j <= i (also where S and T differ)
+    over all j, or over j <= i if causal (also where S and T differ)
     PyTorch: k and v .repeat_interleave(H // Hkv, dim=1), then softmax(q @ k.mT * scale) @ v
     source: Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models" (2023)
 
 Given     q (B, H, S, D), k and v (B, Hkv, T, D): float16 or bfloat16, all of one dtype; Hkv
           divides H, D is 16, 32, 64 or 128, any S and T; contiguous, or with heads inside rows:
-          x.transpose(1, 2) of x (B, S, H, D)
-          scale: a float > 0; None is D ** -0.5
+          x.transpose(1, 2) of x (B, S, H, D). scale: a float > 0; None is D ** -0.5
 Return    out (B, H, S, D): dtype of q, contiguous, sums in float32
 New here  one kernel for two tasks: a tl.constexpr flag decides at compilation; a diagonal that
-          leaves the keys at the right side, or at the bottom
+          leaves the keys at their right edge or at the bottom
 Traffic   q loaded once, k and v at most ceil(S / 64) times for each head of q, and if causal at S
           and T 1024 at most 0.6 times that; tl.dot does no more than that takes; out stored once
           (and lse, if you like), nothing else, one launch

@@ -30,20 +30,16 @@ def test_masks_keys_outside_count_for_nothing(slope):
 
 
 @cases(
-    one_short_of_a_tile=(63, 20),
-    one_past_a_tile=(65, 20),
-    window_one_past_a_tile=(200, 65),
-    whole_tiles_inside_the_window=(290, 200),
-    window_one_short_of_all=(150, 149),
-    window_larger_than_all=(150, 1000),
+    one_short_of_a_tile=(63, 20, 16),
+    one_past_a_tile=(65, 20, 16),
+    window_one_past_a_tile=(200, 65, 16),
+    whole_tiles_inside_the_window=(290, 200, 16),
+    window_one_short_of_all=(150, 149, 16),
+    window_larger_than_all=(150, 1000, 16),
+    both_edges_of_wide_heads=(150, 90, 128),
 )
-def test_masks(S, window):
-    puzzle.check(*heads(1, 1, 1, S, S, 16), window)
-
-
-@cases(d_64=64, d_128=128)
-def test_masks_both_edges(D):
-    puzzle.check(*heads(1, 1, 1, 150, 150, D), 90)
+def test_masks(S, window, D):
+    puzzle.check(*heads(1, 1, 1, S, S, D), window)
 
 
 def test_masks_heads_inside_rows():

@@ -1,11 +1,10 @@
 """14.1  KV cache append
 
-Write the keys and values of new tokens into a cache of pages, each to the slot that it was given.
+Write the keys and values of new tokens into a cache of pages, each in the slot that it was given.
 
     key_cache[slots[n] // page, slots[n] % page] = key[n], and value_cache alike with value[n]
     PyTorch: key_cache.view(-1, Hkv * D).index_copy_(0, slots, key.view(-1, Hkv * D))
-    source: Kwon et al., "Efficient Memory Management for Large Language Model Serving with
-    PagedAttention" (2023); the layout is called NHD in vLLM and FlashInfer
+    source: Kwon et al., "PagedAttention" (2023); vLLM and FlashInfer call this layout NHD
 
 Given     key, value (N, Hkv, D): each contiguous, or a slice of one projection (N, heads, D);
           key_cache, value_cache (P, page, Hkv, D): each contiguous, or halves of one tensor
@@ -15,8 +14,8 @@ Return    None: the caches and dropped are changed in place. A slot < 0 is paddi
           left out. A slot >= P * page is past the cache: nothing is stored, and dropped[0] grows by
           1 for each such token, whatever it held before
 New here  a scatter whose addresses come from memory; a fault that is counted and not raised
-Traffic   key and value loaded once; of the caches what is new stored once, nothing loaded;
-          dropped touched only where a token is dropped; 1 launch
+Traffic   key and value loaded once; the new rows of the caches stored once, nothing loaded from
+          them; dropped touched only where a token is dropped; 1 launch
 Speed     at least 4x of PyTorch at N 65536, Hkv 8, D 128, bfloat16, page 16, 1 % padding
 
 Run       pytest puzzles/14_inference/test_kv_cache_append.py

@@ -5,18 +5,17 @@ Attention of one query a sequence to keys and values that lie in pages, found th
     Key j of sequence b is row j % page of page block_tables[b, j // page], for j < lengths[b].
     out[b, h] = sum_j softmax_j(q[b, h] . k_j[g] * scale) v_j[g],  g = h // (H // Hkv)
     PyTorch: gather key_cache[block_tables] up to the longest sequence, mask, softmax, product
-    source: Kwon et al., "Efficient Memory Management for Large Language Model Serving with
-    PagedAttention" (2023)
+    source: Kwon et al., "PagedAttention" (2023)
 
 Given     q (B, H, D); key_cache, value_cache (P, page, Hkv, D): float16 or bfloat16, all of one
-          dtype, contiguous; Hkv divides H; D is 16, 32, 64 or 128; page 16 or 64; rows that hold no
-          token hold anything, NaN too; block_tables (B, W) and lengths (B,): int32,
-          1 <= lengths[b] <= W * page; entries past the last page of a sequence are no page numbers;
-          two sequences may share a page; scale: a float > 0; None is D ** -0.5
+          dtype, contiguous; Hkv divides H; D is 16, 32, 64 or 128; page is 16 or 64. Rows without
+          a token may hold anything, NaN too; two sequences may share a page. block_tables (B, W),
+          lengths (B,): int32, 1 <= lengths[b] <= W * page; a table's entries after the last page
+          of a sequence are not page numbers. scale: a float > 0; None is D ** -0.5
 Return    out (B, H, D): dtype of q, contiguous, sums in float32
 New here  loads whose addresses were loaded; rows of every length in one launch
 Traffic   the pages in use loaded once, not once for each head of q, and no others; out stored once;
-          what splits hand on at most 10 % of that; at most 2 launches
+          partial results of splits at most 10 % of that; at most 2 launches
 Speed     at least 15x of PyTorch at B 32, H 32, Hkv 8, D 128, page 16, lengths 1 to 4096, bfloat16
 
 Run       pytest puzzles/14_inference/test_paged_attention.py

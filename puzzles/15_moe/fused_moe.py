@@ -13,8 +13,8 @@ Return    out (T, D): dtype of x, contiguous, the same bits on every run. All su
           however many choose the same expert
 New here  everything in a row: 15.1, 15.2, a grouped product whose epilogue is SwiGLU, another one,
           and a sum over the choices in a fixed order. Bring the kernels of 15.1 and 15.2 along
-Traffic   at most 8 launches; what is multiplied are blocks of 16 to 128 assignments, one expert
-          each; logits read once, each weight at most once a block; gate and up are not stored
+Traffic   at most 8 launches; products in blocks of 16 to 128 assignments of one expert; logits
+          read once, each weight at most once a block; gate and up are not stored
 Speed     at least 1.5x of a loop over the experts at T = 4096, D = 2048, F = 1408, 64 experts,
           k = 8, bfloat16
 

@@ -14,7 +14,7 @@ Return    order (blocks * block,), inverse (N,), block_experts (blocks,), all in
           block_experts  the expert of each block of order, -1 where it is unused
           blocks = n + (N - n) // block with n = min(N, num_experts), the most that may be needed
 New here  a counting sort: counts of each tile, prefix sums over tiles, ranks within a tile
-Traffic   experts read at most 3 times, at most 4 launches; what the kernels hand to each other is
+Traffic   experts read at most 3 times, at most 4 launches; what kernels store for one another is
           no more than the rest
 Speed     at least 0.5x of PyTorch at 131072 tokens, k = 8, 64 experts, block 128
 

@@ -1,6 +1,6 @@
 """15.1  Choose k experts
 
-A router gives each token one logit for each expert. Choose the best k, and weigh them.
+A router gives each token one logit for each expert. Choose the best k and weight them.
 
     experts[t, :] = indices of the k largest of logits[t, :], largest first; of equal logits the one
                     with the lower index comes first
@@ -12,9 +12,9 @@ Given     logits (T, E): float16, bfloat16 or float32, contiguous, at most 1024 
           k: int, 1 <= k <= E (here at most 8)
 Return    weights (T, k) float32, experts (T, k) int32, balance () float32, computed in float32;
           the same bits on every run
-New here  choosing by repeated maxima; two sums over all tokens beside a result a token
-Traffic   logits read once, weights and experts written once, at most two launches; what the
-          programs hand to each other is at most a quarter of that
+New here  choosing by repeated maxima; two sums over all tokens, besides a result for each
+Traffic   logits read once, weights and experts written once, at most two launches; what
+          programs store for one another is at most a quarter of that
 Speed     at least 1x of PyTorch at 262144 tokens, 64 experts, k = 8, bfloat16
 
 Run       pytest puzzles/15_moe/test_route_top_k.py

@@ -1,25 +1,21 @@
 """16.3  The gradients of k and v
 
-The same tiles, the other way: a program keeps a tile of keys and walks down the queries.
+The same tiles the other way round: a program keeps a tile of keys and walks down the queries.
 
     p[i, j]  = exp(q[b, h, i] . k[b, g, j] * scale - lse[b, h, i]),  g = h // (H // Hkv)
     ds[i, j] = p[i, j] * (dout[b, h, i] . v[b, g, j] - delta[b, h, i])
-    dv[b, g, j] = sum_h sum_i p[i, j] dout[b, h, i]
-    dk[b, g, j] = scale * sum_h sum_i ds[i, j] q[b, h, i]
-    over the H // Hkv heads h of group g and all i, or, if causal, over i >= j
-    PyTorch: p.mT @ dout and ds.mT @ q * scale, then .unflatten(1, (Hkv, -1)).sum(2)
-    source: Dao, "FlashAttention-2" (2023), its backward pass
+    dv[b, g, j] = sum p[i, j] dout[b, h, i],  dk[b, g, j] = scale * sum ds[i, j] q[b, h, i]
+    summed over the H // Hkv heads h of group g and all i, or all i >= j if causal
 
-Given     q and dout (B, H, S, D), k and v (B, Hkv, T, D): float16 or bfloat16, all of one dtype,
-          Hkv divides H, D is 16, 32, 64 or 128, S and T are any sizes >= 1; lse and delta
-          (B, H, S): float32; all contiguous. scale: a float > 0; None is D ** -0.5
-Return    (dk, dv), both (B, Hkv, T, D): dtype of k, sums in float32, also over the group; p and ds
-          may be rounded to q's dtype for their products
+Given     q, dout (B, H, S, D), k, v (B, Hkv, T, D): float16 or bfloat16, all of one dtype, Hkv
+          divides H, D is 16, 32, 64 or 128; lse, delta (B, H, S): float32; all contiguous; S and T
+          may differ, causal too. scale: a float > 0; None is D ** -0.5
+Return    (dk, dv), both (B, Hkv, T, D): dtype of k, sums in float32, also over the heads of a
+          group; tiles of p and ds may be rounded to q's dtype
 New here  two accumulators; products with a transposed tile; a sum over heads without atomics
-Traffic   at most ceil(T / 64) programs a head of keys; each loads its part of k and v once, and q,
-          dout, lse and delta of its group once; if causal at most 0.6 of them (at S and T 768),
-          and tl.dot does as little: four products a tile; dk and dv stored once, nothing else, one
-          launch
+Traffic   at most ceil(T / 64) programs a head of keys, each of which loads its part of k and v and
+          its group's q, dout, lse and delta once (if causal, at most 0.6 of it at S = T = 768),
+          with four products a tile; dk and dv stored once, nothing else, one launch
 Speed     at least 3.5x of PyTorch at B 1, H 16, S and T 4096, D 128, float16
 
 Run       pytest puzzles/16_flash_backward/test_dkdv.py

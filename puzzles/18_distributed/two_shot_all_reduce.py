@@ -9,7 +9,7 @@ and then every rank gets every slice.
 Given     shards as in 18.1: R tensors, 1 <= R <= 8, of one shape and dtype, contiguous. N elements
           need not be a multiple of R, and may be fewer
 Return    a list of R new tensors, result r on the device of shard r: float32 sums, rounded once
-New here  work that ranks share out; a choice between pushing (a rank stores its slice into all
+New here  work divided among ranks; a choice between pushing (a rank stores its slice into all
           results) and pulling (into its own; after a meeting the others fetch it)
 Rules     as in 18.1; and `meet` between two launches if one reads what another rank's has stored
 Traffic   each shard loaded once, each result stored once and loaded at most (R - 1) / R times, at

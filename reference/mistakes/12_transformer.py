@@ -263,6 +263,10 @@ def fused_linear_cross_entropy(x, weight, targets, blocks):
     wild = torch.where(kept[:, None], p - one, p)
     yield cause, (None, wild @ weight / count, wild.mT @ x / count)
     yield "the sign of g is wrong", (None, -dx / count, -dweight / count)
+    for name, cast in half_precisions():
+        cause = f"p is rounded to {name} before the one is subtracted"
+        rounded = torch.where(kept[:, None], cast(p) - one, 0.0)
+        yield cause, (None, rounded @ weight / count, rounded.mT @ x / count)
     for rows in blocks:
         if rows < M:
             starts = range(0, M, rows)

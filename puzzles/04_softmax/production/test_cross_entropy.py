@@ -112,6 +112,12 @@ def test_numerics_one_class_costs_exactly_0():
     puzzle.check_exactly(*case(50, 1))
 
 
+@cases(rising=1, falling=-1)
+def test_numerics_maximum_from_block_to_block(slope):
+    logits, targets = case(3, 9000)
+    puzzle.check(logits + slope * tensor(range(9000)) / 300, targets)
+
+
 @cases(far_above=1e4, far_below=-1e4)
 def test_numerics_mean_far_from_zero(mean):
     logits, targets = case(20, 700)

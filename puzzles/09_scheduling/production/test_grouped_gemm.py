@@ -1,13 +1,12 @@
 """What 09.4, grouped matmul, must do to be shipped."""
 
-from itertools import accumulate
-
 from judge.challenge import challenge
 from judge.inputs import (
     along,
     cases,
     dtypes,
     far_apart,
+    groups,
     integers,
     offset,
     randn,
@@ -17,12 +16,6 @@ from judge.inputs import (
 
 puzzle = challenge("grouped_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
-
-
-def groups(sizes, N, K, dtype="float32", make=integers, index="int32"):
-    a, b = make(sum(sizes), K, dtype=dtype), make(len(sizes), K, N, dtype=dtype)
-    return a, b, tensor(list(accumulate(sizes)), index)
-
 
 # Bad input: the error that the spec names, or the right answer.
 
@@ -130,6 +123,12 @@ def test_numerics_special_values(k):
     a, b, ends = groups([40, 60], 27, 70, make=randn)
     a[3, k], a[45, k], a[7, k] = INF, NAN, 0.0
     b[0, k, 4] = -INF
+    puzzle.check(a, b, ends)
+
+
+def test_numerics_special_values_stay_in_their_group():
+    a, b, ends = groups([40, 30, 50], 60, 70, make=randn)
+    a[45, 3], b[0, 5, 6] = NAN, INF
     puzzle.check(a, b, ends)
 
 

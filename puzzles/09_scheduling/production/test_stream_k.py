@@ -116,6 +116,13 @@ def test_numerics_special_values(k):
     puzzle.check(a, b)
 
 
+def test_numerics_special_values_stay_in_their_tile():
+    # What one tile holds must not reach the next of the same program.
+    a, b = matrices(300, 270, 70)
+    a[3, 0], a[5, 69] = INF, NAN
+    puzzle.check(a, b)
+
+
 # Traffic, compilation and speed of what the first level leaves out.
 
 

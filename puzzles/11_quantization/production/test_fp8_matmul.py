@@ -142,6 +142,14 @@ def test_numerics_scales_of_very_different_sizes():
     puzzle.check(x, weight, x_scale * 1e-20, weight_scale * 1e20)
 
 
+def test_numerics_blocks_of_very_different_scales():
+    # The sums of the first block are a million times those of the others, and cancel.
+    x, weight, x_scale, weight_scale = layer(20, 40, 384)
+    x[:, 64:128], weight[:, 64:128] = x[:, :64], (-weight[:, :64].float()).to(weight.dtype)
+    x_scale[:, 0] *= 1e6
+    puzzle.check(x, weight, x_scale, weight_scale, torch.float32)
+
+
 def test_numerics_nan_stays_in_its_row_or_column():
     x, weight, x_scale, weight_scale = layer(40, 50, 300)
     x[3, 5], weight[7, 299], x_scale[4, 2] = nan, nan, nan

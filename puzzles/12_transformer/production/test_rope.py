@@ -1,7 +1,18 @@
 """What 12.1, rotary position embedding, must do to be shipped."""
 
 from judge.challenge import challenge
-from judge.inputs import along, cases, far_apart, integers, offset, randn, strided, tensor, uniform
+from judge.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 
 puzzle = challenge("rope", results=("q_out", "k_out"))
 
@@ -142,6 +153,15 @@ def test_numerics_special_values():
 def test_numerics_tables_of_the_dtype_of_q():
     q, k, cos, sin = inputs(2, 3, 1, 20, 64, "bfloat16")
     puzzle.check(q, k, cos.bfloat16(), sin.bfloat16())
+
+
+@dtypes("float16", "bfloat16")
+def test_numerics_products_in_float32(dtype):
+    # Both products are nearly equal, and so the result shows what each of them lost.
+    q, k, cos, sin = inputs(1, 2, 1, 16, 32, dtype)
+    cos, sin = cos.abs() + 0.5, sin.abs() + 0.5
+    q[..., 16:] = (q[..., :16] * (cos / sin)).to(q.dtype)
+    puzzle.check(q, k, cos.to(q.dtype), sin.to(q.dtype))
 
 
 # Traffic, compilation and speed of what the first level leaves out.

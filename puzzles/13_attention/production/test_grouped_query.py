@@ -5,7 +5,18 @@ import math
 import pytest
 
 from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from judge.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    offset,
+    randn,
+    rising_scores,
+    strided,
+    tensor,
+)
 
 puzzle = challenge("grouped_query_attention", rounded=True)
 masked_or_not = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -130,6 +141,13 @@ def test_numerics_maximum_grows_from_tile_to_tile():
     q, k, v = heads(1, 1, 1, 20, 300, 16)
     ramp = tensor(range(300), "float16")[:, None] / 50
     puzzle.check(q.abs() * 8 + 4, k / 5 + ramp, v)
+
+
+def test_numerics_maximum_in_the_first_tile():
+    # Later tiles score less, by so much that exp of the difference overflows.
+    q, k, v = heads(1, 1, 1, 20, 300, 16)
+    q, k = rising_scores(q, k, slope=-0.02)
+    puzzle.check(q * 8, k, v)
 
 
 def test_numerics_range_of_bfloat16():

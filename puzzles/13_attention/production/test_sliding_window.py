@@ -117,8 +117,9 @@ def test_masks_result_beyond_32_bits():
 # Any value.
 
 
-def test_masks_both_edges_of_d_32():
-    puzzle.check(*heads(1, 1, 1, 200, 200, 32), 90)
+@cases(d_32=32, d_64=64)
+def test_masks_both_edges(D):
+    puzzle.check(*heads(1, 1, 1, 200, 200, D), 90)
 
 
 def test_masks_scores_to_minus_infinity():

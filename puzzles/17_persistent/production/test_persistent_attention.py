@@ -10,6 +10,7 @@ from judge.inputs import (
     multiprocessors,
     offset,
     randn,
+    rising_scores,
     strided,
     tensor,
 )
@@ -55,6 +56,7 @@ def test_shapes_v_does_not_fit_k():
 
 @cases(
     one_head_of_keys=(2, 3, 1, 20, 24, 16),
+    widest=(1, 2, 1, 40, 100, 128),
     two_groups_of_two=(2, 4, 2, 24, 20, 16),
     more_tiles_of_keys=(1, 3, 1, 300, 290, 16),
     whole_tiles_of_64=(1, 2, 1, 128, 128, 64),
@@ -165,6 +167,12 @@ def test_numerics_large_scores(scale):
     q, k, v = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, v, scale)
     puzzle.check(q * 30, k, v, scale, True)
+
+
+@cases(from_tile_to_tile=0.02, never_after_the_first_tile=-0.02)
+def test_numerics_maximum_moves(slope):
+    q, k, v = heads(1, 1, 1, 16, 300, 16)
+    puzzle.check(*rising_scores(q, k, slope), v)
 
 
 def test_numerics_all_scores_far_below_0():

@@ -12,9 +12,9 @@ Configs   at least 12 different ones, of which 1 to 4 are kept for any size and 
           shared_memory(device), on an A100 one less
 Model     time = rounds * max(BLOCK_M * BLOCK_N, 64 * (BLOCK_M + BLOCK_N)), since an element loaded
           costs some 64 multiply-adds on an H200; rounds = ceil(tiles / multiprocessors(device))
-Traffic   of each that is kept: for 16 rows or columns tl.dot does at most 4x the multiply-adds; 512
-          x 512 on 4 multiprocessors is in tiles of at least 64 x 64, and on 64 it takes at least 32
-          programs; each element of c stored once, one launch
+Traffic   with each that is kept: at 16 rows or columns at most 4x the multiply-adds needed; 512 x
+          512 in tiles of at least 64 x 64 on 4 multiprocessors, by at least 32 programs on 64; each
+          element of c stored once, one launch
 Speed     at least 0.6x of a @ b at 4096 x 4096 x 4096, float16,
           and at least 0.5x of a @ b at 16 x 16384 x 16384, float16
 

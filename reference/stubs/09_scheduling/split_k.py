@@ -1,6 +1,6 @@
 """09.1  Split-K matmul
 
-Where there are fewer tiles than multiprocessors, cut K into pieces, so that all have work.
+Where there are fewer tiles than multiprocessors, cut K into pieces, so that each has work.
 
     c[m, n] = sum_k a[m, k] * b[k, n]          PyTorch: a @ b
 
@@ -9,10 +9,10 @@ Return    c (M, N): dtype of a, contiguous (float32 factors may round to tf32). 
           until all pieces are added, and the same input gives the same bits on every run
 New here  several programs for one tile: each sums one piece of K into float32 memory of its own,
           and a second kernel adds the pieces in order
-Pieces    as many as give every multiprocessor one, of about the same length, at least two steps
+Pieces    enough to give every multiprocessor one, of about the same length, at least two steps
 Traffic   32 x 32 x 6000 on 16 multiprocessors: at least 16 programs, the busiest with at most 1.1x
-          the mean; a and b loaded once each, at most 2 launches. Where each of the multiprocessors
-          gets a tile, as at 256 x 256 x 256 on 2: one launch, and no memory besides c
+          the mean work; a and b loaded once each, at most 2 launches. If all multiprocessors have a
+          tile, as at 256 x 256 x 256 on 2: one launch, and no memory besides c
 Speed     at least 0.35x of a @ b at 512 x 512 x 131072, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_split_k.py

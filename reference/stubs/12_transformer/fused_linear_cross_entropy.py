@@ -2,22 +2,19 @@
 
 The loss of a language model's last layer and both of its gradients, without room for its logits.
 
-    logits = x @ weight.T, of which only some rows exist at a time
-    n = how many targets are not -100, at least 1;  g = softmax(logits) - onehot(targets),
-        and 0 in the rows whose target is -100
-    loss = sum of the kept rows' cross entropy / n, dx = g @ weight / n, dweight = g.T @ x / n
+    logits = x @ weight.T, some rows at a time;  n = number of targets that are not -100, at least 1
+    g = softmax(logits) - onehot(targets), and 0 in the rows whose target is -100
+    loss = sum of the other rows' cross entropy / n, dx = g @ weight / n, dweight = g.T @ x / n
     PyTorch: the gradients of torch.nn.functional.cross_entropy(x @ weight.T, targets)
-    source: Hsu et al., "Liger Kernel" (2024); Wijmans et al., "Cut Your Losses" (2024)
 
 Given     x (M, D) and weight (V, D): float16, bfloat16 or float32, both of one dtype, contiguous;
           targets (M,): int32 or int64, each -100 or in [0, V)
-Return    (loss, dx, dweight): loss (), float32; dx (M, D) and dweight (V, D), dtype of x. Sums in
-          float32, dweight's over all rows too; logits and g may be rounded to the dtype of x, g
-          after the one is subtracted (float32 factors may round to tf32). All targets -100: all 0
+Return    (loss, dx, dweight): loss (), float32; dx and dweight like x and weight; the same bits on
+          every run, so no atomic additions of floats. All sums in float32; logits and g may be
+          rounded to the dtype of x, g after the one is subtracted (float32 factors may be tf32)
 New here  rows in chunks: logits, their gradient in the same place (12.5), two products, next chunk
 Traffic   at most 4.5 * M * V * D multiply-adds; no tensor larger than max(M, V) * max(D, 16). At M
           and V 256, D 16, float16, at most 56 KiB allocated besides the results
-Same bits no atomic additions of floats: the order of programs must not show
 Speed     at least 0.5x of PyTorch at M 8192, V 32768, D 2048, bfloat16
 
 Run       pytest puzzles/12_transformer/test_fused_linear_cross_entropy.py

@@ -8,8 +8,7 @@ How much of its attention does each query give to each key? A matmul and a softm
 
 Given     q (B, H, S, D) and k (B, Hkv, T, D): float16 or bfloat16, both of one dtype; Hkv
           divides H, D is 16, 32, 64 or 128, any S and T; contiguous, or with heads inside rows:
-          x.transpose(1, 2) of x (B, S, H, D)
-          scale: a float > 0; None is D ** -0.5
+          x.transpose(1, 2) of x (B, S, H, D). scale: a float > 0; None is D ** -0.5
 Return    p (B, H, S, T): dtype of q, contiguous; scores and sums in float32
 New here  a softmax over the tiles of a product: the product is cheap enough to compute twice
 Traffic   q loaded once, k at most 2 * ceil(S / 64) times for each head of q, p stored once and

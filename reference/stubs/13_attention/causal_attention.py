@@ -7,8 +7,7 @@ A query sees the keys up to its own place and no others: half of the work is not
 
 Given     q (B, H, S, D), k and v (B, Hkv, S, D): float16 or bfloat16, all of one dtype; Hkv
           divides H, D is 16, 32, 64 or 128, any S; contiguous, or with heads inside rows:
-          x.transpose(1, 2) of x (B, S, H, D)
-          scale: a float > 0; None is D ** -0.5
+          x.transpose(1, 2) of x (B, S, H, D). scale: a float > 0; None is D ** -0.5
 Return    out (B, H, S, D): dtype of q, contiguous, sums in float32
 New here  three kinds of tiles: below the diagonal (no mask), on it (masked), above it (not
           loaded); programs of different length, the longest first

@@ -3,14 +3,13 @@
 A query sees the last few keys up to its own place: the work grows with S, not with its square.
 
     out[b, h, i] = sum_j softmax_j(q[b, h, i] . k[b, g, j] * scale) v[b, g, j],  g = h // (H // Hkv)
-    over i - window < j <= i
+    over i - window < j <= i        source: Jiang et al., "Mistral 7B" (2023)
     PyTorch: softmax((q @ k.mT * scale).masked_fill((j > i) | (j <= i - window), -inf)) @ v
-    source: Jiang et al., "Mistral 7B" (2023)
 
 Given     q (B, H, S, D), k and v (B, Hkv, S, D): float16 or bfloat16, all of one dtype; Hkv
           divides H, D is 16, 32, 64 or 128, any S; contiguous, or with heads inside rows:
-          x.transpose(1, 2) of x (B, S, H, D)
-          window: an int >= 1, larger than S too; scale: a float > 0; None is D ** -0.5
+          x.transpose(1, 2) of x (B, S, H, D). window: an int >= 1, which may be larger than S;
+          scale: a float > 0; None is D ** -0.5
 Return    out (B, H, S, D): dtype of q, contiguous, sums in float32
 New here  two edges: tiles that the diagonal cuts and tiles that the end of the window cuts; tiles
           in which a row sees no key at all

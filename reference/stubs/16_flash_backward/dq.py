@@ -1,26 +1,20 @@
 """16.2  The gradient of q
 
-Each tile of probabilities is made again from q, k and lse, used, and dropped: nothing of size S x T
-is ever loaded or stored.
+Recompute each tile of probabilities from q, k and lse: nothing of size S x T is loaded or stored.
 
     p[i, j]  = exp(q[b, h, i] . k[b, g, j] * scale - lse[b, h, i]),  g = h // (H // Hkv)
-    dp[i, j] = dout[b, h, i] . v[b, g, j]
-    ds[i, j] = p[i, j] * (dp[i, j] - delta[b, h, i])
-    dq[b, h, i] = scale * sum_j ds[i, j] k[b, g, j]
-    over all j, or, if causal, over j <= i (also where S and T differ)
+    ds[i, j] = p[i, j] * (dout[b, h, i] . v[b, g, j] - delta[b, h, i])
+    dq[b, h, i] = scale * sum_j ds[i, j] k[b, g, j] over all j, or over j <= i if causal
     PyTorch: ds @ k.repeat_interleave(H // Hkv, dim=1) * scale
-    source: Dao, "FlashAttention-2" (2023), its backward pass
 
-Given     q and dout (B, H, S, D), k and v (B, Hkv, T, D): float16 or bfloat16, all of one dtype,
-          Hkv divides H, D is 16, 32, 64 or 128, S and T are any sizes >= 1; lse and delta
-          (B, H, S): float32; all contiguous. scale: a float > 0; None is D ** -0.5
-Return    dq (B, H, S, D): dtype of q, sums in float32; the tile of ds may be rounded to k's dtype
-          for its product
+Given     q, dout (B, H, S, D), k, v (B, Hkv, T, D): float16 or bfloat16, all of one dtype, Hkv
+          divides H, D is 16, 32, 64 or 128; lse, delta (B, H, S): float32; all contiguous; S and T
+          may differ, causal too. scale: a float > 0; None is D ** -0.5
+Return    dq (B, H, S, D): dtype of q, sums in float32; tiles of ds may be rounded to k's dtype
 New here  recomputing from lse instead of the online softmax: no maximum, no rescaling
-Traffic   at most ceil(S / 64) programs a head; each loads its part of q, dout, lse and delta once,
-          and the keys and values of its group once; if causal at most 0.6 of them (at S and T
-          768), and tl.dot does as little: three products a tile; dq stored once, nothing else,
-          one launch
+Traffic   at most ceil(S / 64) programs a head, each of which loads its part of q, dout, lse and
+          delta and its group's keys and values once (if causal, at most 0.6 of it at S = T = 768),
+          with three products a tile; dq stored once, nothing else, one launch
 Speed     at least 4x of PyTorch at B 1, H 16, S and T 4096, D 128, float16
 
 Run       pytest puzzles/16_flash_backward/test_dq.py

@@ -1,19 +1,17 @@
 """18.4  All-gather and matmul in one launch
 
-A layer whose input is split by rows among the ranks, and whose weights are split by columns: every
-rank needs the rows of all. Fetch those of the peers while the own ones are multiplied.
+Each rank holds some rows of a layer's input and some columns of its weights, and needs the rows of
+all: it fetches those of its peers while it multiplies its own.
 
-    results[r] = cat(shards) @ weights[r]                         for every rank r
-    as in PyTorch's asynchronous tensor parallelism, and in Triton-distributed
+    results[r] = cat(shards) @ weights[r]          for every rank r, as in Triton-distributed
 
-Given     shards: R tensors (M, K), the rows of each rank, contiguous; weights: R tensors (K, N) of
-          any strides; all float16 or all bfloat16. With several GPUs, rank r's are on GPU r modulo
-          their number
-Return    a list of R new tensors (R * M, N), result r on the device of weights[r], float32 sums,
-          rounded once
+Given     shards: R tensors (M, K), contiguous; weights: R tensors (K, N) of any strides; all
+          float16 or all bfloat16. Rank r's are on GPU r modulo the number of GPUs
+Return    a list of R new tensors (R * M, N), result r on the device of weights[r], summed in
+          float32 and rounded once
 New here  programs of one launch with different tasks; flags, by which some wait for others
 Rules     Launch and meet as in 18.1. The first programs copy the peers' rows in chunks, wait for
-          nobody, and raise a flag for each: tl.debug_barrier(), since other threads may still be
+          nothing, and raise a flag for each: tl.debug_barrier(), since other threads may still be
           storing, then tl.atomic_add with sem="release". The others wait for the flag of their
           rows: while tl.atomic_add(flag, 0, sem="acquire") == 0: pass
 Traffic   each shard loaded at most ceil(N / 64) times by its owner and once by each peer, each
