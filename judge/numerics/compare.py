@@ -29,6 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,21 +117,21 @@ def compare(
     got: torch.Tensor,
     truth: torch.Tensor,
     yardstick: torch.Tensor | Sequence[torch.Tensor] | None,
-    *,
-    exact: bool | None = None,
-    name: str = "the result",
-    magnitude: torch.Tensor | None = None,
-    input_precision: str | None = None,
-    roundings: int = 1,
+    **rules: Any,
 ) -> Mismatch | None:
-    """Return what is wrong with `got`, or None. All tensors have one shape and one device.
+    """Return what is wrong with one result, or None. The arguments are those of a `Rule`."""
+    return Rule(truth, yardstick, **rules).mismatch(got)
+
+
+class Rule:
+    """What a result may be. All tensors have one shape and one device.
 
     truth: float64 or complex128; integers or bool for an exact result
     yardstick: one or several, of any floating dtype (`perturbation.rounded_runs` makes more); not
         used if the comparison is exact
     exact: None means exact for integers and bool only. True demands the truth rounded once to the
-        dtype of `got`, bit for bit, as for copies and gathers: -0.0 is then not 0.0, and NaN is NaN
-        whatever its payload. False on integers allows a difference of 1, since rounding may go
+        result's dtype, bit for bit, as for copies and gathers: -0.0 is then not 0.0, and NaN is
+        NaN whatever its payload. False on integers allows a difference of 1, since rounding may go
         either way.
     magnitude: size of the terms that were summed into each element: `perturbation.term_size`, the
         root of the sum of their squares, or the sum of their absolute values. Without it the noise
@@ -139,28 +140,14 @@ def compare(
     input_precision: "tf32" if the spec lets a kernel round the terms to tf32 before they are
         summed, as `tl.dot` of float32 does: allows 2**-8 of the size. "fp8" if the sums may be
         those of tensor cores that multiply 8-bit floats: allows 2**-9 of the size.
-    roundings: how often a right kernel may round a value to the dtype of `got` on its way to the
-        result. Each but the last costs up to one ulp, as a factor follows it.
+    roundings: how often a right kernel may round a value to the result's dtype on its way there. Each
+        but the last costs up to one ulp, as a factor follows it.
 
     NaN must be where the truth is NaN, and nowhere else. Inf must be where the truth is inf of that
     sign or beyond the dtype's range; at the edge of the range both answers are right if they are
     within what is allowed. -0.0 equals 0.0 unless the comparison is exact. Raises ValueError for
     another input_precision.
     """
-    rule = Rule(
-        truth,
-        yardstick,
-        exact=exact,
-        name=name,
-        magnitude=magnitude,
-        input_precision=input_precision,
-        roundings=roundings,
-    )
-    return rule.mismatch(got)
-
-
-class Rule:
-    """What a result may be: `compare` with many results, whose tolerance is found once."""
 
     def __init__(
         self,
