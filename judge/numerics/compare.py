@@ -140,8 +140,8 @@ class Rule:
     input_precision: "tf32" if the spec lets a kernel round the terms to tf32 before they are
         summed, as `tl.dot` of float32 does: allows 2**-8 of the size. "fp8" if the sums may be
         those of tensor cores that multiply 8-bit floats: allows 2**-9 of the size.
-    roundings: how often a right kernel may round a value to the result's dtype on its way there. Each
-        but the last costs up to one ulp, as a factor follows it.
+    roundings: how often a right kernel may round a value to the result's dtype on its way there.
+        Each but the last costs up to one ulp, as a factor follows it.
 
     NaN must be where the truth is NaN, and nowhere else. Inf must be where the truth is inf of that
     sign or beyond the dtype's range; at the edge of the range both answers are right if they are
