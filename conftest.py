@@ -19,6 +19,12 @@ def pytest_addoption(parser):
         help="bring the stub of a puzzle back, and keep your file beside it; grade nothing",
     )
     add(
+        "--watch",
+        action="store_true",
+        help="grade the first puzzle that is not solved, again whenever its file is saved, then "
+        "the next; Ctrl-C ends it",
+    )
+    add(
         "--compare",
         action="store_true",
         help="grade, then say how what is solved stands beside our solution",

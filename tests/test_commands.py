@@ -6,10 +6,15 @@ Each starts a process of its own, which takes seconds: they are a part of the pr
 from __future__ import annotations
 
 import os
+import pty
 import re
+import select
 import shutil
+import signal
+import subprocess
 import sys
 import textwrap
+import time
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -355,6 +360,10 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--reset puzzles/01_pointwise", "--reset takes the file of one puzzle, such as *"),
         ("--reset", "--reset takes the file of one puzzle, such as *"),
         ("--hint -p no:cacheprovider", "--hint remembers in pytest's cache*"),
+        ("--watch -n 2", "-n and --watch do not go together: give one of them"),
+        ("--watch --compiled", "--compiled and --watch do not go together: give one of them"),
+        ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
+        ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
         ("--show-solution puzzles/01_pointwise/swish.py", "*is not known to be solved. Grade it*"),
     ],
 )  # fmt: skip
@@ -401,6 +410,85 @@ def test_colours_are_for_those_who_want_them(grade, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")
     printed = grade(HERE, "--list").stdout.str()
     assert ("\x1b[" in printed) == (variable == "FORCE_COLOR")
+
+
+# Watching
+
+
+class Terminal:
+    """A pytest process with a terminal of its own."""
+
+    def __init__(self, *arguments: str):
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments], stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        self._text = ""
+
+    def until(self, words: str, seconds: float = 120.0) -> str:
+        """Return what was printed since the last call, up to these words and the prompt."""
+        deadline = time.monotonic() + seconds
+        while not re.search(f"{words}.*\n", self._text, re.DOTALL):
+            assert time.monotonic() < deadline, f"no {words} in {self._text}"
+            if select.select([self._ours], [], [], 0.1)[0]:
+                self._text += os.read(self._ours, 2**16).decode().replace("\r", "")
+        text, self._text = self._text, ""
+        return text
+
+    def end(self) -> None:
+        """End the process, if it runs."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+
+def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    file, right = clone / HERE / "vector_add.py", solution("vector_add")
+    wrong = right.replace(", mask=mask", "", 1)
+    endless = right.replace("    z = ", "    while True: pass\n    z = ", 1)
+    assert right not in (wrong, endless)
+    cleared = "\x1b[2J\x1b[H"
+    end = r"Watching puzzles/01_pointwise/\w+.py: save it to grade it again, Ctrl-C to end"
+    cache = ["-o", f"cache_dir={tmp_path / 'cache'}"]
+    terminal = Terminal(HERE, "--watch", "--time-limit", "2", *cache)
+    try:
+        first = terminal.until(end)
+        assert f"{cleared}vector_copy is solved. Measured" in first
+        assert f"\n1 of 6 solved. Next: {HERE}/vector_add.py\n" in first
+        assert re.search(r"\nvector_add: not started", first)
+
+        file.write_text(wrong)
+        verdict = terminal.until(end).rpartition(cleared)[2]
+        assert re.match(r"vector_add: 5 of 13 checks pass \(.*\)\n_+ vector_add: a load", verdict)
+        # The same size, within the same second.
+        file.write_text(wrong.replace("mask = offs < N", "mask = offs > N"))
+        assert "elements that no program stores" in terminal.until(end)
+        file.write_text("def vector_add(x, y:\n")
+        assert "SyntaxError" in terminal.until(end)
+        file.write_text(endless)
+        assert "vector_add: it does not come to an end" in terminal.until(end)
+        file.write_text(endless + "\n")
+        terminal.until("grading 01_pointwise/vector_add")
+        # A save in two steps, while that one is graded.
+        file.write_text("")
+        file.write_text(wrong)
+        again = terminal.until(end)
+        assert "a load outside" in again
+        assert "come to an end" not in again
+        file.unlink()
+        assert "waiting for it" in terminal.until(f"{HERE}/vector_add.py is gone")
+        (clone / "saved").write_text(right)
+        (clone / "saved").rename(file)
+        last = terminal.until(end)
+        assert "vector_add is solved." in last
+        assert "\nfma: not started" in last
+        terminal.process.send_signal(signal.SIGINT)
+        assert "2 of 6 solved." in terminal.until("The watch has ended")
+        assert terminal.process.wait(10) == 0
+    finally:
+        terminal.end()
 
 
 # Looking at kernels: --compiled and --try

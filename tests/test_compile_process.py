@@ -168,6 +168,40 @@ def test_a_forked_process_answers_without_the_interpreter(tmp_path):
 
 
 @pytest.mark.proof
+def test_a_fork_borrows_a_compiler_that_its_parent_has_warmed(tmp_path):
+    """One fork after the other; what kills a borrowed one is named, and the lender lives."""
+    script = textwrap.dedent("""
+        import os, signal, sys, threading
+        os.environ["TRITON_INTERPRET"] = "1"
+        from judge.compilation import process
+        process.fork_early()
+        from tests.compiling import compiled, pointwise, rejection, slow_matmul
+        process.warm_up()
+        lender = process._worker.process.pid
+        for _ in range(2):
+            fork = os.fork()
+            if not fork:
+                process.borrow()
+                borrowed = process._worker.process
+                assert compiled(pointwise()) and isinstance(process._worker.process, process.Lent)
+                threading.Timer(0.3, os.kill, (borrowed.pid, signal.SIGKILL)).start()
+                rejection(slow_matmul(), match=r"crashed the compiler itself \\(SIGKILL\\)")
+                assert borrowed.poll() == -signal.SIGKILL
+                os._exit(0)
+            assert os.waitpid(fork, 0)[1] == 0
+        assert process._worker.process.pid == lender and process._worker.alive()
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.proof
 @pytest.mark.parametrize("how", ["started", "forked"])
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "compiling"])
 def test_the_compilers_process_dies_with_its_parent(busy, how, tmp_path):

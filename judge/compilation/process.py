@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,28 @@ class Forked:
                 raise subprocess.TimeoutExpired("worker.py", timeout)
             time.sleep(0.005)
         return status
+
+
+class Lent(Forked):
+    """A fork of the worker of this process's parent. It is not our child, so /proc is asked."""
+
+    def __init__(self, worker: Worker, theirs: Connection, log: int):
+        self.status = None
+        worker.connection.send(program.FORK)
+        for descriptor in (theirs.fileno(), log):
+            reduction.send_handle(worker.connection, descriptor, worker.process.pid)
+        self.pid = worker.connection.recv()
+
+    def poll(self) -> int | None:
+        """Return the exit status, minus the signal that ended it; None while it runs."""
+        if self.status is None:
+            try:
+                fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                fields = ["Z", "0"]
+            if fields[0] in "ZX":
+                self.status = os.waitstatus_to_exitcode(int(fields[-1]))
+        return self.status
 
 
 def _start(ours: Connection, theirs: Connection, log: int) -> subprocess.Popen:
@@ -204,6 +227,28 @@ def fork_early() -> None:
     global _worker
     if _worker is None and "triton" not in sys.modules:
         _worker = Worker(Forked)
+
+
+def warm_up() -> None:
+    """Have a worker that is ready, for the forks of this process to borrow.
+
+    Where none starts, the first request says so.
+    """
+    with contextlib.suppress(RuntimeError):
+        _current()
+
+
+def borrow() -> None:
+    """In a fork of a process that has warmed up: have a worker that is ready at once.
+
+    Where that one died, the first request starts one.
+    """
+    global _worker
+    lender = _worker
+    if lender is not None and lender.owner != os.getpid() and lender.is_ready:
+        with contextlib.suppress(OSError, EOFError):
+            _worker = Worker(lambda ours, theirs, log: Lent(lender, theirs, log))
+            _worker.is_ready = True
 
 
 def compile_kernel(request: dict, limit: float, clock: float) -> tuple[dict, str]:

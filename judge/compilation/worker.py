@@ -24,6 +24,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator
+from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
@@ -31,7 +32,10 @@ from typing import Any
 
 # prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
+# A request to fork. Two descriptors follow: of a pipe, and of a file for what is printed.
+FORK = "fork"
 
+_forked: int | None = None
 _functions: dict[tuple, object] = {}
 # Triton's own function that links libdevice to a kernel.
 _link: Any = None
@@ -80,8 +84,7 @@ class FakeTensor:
 
 def main(descriptor: int) -> None:
     """Answer requests until the pipe ends or the parent dies."""
-    # During a compilation nobody notices that the pipe has ended.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     pipe = Connection(descriptor)
     os.environ.pop("TRITON_INTERPRET", None)
     try:
@@ -100,7 +103,40 @@ def main(descriptor: int) -> None:
             request = pipe.recv()
         except EOFError:
             os._exit(0)
-        pipe.send(answer(request))
+        if request == FORK:
+            pipe = _fork(pipe)
+        else:
+            pipe.send(answer(request))
+
+
+def end_with_parent() -> None:
+    """End this process when its parent dies: while it is busy it notices no pipe that has ended."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _fork(pipe: Connection) -> Connection:
+    """Fork, and let the fork answer on a pipe of its own, the only one at a time.
+
+    Returns the pipe to go on with, in both processes.
+    """
+    global _forked
+    if _forked:
+        os.kill(_forked, signal.SIGKILL)
+        os.waitpid(_forked, 0)
+    descriptor, log = (reduction.recv_handle(pipe) for _ in range(2))
+    _forked = os.fork()
+    if _forked:
+        os.close(descriptor)
+        os.close(log)
+        pipe.send(_forked)
+        return pipe
+    end_with_parent()
+    os.setsid()
+    for printed in (1, 2):
+        os.dup2(log, printed)
+    os.close(log)
+    pipe.close()
+    return Connection(descriptor)
 
 
 def answer(request: dict) -> dict:

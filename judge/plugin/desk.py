@@ -23,7 +23,7 @@ EXAMPLE = "puzzles/07_matmul/tiled.py"
 MAX_WIDTH = 100
 
 # At most one of the first can be given, and none of them with one of the others.
-OPTIONS = ("list", "hint", "reset", "compare", "show_solution", "compiled", "tries")
+OPTIONS = ("list", "hint", "reset", "compare", "show_solution", "compiled", "tries", "watch")
 OTHERS = ("solutions", "subject", "proof")
 TOGETHER = (
     {"compare", "show_solution"},
@@ -31,6 +31,17 @@ TOGETHER = (
     *({look, files} for look in ("compiled", "tries") for files in ("solutions", "subject")),
 )
 FLAGS = {"show_solution": "--show-solution", "tries": "--try"}
+
+
+# pytest's own that --watch cannot be given with.
+NOT_WATCHED = {
+    "numprocesses": "-n",
+    "looponfail": "-f",
+    "usepdb": "--pdb",
+    "trace": "--trace",
+    "collectonly": "--collect-only",
+    "stepwise": "--sw",
+}
 
 
 def check(option) -> None:
@@ -41,6 +52,9 @@ def check(option) -> None:
         if one in OPTIONS and {one, other} not in TOGETHER:
             flags = (FLAGS.get(name, f"--{name}") for name in (one, other))
             raise pytest.UsageError(f"{' and '.join(flags)} do not go together: give one of them")
+    for name, flag in NOT_WATCHED.items():
+        if option.watch and getattr(option, name, None) not in (None, False):
+            raise pytest.UsageError(f"{flag} and --watch do not go together: give one of them")
 
 
 def is_asked(option) -> bool:

@@ -58,22 +58,12 @@ def prepare() -> Environment:
     Sets TRITON_INTERPRET where there is no CUDA device. Raises CannotRun with one line that says
     what to install.
     """
-    if sys.platform != "linux":
-        raise CannotRun(
-            f"Triton has no release for {sys.platform}: run Triton Kata on Linux, for instance in "
-            "WSL or in a container."
-        )
-    notes = [note for name in SUPPORTED if (note := _check_version(name))]
-    asked = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
-    imported_early = "triton" in sys.modules and not asked
-
-    # A thread of OpenBLAS that waits for the others spins, and the tiles are small.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    notes = _check_machine()
+    imported_early = "triton" in sys.modules and not _asks_for_interpreter()
+    interpreted = is_interpreted()
     import torch
 
-    process.fork_early()
     has_gpu = torch.cuda.is_available()
-    interpreted = asked or not has_gpu
     if interpreted and imported_early:
         raise CannotRun(
             "A plugin imported triton before Triton Kata could switch its interpreter on: set "
@@ -90,6 +80,34 @@ def prepare() -> Environment:
     versions = {"Python": platform.python_version()}
     versions |= {package: _version(package) or "?" for package in SUPPORTED}
     return Environment(interpreted, "cpu" if interpreted else "cuda", name, versions, tuple(notes))
+
+
+def is_interpreted() -> bool:
+    """Return whether kernels are run by the interpreter, without touching a GPU: torch counts them.
+
+    Imports torch, and forks the compiler's process. Raises CannotRun.
+    """
+    _check_machine()
+    # A thread of OpenBLAS that waits for the others spins, and the tiles are small.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import torch
+
+    process.fork_early()
+    return _asks_for_interpreter() or not torch.cuda.is_available()
+
+
+def _check_machine() -> list[str]:
+    """Return notes on versions that nobody tried. Raises CannotRun on what cannot work."""
+    if sys.platform != "linux":
+        raise CannotRun(
+            f"Triton has no release for {sys.platform}: run Triton Kata on Linux, for instance in "
+            "WSL or in a container."
+        )
+    return [note for name in SUPPORTED if (note := _check_version(name))]
+
+
+def _asks_for_interpreter() -> bool:
+    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
 
 
 def _version(package: str) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from judge.core import crash_notes, paths, timeouts
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
-from judge.plugin import desk, environment, ladder, selection
+from judge.plugin import desk, environment, ladder, selection, watch
 from judge.plugin import scoreboard as reporting
 from judge.plugin.time_left import TimeLeft
 
@@ -32,6 +32,10 @@ def pytest_cmdline_main(config):
     desk.check(option)
     if desk.is_asked(option):
         return desk.run(config)
+    if option.watch:
+        ended = watch.run(config)
+        if ended is not None:
+            return ended
     try:
         config.stash[machine] = environment.prepare()
     except environment.CannotRun as reason:
@@ -65,10 +69,12 @@ def pytest_configure(config):
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from judge.plugin import session
 
-    session.start(config, config.stash[machine])
+    if not config.stash.get(watch.started, False):
+        session.start(config, config.stash[machine])
     from judge.plugin import experiments
 
-    config.pluginmanager.register(experiments.look(config) or reporting.Scoreboard(config))
+    board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
+    config.pluginmanager.register(board)
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
 
@@ -187,8 +193,11 @@ def pytest_enter_pdb():
 def pytest_runtest_makereport(item, call):
     from judge import challenge
 
-    made = yield
     error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, Verdict):
+        # pytest would draw a traceback, with the source of each frame, which takes long.
+        item.repr_failure = lambda excinfo: str(excinfo.value)
+    made = yield
     if isinstance(error, NotMeasured):
         made.outcome = "skipped"
         made.longrepr = (str(item.path), item.location[1], f"not measured: {error}")

@@ -173,11 +173,7 @@ class Scoreboard:
         Returns the progress with what this run found.
         """
         own = settings.subjects == PUZZLES
-        cache = getattr(self.config, "cache", None) if own else None
-        progress = Progress(cache, settings.subjects)
-        for puzzle in puzzles:
-            progress.add(puzzle, self.rows[puzzle].findings())
-        progress.save()
+        progress = self.keep(puzzles)
         terminal.section("scoreboard", sep="-")
         width = max(map(len, puzzles)) + 2
         if any(self.rows[p].failures for p in puzzles):
@@ -189,7 +185,7 @@ class Scoreboard:
         if len(puzzles) > 1 or solved:
             terminal.line("")
         if len(puzzles) == 1 and solved:
-            self._congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
+            self.congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
             if own and not self.config.option.compare:
                 file = display_path(settings.subjects / f"{puzzles[0]}.py")
                 terminal.line(f"Beside our solution: pytest {file} --compare")
@@ -220,7 +216,17 @@ class Scoreboard:
         terminal.write("solved        ", green=True)
         terminal.line(production_of(found, puzzle))
 
-    def _congratulate(self, terminal, puzzle: str, found: Findings) -> None:
+    def keep(self, puzzles: Iterable[str]) -> Progress:
+        """Keep what this run found. Returns the progress with it."""
+        own = settings.subjects == PUZZLES
+        progress = Progress(getattr(self.config, "cache", None) if own else None, settings.subjects)
+        for puzzle in puzzles:
+            progress.add(puzzle, self.rows[puzzle].findings())
+        progress.save()
+        return progress
+
+    def congratulate(self, terminal, puzzle: str, found: Findings) -> None:
+        """Say that a puzzle is solved, and what is left of production."""
         name = puzzle.partition("/")[2]
         terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
         if not checks_of(puzzle, PRODUCTION):
