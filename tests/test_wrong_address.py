@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import triton
 import triton.language as tl
 
+from judge.memory import gathered
 from tests.launching import fault, interpreted_only, watched
 
 pytestmark = interpreted_only
@@ -321,3 +324,9 @@ def test_a_loop_over_rows_is_no_tile_that_begins_late():
     told = fault(drafts_kernel, (2,), torch.randn(2, 3, 5), torch.empty(2), 3, 5, 8)
     assert "the tile begins at" not in told
     assert "hint: draft is 3, but q has size 3 in dimension 1: the index is wrong" in told
+
+
+def test_a_tensor_of_gigabytes_is_not_read_for_an_explanation():
+    arguments = {"x_ptr": torch.zeros(1).expand(2**33)}
+    access = SimpleNamespace(launch=SimpleNamespace(arguments=arguments))
+    assert not gathered._entries(access, "x_ptr").size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -21,7 +22,8 @@ def of_options(what_if: WhatIf) -> Iterator[Mistake]:
         for cause, other in _misused(name, value, what_if.defaults):
             shown = f"{other:.4g}" if isinstance(other, float) else other
             given = "" if isinstance(other, tuple) else f"{name} = {shown}"
-            yield what_if.mistake(cause, given, **{name: other})
+            mistake = what_if.mistake(cause, given, **{name: other})
+            yield replace(mistake, changes_nothing=other == value)
     for first, second in itertools.combinations(options, 2):
         alike = first.rstrip("0123456789") == second.rstrip("0123456789")
         if alike and isinstance(options[first], float) and isinstance(options[second], float):

@@ -66,6 +66,8 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | 
     for candidate in evidence.likeliest_first(result.mistakes):
         if time.process_time() > until:
             break
+        if candidate.changes_nothing:
+            continue
         try:
             alternative = double(candidate.compute().detach().cpu())
         except IMPOSSIBLE:

@@ -41,11 +41,14 @@ class Mistake:
     cause: the mistake, as a clause
     compute: returns that result in float64; may raise where the mistake is impossible
     given: how the reference is made to make it, where the cause does not say that already
+    changes_nothing: whether this call is right with it. Where the call is wrong it contradicts
+        that mistake, which only other cases can suggest
     """
 
     cause: str
     compute: Callable[[], torch.Tensor]
     given: str = ""
+    changes_nothing: bool = False
 
     def sentence(self, confirmed: int = 0) -> str:
         """Return the cause, and the evidence for it once `compute` gave the learner's result.

@@ -20,6 +20,8 @@ from judge.memory.addresses import Region
 from judge.memory.coordinates import Access, integers, noun
 
 MAX_DEPTH = 4
+# Larger tensors, which lie beyond 2**31 bytes for instance, are not read for an explanation.
+MAX_ENTRIES = 2**24
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,13 @@ def _indices(access: Access) -> Iterator[_Index]:
 
 
 def _entries(access: Access, name: str) -> np.ndarray:
-    """Return what a tensor holds, as one row."""
+    """Return what a tensor holds, as one row; nothing of a large one."""
     with _disable_current_modes():
+        tensor = access.launch.arguments[name].detach()
+        if tensor.numel() > MAX_ENTRIES:
+            return np.empty(0)
         # NumPy has no bfloat16.
-        tensor = access.launch.arguments[name].detach().cpu().flatten()
+        tensor = tensor.cpu().flatten()
         return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
 
 
