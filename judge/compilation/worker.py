@@ -183,6 +183,8 @@ def compile_kernel(request: dict) -> Any:
     whole = _point_to_calls(request["file"]) if request["details"] else None
     knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
     _optimize(request["machine_code"])
+    # Triton 3.6 does not tell by what it keeps in this process where a compilation ended.
+    kernel.device_caches.clear()
     try:
         return kernel.run(grid=(1,), warmup=True, **arguments, **request["options"])
     except BaseException:
