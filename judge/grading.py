@@ -404,7 +404,7 @@ class ResultCheck:
             return [[result] for result in own]
         dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
         more = rounded_runs(reference, tensors, dtype, runs=runs)
-        return [[result, *runs] for result, runs in zip(own, more, strict=True)]
+        return [[result, *samples] for result, samples in zip(own, more, strict=True)]
 
     def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
         # Terms and yardsticks only ever allow more, and most right results do without.

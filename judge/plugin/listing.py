@@ -8,16 +8,14 @@ from itertools import groupby
 from judge.core.paths import PUZZLES, SOLUTIONS, display_path
 from judge.desk import hints, stubs
 from judge.plugin.ladder import SOLVED, ladder
-from judge.plugin.progress import Progress, counted, is_done, production_of
+from judge.plugin.progress import Progress, counted, first_open, is_done, production_of
 
 NEXT = "<- next"
 
 
 def write(terminal, puzzles: Sequence[str], progress: Progress) -> None:
     """Print a line for each of these puzzles, by chapter, and what comes next on the ladder."""
-    everywhere = ladder()
-    open_ones = (p for p in everywhere if not is_done(progress.of(p), p, SOLVED))
-    following = next(open_ones, None)
+    following = first_open(ladder(), progress)
     width = max(len(puzzle.partition("/")[2]) for puzzle in puzzles)
     for _, steps in groupby(puzzles, lambda puzzle: puzzle.partition("/")[0]):
         chapter = list(steps)
@@ -29,9 +27,15 @@ def write(terminal, puzzles: Sequence[str], progress: Progress) -> None:
             terminal.line(f"{said:<44}  {NEXT}" if puzzle == following else said, **colours)
     terminal.line("")
     terminal.line(f"{counted(list(puzzles), progress)}.")
+    write_ladder(terminal, puzzles, progress)
+
+
+def write_ladder(terminal, puzzles: Sequence[str], progress: Progress) -> None:
+    """Print what is solved on the whole ladder, if these are not all of it, and what comes next."""
+    everywhere = ladder()
     if set(puzzles) != set(everywhere):
         terminal.line(f"On the whole ladder: {counted(everywhere, progress)}.")
-    if following:
+    if following := first_open(everywhere, progress):
         terminal.line(f"Next: {display_path(PUZZLES / following)}.py")
 
 

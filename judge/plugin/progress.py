@@ -6,7 +6,7 @@ What was found is kept by the content of a file, so a file that is brought back 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from judge.core.paths import PRODUCTION
@@ -62,6 +62,11 @@ def is_done(found: Findings, puzzle: str, level: str) -> bool:
     made = {check_of(test) for test in tests}
     wanted = checks_of(puzzle, level)
     return bool(wanted) and wanted <= made and all(tests.values())
+
+
+def first_open(puzzles: Iterable[str], progress: Progress) -> str | None:
+    """Return the first of these puzzles that is not solved."""
+    return next((p for p in puzzles if not is_done(progress.of(p), p, SOLVED)), None)
 
 
 def counted(puzzles: Sequence[str], progress: Progress) -> str:

@@ -13,6 +13,7 @@ from judge.core.verdict import NotRun, Unsolved
 from judge.desk import comparison
 from judge.plugin import failures
 from judge.plugin.ladder import CHECKS, SOLVED, check_of, checks_of, ladder, path_of_tests
+from judge.plugin.listing import write_ladder
 from judge.plugin.progress import Findings, Progress, counted, is_done, production_of
 
 PROPERTY = "kata"
@@ -186,18 +187,10 @@ class Scoreboard:
             terminal.line("")
         if len(puzzles) == 1 and solved:
             self.congratulate(terminal, puzzles[0], progress.of(puzzles[0]))
-            if own and not self.config.option.compare:
-                file = display_path(settings.subjects / f"{puzzles[0]}.py")
-                terminal.line(f"Beside our solution: pytest {file} --compare")
         else:
             terminal.line(f"{counted(puzzles, progress)}.{self._without_speed(puzzles)}")
         if own:
-            everywhere = ladder()
-            if set(everywhere) != set(puzzles):
-                terminal.line(f"On the whole ladder: {counted(everywhere, progress)}.")
-            open_ones = (p for p in everywhere if not is_done(progress.of(p), p, SOLVED))
-            if following := next(open_ones, None):
-                terminal.line(f"Next: {display_path(settings.subjects / following)}.py")
+            write_ladder(terminal, puzzles, progress)
         return progress
 
     def _write_row(self, terminal, puzzle: str, width: int, found: Findings) -> None:
@@ -226,11 +219,16 @@ class Scoreboard:
         return progress
 
     def congratulate(self, terminal, puzzle: str, found: Findings) -> None:
-        """Say that a puzzle is solved, and what is left of production."""
+        """Say that a puzzle is solved, what is left of production, and what it compares with."""
         name = puzzle.partition("/")[2]
         terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
-        if not checks_of(puzzle, PRODUCTION):
-            return
+        if checks_of(puzzle, PRODUCTION):
+            self._write_production(terminal, puzzle, found)
+        if settings.subjects == PUZZLES and not self.config.option.compare:
+            file = display_path(PUZZLES / f"{puzzle}.py")
+            terminal.line(f"Beside our solution: pytest {file} --compare")
+
+    def _write_production(self, terminal, puzzle: str, found: Findings) -> None:
         tests = found.get(PRODUCTION, {})
         command = f"pytest {display_path(path_of_tests(puzzle))} --production"
         missing = [test for test, passed in tests.items() if not passed]

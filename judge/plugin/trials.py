@@ -149,8 +149,7 @@ class TrialLook(looks.Look):
                 row.time = challenge.raced["yours"]
             self.fixed.setdefault(self._puzzle, {}).update(self._trial.fixed)
             if row is rows[0]:
-                shown = {name: str(value) for name, value in row.shown.items()}
-                rows[1:] = [one for one in rows[1:] if _shown(one.values) != shown]
+                rows[1:] = [one for one in rows[1:] if _shown(one.values) != row.shown]
         return True
 
     def _note(self, test: str, message: str) -> None:

@@ -25,7 +25,7 @@ from judge.core import crash_notes
 from judge.core.paths import PUZZLES, display_path
 from judge.plugin import desk, environment, failures
 from judge.plugin.ladder import LEVELS, SOLVED, ladder
-from judge.plugin.progress import Progress, counted, is_done
+from judge.plugin.progress import Progress, counted, first_open, is_done
 from judge.plugin.scoreboard import NOT_RUN, PASSED, WRONG, Scoreboard
 
 # Between two looks at the file.
@@ -177,9 +177,7 @@ class Watcher:
 
     def _after(self) -> str:
         """Say what comes next on the ladder, if anything does."""
-        progress = self.progress()
-        open_ones = (p for p in ladder() if not is_done(progress.of(p), p, SOLVED))
-        following = next(open_ones, None)
+        following = first_open(ladder(), self.progress())
         return f" Next on the ladder: {display_path(PUZZLES / following)}.py" if following else ""
 
     def _begin(self, run: Run) -> None:
@@ -249,7 +247,6 @@ class Verdict(Scoreboard):
             return
         if is_done(found, puzzle, SOLVED):
             self.congratulate(terminal, puzzle, found)
-            terminal.line(f"Beside our solution: pytest {file} --compare")
         else:
             verdicts = [v for level in LEVELS for v in row.verdicts[level].values()]
             passed = verdicts.count(PASSED)
