@@ -238,20 +238,51 @@ def test_workers_are_spread_over_the_gpus(monkeypatch):
     assert selected == [0, 0, 1, 1, 2]
 
 
+@pytest.fixture
+def emptied(monkeypatch) -> list[dict]:
+    """Stand in for a GPU. Returns the locks that were held each time torch's cache was emptied."""
+    held: list[dict] = []
+    monkeypatch.setattr(gpus, "used", lambda: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(dict(gpu_lock._shared)))
+    return held
+
+
+def reserve(monkeypatch, size: int) -> None:
+    """Take a GPU, whose cache holds this many bytes. The running test has not shared it."""
+    monkeypatch.setattr(gpu, "_uuid", "g")
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: size * int(device[-1]))
+
+
 @pytest.mark.parametrize(
-    ("reserved", "freed"), [(gpu.MAX_CACHED_BYTES + 1, 1), (gpu.MAX_CACHED_BYTES, 0)]
+    ("reserved", "freed"), [(gpus.MAX_CACHED_BYTES + 1, 1), (gpus.MAX_CACHED_BYTES, 0)]
 )
 @pytest.mark.usefixtures("folder")
-def test_a_test_that_ends_frees_large_cached_memory(monkeypatch, reserved, freed):
-    calls = []
-    monkeypatch.setattr(gpu, "_uuid", "g")
-    monkeypatch.setattr(gpus, "used", lambda: ["cuda:0", "cuda:1"])
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved * int(device[-1]))
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(dict(gpu_lock._shared)))
+def test_a_test_that_ends_frees_large_cached_memory(monkeypatch, emptied, reserved, freed):
+    reserve(monkeypatch, reserved)
     with pytest.raises(KeyError), gpu.shared():
         raise KeyError
-    assert len(calls) == freed
-    assert all("g" in used for used in calls)
+    assert len(emptied) == freed
+    assert all("g" in held for held in emptied)
+
+
+@pytest.mark.usefixtures("folder")
+def test_who_waits_for_a_race_frees_large_cached_memory(monkeypatch, emptied):
+    """Another's race, which runs first, may need it."""
+    reserve(monkeypatch, gpus.MAX_CACHED_BYTES + 1)
+    flock = gpu_lock.fcntl.flock
+    exclusive_after = []
+
+    def record(lock, kind):
+        if kind == gpu_lock.fcntl.LOCK_EX and lock.name.endswith(".use"):
+            exclusive_after.append(len(emptied))
+        flock(lock, kind)
+
+    monkeypatch.setattr(gpu_lock.fcntl, "flock", record)
+    with gpu.shared(), gpu.exclusive():
+        pass
+    assert exclusive_after == [1]
 
 
 @pytest.mark.usefixtures("folder")

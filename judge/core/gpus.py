@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+# Bytes of a GPU's memory that torch's caching allocator may keep while other processes use it.
+MAX_CACHED_BYTES = 2**30
+
 # All GPUs, once they can reach one another's memory.
 _connected: list[torch.device] = []
 
@@ -44,3 +47,14 @@ def synchronize() -> None:
     """Wait until all GPUs that this process uses are idle."""
     for device in used():
         torch.cuda.synchronize(device)
+
+
+def leave() -> None:
+    """Wait until all GPUs that this process uses are idle, and give other processes their memory.
+
+    torch keeps the memory of tensors that are gone. The reference of a race may need tens of GiB,
+    and a dozen workers that each keep as much, while they wait for their race, leave none for it.
+    """
+    synchronize()
+    if any(torch.cuda.memory_reserved(device) > MAX_CACHED_BYTES for device in used()):
+        torch.cuda.empty_cache()

@@ -11,9 +11,6 @@ import torch
 from judge.core import gpus, timeouts
 from judge.speed import gpu_lock, roofline
 
-# Bytes that torch's caching allocator may keep between tests.
-MAX_CACHED_BYTES = 2**30
-
 _uuid: str | None = None
 # The GPUs that the running test shares.
 _in_use: list[str] = []
@@ -35,8 +32,6 @@ def take(worker: str | None, cache: pytest.Cache | None) -> None:
 def shared(every: bool = False) -> Iterator[None]:
     """Use the GPU in the body, beside tests of other processes but not during a race of theirs.
 
-    Large cached memory is freed afterwards, since a race of another process may need it.
-
     every: whether to use all GPUs
     """
     if not _uuid:
@@ -47,13 +42,7 @@ def shared(every: bool = False) -> Iterator[None]:
             stack.enter_context(gpu_lock.share(uuid))
             stack.callback(_in_use.remove, uuid)
             _in_use.append(uuid)
-        try:
-            yield
-        finally:
-            if any(torch.cuda.memory_reserved(it) > MAX_CACHED_BYTES for it in gpus.used()):
-                # A dead context cannot free memory; its test has reported that already.
-                with contextlib.suppress(RuntimeError):
-                    torch.cuda.empty_cache()
+        yield
 
 
 @contextlib.contextmanager

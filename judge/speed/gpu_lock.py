@@ -62,8 +62,8 @@ def share(uuid: str) -> Iterator[None]:
         try:
             yield
         finally:
-            del _shared[uuid]
             _finish_work()
+            del _shared[uuid]
 
 
 @contextmanager
@@ -109,11 +109,12 @@ def _open(uuid: str, name: str) -> TextIO:
 
 
 def _finish_work() -> None:
-    """Wait for the work that this process queued: it must not run during another's race."""
+    """Wait for the work that this process queued, which must not run during another's race, and
+    give back the memory that it no longer needs."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         from judge.core import gpus
 
         # Nothing runs in a dead context; the test that killed it has reported that already.
         with suppress(RuntimeError):
-            gpus.synchronize()
+            gpus.leave()
