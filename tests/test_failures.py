@@ -75,9 +75,25 @@ def test_what_to_fix_first_comes_first_and_two_causes_are_shown():
         "___ softmax: a wrong result",
     ]
     rest = lines[lines.index("and after that:") + 1 :]
-    assert rest[0] == "  a wrong result: b: test_masks[case2]"
+    assert rest[0] == "  a wrong result: test_masks[case2]"
     assert rest[1] == "  bad input is neither rejected nor answered: test_masks[case0]"
     assert "-v shows them in full" in rest[2]
+
+
+def test_the_list_names_a_cause_only_where_other_cases_confirm_it():
+    proof = " (with this mistake, the reference gives exactly your result, and so it does in {n})"
+    confirmed = WRONG.format(size=4, cause="b" + proof.format(n="2 other cases"))
+    guessed = [WRONG.format(size=n, cause=cause) for n, cause in ((3, "a"), (5, "c"))]
+    nan = WRONG.replace("got 1", "got nan").format(size=6, cause="d")
+    lines = written(
+        failed(RACE, BAD_INPUT, OUT_OF_BOUNDS.format(line=8, first=5), confirmed, *guessed, nan)
+    )
+    rest = lines[lines.index("and after that:") + 1 :]
+    assert rest[:3] == [
+        "  a wrong result: b: test_masks[case3]",
+        "  a wrong result: test_masks[case4], test_masks[case5]",
+        "  a wrong result, NaN or infinity: test_masks[case6]",
+    ]
 
 
 def test_verbose_shows_every_cause():

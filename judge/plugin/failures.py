@@ -20,6 +20,8 @@ MAX_NAMED = 4
 REASONS = ("likely cause: ", "cause: ", "hint: ")
 
 WRONG_RESULT = "a wrong result"
+# The worst element, as numerics.compare writes it.
+NONFINITE = re.compile(r": got (?:nan|-?inf)\b")
 NOT_COMPILED = "it does not compile for a GPU"
 
 # What a message says, and the title for it, in the order in which the causes are to be fixed.
@@ -182,9 +184,8 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
         _write_block(terminal, group, verbosity, brief=number > 0 and verbosity <= 0)
     if rest := groups[full:]:
         terminal.line("and after that:")
-        for group in rest:
-            reason = group[0].reason.partition(" (")[0] if group[0].kind[1] == WRONG_RESULT else ""
-            terminal.line(f"  {group[0].kind[1]}{reason and ': '}{reason}: {_named(group)}")
+        for title, group in _listed(rest).items():
+            terminal.line(f"  {title}: {_named(group)}")
         terminal.line(f"  (-v shows them in full: pytest {rest[0][0].path} -v)")
 
 
@@ -213,6 +214,25 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
     if len(group) > 1:
         terminal.line(f"{len(group)} checks fail alike: {_named(group)}")
     terminal.line(f"run this one: {first.command}")
+
+
+def _listed(groups: list[list[Failure]]) -> dict[str, list[Failure]]:
+    """Return failures by what one line says of them.
+
+    A line has no room for figures that a reader could check a cause by, so it names that of a wrong
+    result only where other cases confirm it.
+    """
+    listed: dict[str, list[Failure]] = {}
+    for group in groups:
+        title = group[0].kind[1]
+        if title == WRONG_RESULT:
+            proven = [failure.reason for failure in group if failure.is_proven]
+            if proven:
+                title += f": {proven[0].partition(' (')[0]}"
+            elif all(NONFINITE.search(failure.message) for failure in group):
+                title += ", NaN or infinity"
+        listed.setdefault(title, []).extend(group)
+    return listed
 
 
 def _named(group: list[Failure]) -> str:
