@@ -323,6 +323,14 @@ def test_what_was_timed_before_the_command_was_stopped_is_saved(monkeypatch, tmp
     assert len(json.loads((tmp_path / "out" / "peers.json").read_text())["rows"]) == 3
 
 
+def test_the_command_does_not_overwrite_an_earlier_run(tmp_path, capsys):
+    (tmp_path / "peers.json").write_text("kept")
+    with pytest.raises(SystemExit):
+        __main__.main(["--out", str(tmp_path)])
+    assert "holds an earlier run" in capsys.readouterr().err
+    assert (tmp_path / "peers.json").read_text() == "kept"
+
+
 @pytest.mark.parametrize(
     ("environment", "arguments", "message"),
     [

@@ -280,7 +280,7 @@ def test_who_waits_for_a_race_frees_large_cached_memory(monkeypatch, emptied):
         flock(lock, kind)
 
     monkeypatch.setattr(gpu_lock.fcntl, "flock", record)
-    with gpu.shared(), gpu.exclusive():
+    with gpu_lock.share("g"), gpu_lock.hold("g"):
         pass
     assert exclusive_after == [1]
 

@@ -40,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     add("--subject", type=Path, metavar="DIR", help="kernels to time (default: the solutions)")
     add("--seconds", type=float, default=0.3, help="timing per size (default: 0.3)")
     options = parser.parse_args(arguments)
+    if (options.out / "peers.json").exists():
+        parser.error(f"--out {options.out} holds an earlier run: give another folder")
     if not torch.cuda.is_available():
         parser.error("timing needs a CUDA device, and torch finds none")
     if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y"):
