@@ -40,6 +40,9 @@ def tile_kernel(
         a = tl.load(a_ptrs, mask=offs_m[:, None] < M, other=0.0)
     elif MASK == "columns":
         a = tl.load(a_ptrs, mask=offs_n[None, :] < N, other=0.0)
+    elif MASK == "one more":
+        mask_n = offs_n < N + 1
+        a = tl.load(a_ptrs, mask=(offs_m[:, None] < M) & mask_n[None, :], other=0.0)
     elif MASK == "swapped":
         a = tl.load(a_ptrs, mask=(offs_m[:, None] < N) & (offs_n[None, :] < M), other=0.0)
     else:
@@ -271,6 +274,10 @@ MESSAGES = {
     "mask with sizes swapped, columns": (
         tile_launch(torch.randn(80, 90)[:, :40], "swapped", 128),
         "column 79 through, but the last one is 39 (M is 80): compare offs_n[None, :] with N",
+    ),
+    "mask with one column too many": (
+        tile_launch(torch.randn(32, 32), "one more", 64),
+        "column 32 through, but the last one is 31: compare with < N, not < N + 1",
     ),
     "a single row": (
         tile_launch(torch.randn(1, 35), "columns"),

@@ -79,11 +79,11 @@ def limit_names(access: Access) -> set[str]:
     """Return the names that anything in the kernel is compared with."""
     function = function_of(access)
     return {
-        side.id
+        name.id
         for node in (ast.walk(function) if function else ())
         if isinstance(node, ast.Compare)
-        for side in (node.left, *node.comparators)
-        if isinstance(side, ast.Name)
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name)
     }
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from judge.memory import gathered, mask_limits, wrong_address
+from judge.memory import gathered, wrong_address
 from judge.memory.addresses import Region
 from judge.memory.call_sites import ACCESS_CALLS
 from judge.memory.coordinates import Access, LaneCoordinates, format_lanes, locate, noun
+from judge.memory.mask_limits import Limit, limit_names, limits_of
 
 
 def explain(access: Access, region: Region | None, bad: np.ndarray) -> str:
@@ -118,7 +119,9 @@ def _hint(
     text = f"the mask lets {which} through, but the last one is {size - 1}"
     others = [name for name, value in access.sizes.items() if value == most + 1]
     if most == size:
-        return f"{text}: compare with < {limit}, not <="
+        compared = _limit_of_mask(access, placed, dim)
+        wrong = f"< {compared.name}" if compared else "<="
+        return f"{text}: compare with < {limit}, not {wrong}"
     if others:
         return f"{text} ({others[0]} is {most + 1}): compare {variable} with {limit}"
     return f"{text}: mask with {variable} < {limit}"
@@ -138,6 +141,11 @@ def _is_constant(mask: np.ndarray, axis: int) -> bool:
     return bool((mask == mask.take([0], axis=axis)).all())
 
 
+def _limit_of_mask(access: Access, placed: LaneCoordinates, dim: int) -> Limit | None:
+    """Return what the mask compares the index along a dimension with, if the source shows it."""
+    return limits_of(access).get(placed.axis[dim]) if dim in placed.axis else None
+
+
 def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str, str]:
     """Return the index expression to compare, and its limit, in the kernel's own names."""
     size = placed.shape[dim]
@@ -145,14 +153,17 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str,
     names = placed.names.get(dim, {})
     if len(limits) > 1:
         # Another argument may have the same value by chance.
-        compared = mask_limits.limit_names(access)
-        limits = [name for name in limits if name in compared] or limits
+        known = limit_names(access)
+        limits = [name for name in limits if name in known] or limits
     total = access.pointers.ndim
     subscript = ""
     if total > 1 and dim in placed.axis:
         subscript = ", ".join(":" if axis == placed.axis[dim] else "None" for axis in range(total))
         subscript = f"[{subscript}]"
-    # Where row and column indices are equal, as in the first program, their subscripts differ.
+    # Where row and column indices are equal, as in the first program, their places in the mask and
+    # their subscripts differ.
+    if (compared := _limit_of_mask(access, placed, dim)) and compared.variable in names:
+        names = {compared.variable: names[compared.variable]}
     names = {n: axes for n, axes in names.items() if access.site.has(n + subscript)} or names
     pairs = [(n, s) for n in names for s in limits if n.lower().split("_")[-1] == s.lower()]
     if pairs:
