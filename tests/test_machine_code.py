@@ -322,3 +322,11 @@ def test_a_loop_is_named_by_its_statement(calling, target):
     assert min(line for _, line, _ in loop.lines) < start
     lines = "\n".join(figures.sheet(outcomes))
     assert re.search(rf"of lines +{start}-{start + 2}$", lines, re.MULTILINE)
+
+
+def test_a_kernel_of_the_same_text_in_another_file_has_lines_of_its_own(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        launch = launch_from(tmp_path / name, "for i in range(n):\n    tl.atomic_add(x_ptr, i)")
+        one = made(launch)
+        assert {file for loop in one.loops for file, _, _ in loop.lines} == {one.file}

@@ -23,7 +23,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -94,7 +94,6 @@ def main(descriptor: int) -> None:
     import torch  # noqa: F401
     import triton.compiler.compiler
 
-    triton.runtime.cache.triton_key = _version_of_triton
     compiler = triton.compiler.compiler
     compiler.filter_traceback = _keep_assertions(compiler.filter_traceback)
     pipe.send("ready")
@@ -175,13 +174,17 @@ def compile_kernel(request: dict) -> Any:
     """Return Triton's CompiledKernel, made in the same way as by a launch."""
     from triton import knobs
     from triton.backends.compiler import GPUTarget
-    from triton.runtime import driver
+    from triton.runtime import cache, driver
 
     kernel = find(request["file"], request["kernel"], request["line"])
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
-    whole = _point_to_calls(request["file"]) if request["details"] else None
+    whole = _point_to_calls if request["details"] else None
     knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
+    # Triton's cache on disk does not tell a kernel from one of the same text in another file, and
+    # that of 3.6 not by a hook either.
+    lines_of = request["file"] if request["details"] else ""
+    cache.triton_key = lambda: f"{_version_of_triton()}-{lines_of}"
     _optimize(request["machine_code"])
     # Triton 3.6 does not tell by what it keeps in this process where a compilation ended.
     kernel.device_caches.clear()
@@ -214,24 +217,18 @@ def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) ->
     return None
 
 
-def _point_to_calls(file: str) -> Callable:
-    """Return a hook like `_end_at_llvm_ir`: lines of machine code are to be the learner's.
+def _point_to_calls(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+    """Let lines of machine code be the learner's. A hook like `_end_at_llvm_ir`.
 
     What comes from Triton's own functions is then at the line of the call.
-
-    file: the kernel's, which Triton's cache does not tell from another file of the same text
     """
+    from judge.compilation import listings
 
-    def hook(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
-        from judge.compilation import listings
-
-        if stages is None:
-            return f"{_point_to_calls.__name__} {file}", file
-        if assemble := stages.get("cubin"):
-            stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
-        return None
-
-    return hook
+    if stages is None:
+        return _point_to_calls.__name__, _point_to_calls.__name__
+    if assemble := stages.get("cubin"):
+        stages["cubin"] = lambda ptx, metadata: assemble(listings.relocated(ptx), metadata)
+    return None
 
 
 def _optimize(wanted: bool) -> None:

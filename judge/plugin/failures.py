@@ -122,6 +122,11 @@ class Failure:
         return self.level == PRODUCTION
 
     @property
+    def is_of_memory(self) -> bool:
+        """Whether an access went astray, which may be why other results are wrong."""
+        return self.kind[0] in range(len(RUNS), len(RUNS) + len(MEMORY))
+
+    @property
     def is_proven(self) -> bool:
         """Whether a mistake gives the result of this case and of others."""
         return "gives exactly your result, and so it does in" in self.message
@@ -184,7 +189,7 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
         _write_block(terminal, group, verbosity, brief=number > 0 and verbosity <= 0)
     if rest := groups[full:]:
         terminal.line("and after that:")
-        for title, group in _listed(rest).items():
+        for title, group in _listed(rest, explained=not groups[0][0].is_of_memory).items():
             terminal.line(f"  {title}: {_named(group)}")
         terminal.line(f"  (-v shows them in full: pytest {rest[0][0].path} -v)")
 
@@ -216,18 +221,20 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
     terminal.line(f"run this one: {first.command}")
 
 
-def _listed(groups: list[list[Failure]]) -> dict[str, list[Failure]]:
+def _listed(groups: list[list[Failure]], explained: bool) -> dict[str, list[Failure]]:
     """Return failures by what one line says of them.
 
     A line has no room for figures that a reader could check a cause by, so it names that of a wrong
     result only where other cases confirm it.
+
+    explained: whether it names causes of wrong results at all
     """
     listed: dict[str, list[Failure]] = {}
     for group in groups:
         title = group[0].kind[1]
         if title == WRONG_RESULT:
             proven = [failure.reason for failure in group if failure.is_proven]
-            if proven:
+            if proven and explained:
                 title += f": {proven[0].partition(' (')[0]}"
             elif all(NONFINITE.search(failure.message) for failure in group):
                 title += ", NaN or infinity"

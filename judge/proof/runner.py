@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,13 +100,18 @@ def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
 def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | None:
     """The failure that a learner reads first, None if all pass.
 
-    To save time, kernels are compiled only if nothing else fails.
+    To save time, kernels are compiled only if nothing else fails, and the first case of each test
+    comes before the second of any: what fails first of all may show in one test alone.
 
     enough: stop after so many failures, or once the cause is beyond doubt
     """
     found: list[failures.Failure] = []
-    ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
-    for order, case in enumerate(ordered):
+    seen: Counter[str] = Counter()
+    places = []
+    for order, case in enumerate(cases):
+        places.append((ladder.check_of(case.test) == "compiles", seen[case.test], order, case))
+        seen[case.test] += 1
+    for *_, order, case in sorted(places, key=lambda place: place[:3]):
         if found and ladder.check_of(case.test) == "compiles":
             break
         try:
