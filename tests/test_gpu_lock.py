@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from judge.core import gpus
+from judge.core import gpus, paths
+from judge.core.verdict import Wrong
+from judge.plugin import hooks
 from judge.speed import gpu, gpu_lock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -314,3 +317,63 @@ def test_shared_locks_are_given_up_before_one_is_waited_for(monkeypatch):
         with gpu_lock.hold("b", "a"):
             assert len(given_up) == 2
             assert all(before == 2 for before, _ in waited)
+
+
+class LargeTest:
+    """A test whose tensors do not fit beside those of other workers."""
+
+    path, nodeid, name, module = paths.ROOT / "tests" / "x.py", "x", "x", None
+    config = SimpleNamespace(option=SimpleNamespace(time_limit=0))
+
+    def __init__(self, error):
+        self.error, self.held = error, []
+
+    def get_closest_marker(self, _) -> None:
+        pass
+
+    def runtest(self):
+        self.held.append("g" in gpu_lock._held)
+        with gpu.exclusive():
+            self.held.append("g" in gpu_lock._held)
+        if self.error:
+            raise self.error
+
+    def run(self):
+        run = hooks.pytest_runtest_call(self)
+        next(run)
+        error = Wrong("uses too much")
+        error.__cause__ = torch.OutOfMemoryError()
+        with pytest.raises((StopIteration, ValueError)):
+            run.throw(error)
+
+
+@pytest.mark.usefixtures("folder", "emptied")
+@pytest.mark.parametrize("error", [None, ValueError()])
+def test_what_ran_out_of_memory_runs_once_more_alone(monkeypatch, error):
+    monkeypatch.setattr(gpu, "_uuid", "g")
+    test = LargeTest(error)
+    test.run()
+    assert test.held == [True, True]
+    assert not gpu_lock._held
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (torch.OutOfMemoryError(), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError(), False),
+    ],
+)
+def test_what_counts_as_out_of_memory(error, is_memory):
+    def fails():
+        large = torch.ones(1)
+        seen.append(weakref.ref(large))
+        raise error
+
+    seen = []
+    with pytest.raises(type(error)) as raised:
+        fails()
+    assert gpu.ran_out_of_memory(raised.value) == is_memory
+    assert (seen[0]() is None) == is_memory

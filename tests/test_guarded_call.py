@@ -6,6 +6,7 @@ tests/cheats and test_lazy_subjects.py have more of the wrong ones.
 from __future__ import annotations
 
 import contextlib
+import gc
 import re
 import textwrap
 
@@ -674,3 +675,21 @@ def test_tensor_that_is_passed_twice_stays_one_tensor(copying):
     first, second = copying(RIGHT["plain"])._guarded(arguments).arguments.positional
     assert first is second
     assert torch.equal(first, x)
+
+
+def living_tensors() -> int:
+    return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
+
+
+def test_a_call_leaves_no_tensor_to_the_garbage_collection(copying):
+    """Until that comes, they may fill a GPU."""
+    puzzle = copying("def copy(x): return launch(x, torch.empty_like(x))")
+    puzzle.check(inputs.randn(5))
+    gc.collect()
+    gc.disable()
+    before = living_tensors()
+    try:
+        puzzle.check(inputs.randn(5))
+        assert living_tensors() == before
+    finally:
+        gc.enable()

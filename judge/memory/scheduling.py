@@ -58,6 +58,8 @@ class Scheduler:
             raise
         finally:
             self._end_threads()
+            # It holds what holds this scheduler: together they would keep a launch's tensors alive.
+            del self._run
         if self._error:
             raise self._error
 

@@ -165,10 +165,19 @@ def pytest_runtest_call(item):
     seconds = item.config.option.time_limit * (3 if commands else 1)
     with held:
         try:
-            with timeouts.time_limit(seconds):
-                outcome = yield
+            try:
+                with timeouts.time_limit(seconds):
+                    outcome = yield
+                    challenge.passed()
+                    return outcome
+            except Exception as error:
+                if not gpu.ran_out_of_memory(error):
+                    raise
+            # Other workers may have had the memory: once more without them.
+            with gpu.exclusive(), timeouts.time_limit(seconds):
+                session.begin(item.nodeid)
+                item.runtest()
                 challenge.passed()
-                return outcome
         except timeouts.Overrun as overrun:
             if puzzle:
                 crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")

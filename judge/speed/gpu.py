@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -47,14 +48,36 @@ def shared(every: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Use the GPU alone in the body, or all that are shared.
+    """Use the GPU alone in the body, or all that are shared. May be nested.
 
     The wait for other processes does not count as test time.
     """
+    uuids = _in_use or [_uuid]
     with contextlib.ExitStack() as stack:
-        with timeouts.no_time_limit():
-            stack.enter_context(gpu_lock.hold(*(_in_use or [_uuid])))
+        if not gpu_lock.is_held(*uuids):
+            with timeouts.no_time_limit():
+                stack.enter_context(gpu_lock.hold(*uuids))
         yield
+
+
+def ran_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error comes from a GPU without free memory.
+
+    Then the frames that it passed let go of what they hold there.
+    """
+    errors = []
+    while error is not None:
+        errors.append(error)
+        error = error.__cause__ or error.__context__
+    # torch's own streams and events raise the second.
+    if not any(
+        isinstance(it, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(it)
+        for it in errors
+    ):
+        return False
+    for it in errors:
+        traceback.clear_frames(it.__traceback__)
+    return True
 
 
 def is_busy() -> bool:

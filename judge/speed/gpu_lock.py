@@ -97,6 +97,11 @@ def hold(*uuids: str) -> Iterator[None]:
             _finish_work()
 
 
+def is_held(*uuids: str) -> bool:
+    """Return whether this process uses all of these GPUs alone."""
+    return _held.issuperset(uuids)
+
+
 def _acquire(uuid: str, lock: TextIO, kind: int) -> None:
     with _open(uuid, "turnstile") as turnstile:
         fcntl.flock(turnstile, fcntl.LOCK_EX)

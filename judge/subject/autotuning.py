@@ -46,6 +46,8 @@ class ConfigSweep:
 
     def __exit__(self, *_) -> None:
         _active.remove(self)
+        # Who sets it may hold this sweep too, and then the two would keep a call's tensors alive.
+        self.outside_guard = contextlib.nullcontext
 
     @property
     def keys(self) -> int:
