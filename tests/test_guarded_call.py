@@ -655,9 +655,11 @@ def test_in_place_nothing_need_be_launched_for_an_empty_input(copying, monkeypat
 def test_an_empty_result_beside_a_constant_needs_no_launch(copying, monkeypatch):
     counted = "def copy(x): return torch.empty_like(x), torch.zeros((), device=x.device)"
     puzzle = copying(counted, results=("copy", "size"))
-    monkeypatch.setattr(
-        loader, "load_reference", lambda *_: lambda x: (x.clone(), torch.tensor(float(x.numel())))
-    )
+
+    def clone_and_count(x):
+        return x.clone(), torch.tensor(float(x.numel()), device=x.device)
+
+    monkeypatch.setattr(loader, "load_reference", lambda *_: clone_and_count)
     puzzle.check(inputs.randn(0))
     with pytest.raises(Wrong, match="launched no Triton kernel"):
         puzzle.check(inputs.randn(5))
