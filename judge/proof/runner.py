@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,21 +97,16 @@ def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
     return None
 
 
-def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | None:
+def first_told(cases: Iterable[Case], enough: float = 4) -> failures.Failure | None:
     """The failure that a learner reads first, None if all pass.
 
-    To save time, kernels are compiled only if nothing else fails, and the first case of each test
-    comes before the second of any: what fails first of all may show in one test alone.
+    To save time, kernels are compiled only if nothing else fails.
 
-    enough: stop after so many failures, or once the cause is beyond doubt
+    enough: stop after so many failures, or once the cause is beyond doubt; infinity for never
     """
     found: list[failures.Failure] = []
-    seen: Counter[str] = Counter()
-    places = []
-    for order, case in enumerate(cases):
-        places.append((ladder.check_of(case.test) == "compiles", seen[case.test], order, case))
-        seen[case.test] += 1
-    for *_, order, case in sorted(places, key=lambda place: place[:3]):
+    ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
+    for order, case in enumerate(ordered):
         if found and ladder.check_of(case.test) == "compiles":
             break
         try:
@@ -124,7 +119,7 @@ def first_told(cases: Iterable[Case], enough: int = 4) -> failures.Failure | Non
                 case.puzzle, case.level, case.name, str(verdict), path, order
             )
             found.append(failure)
-        if len(found) == enough or _is_settled(found):
+        if len(found) == enough or (enough < math.inf and _is_settled(found)):
             break
     return failures.grouped(found)[0][0] if found else None
 
