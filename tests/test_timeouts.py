@@ -31,7 +31,9 @@ by_processor_time = pytest.mark.skipif(
 
 
 @by_processor_time
-def test_endless_loop_is_interrupted_though_it_swallows_exceptions():
+def test_endless_loop_is_interrupted_though_it_swallows_exceptions(monkeypatch):
+    # Other processes may leave this one little of the processor.
+    monkeypatch.setattr(timeouts, "PATIENCE", 100)
     begun = time.process_time()
     limit = timeouts.time_limit(0.2)
     with pytest.raises(timeouts.Overrun, match=r"not return within 0\.2 s of processor"), limit:
