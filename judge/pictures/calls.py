@@ -1,0 +1,124 @@
+"""Which calls of a puzzle's tests to draw, and their pictures.
+
+A call is drawn by running it again, apart from the run that is graded, with everything that it
+touches recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from judge.core.arguments import Arguments
+from judge.core.launch import Launch, blocks_of
+from judge.core.verdict import Verdict
+from judge.memory.recording import Recording
+from judge.numerics.compare import Mismatch
+from judge.pictures import drawing, errors, sectors
+from judge.pictures.drawing import Scene
+from judge.pictures.svg import Picture
+from judge.subject.guarded_call import GuardedCall
+
+# Calls of more elements, or programs, are not drawn: the interpreter is slow.
+MAX_ELEMENTS = 2**18
+MAX_PROGRAMS = 512
+# Of a call with more launches the first are drawn.
+MAX_LAUNCHES = 3
+# What a picture shows best: so many programs, so many elements.
+PROGRAMS = (4, 16)
+ELEMENTS = (256, 2**13)
+
+
+@dataclass
+class Candidate:
+    """A call that a test made.
+
+    puzzle: 07_matmul/tiled
+    function: what was called
+    make: returns it, to be run again
+    mismatch: returns where its result was found to be wrong
+    """
+
+    puzzle: str
+    function: str
+    arguments: Arguments
+    make: Callable[[], GuardedCall]
+    mismatch: Callable[[], Mismatch | None] = lambda: None
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of its tensors."""
+        return sum(tensor.numel() for tensor in self.arguments.tensors.values())
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.arguments})"
+
+
+def legibility(candidate: Candidate) -> tuple | None:
+    """Return how well a call can be drawn, the less the better; None if not at all.
+
+    Good is a call of several programs, with a ragged edge, that is small.
+    """
+    if candidate.elements > MAX_ELEMENTS:
+        return None
+    launches = _launches(candidate)
+    programs = max((math.prod(launch.grid) for launch in launches), default=0)
+    if not 0 < programs <= MAX_PROGRAMS:
+        return None
+    sizes = {size for x in candidate.arguments.tensors.values() for size in x.shape}
+    ragged = any(size % block for size in sizes for block in blocks_of(launches) if size > block)
+    return (
+        _distance(programs, *PROGRAMS) > 2,
+        _distance(candidate.elements, *ELEMENTS) > 4,
+        not ragged,
+        _distance(programs, *PROGRAMS),
+        candidate.elements,
+    )
+
+
+def _distance(number: int, low: int, high: int) -> float:
+    """Return by which factor a number is out of a range, 1 if it is not."""
+    return max(low / max(number, 1), number / high, 1.0)
+
+
+def _launches(candidate: Candidate) -> list[Launch]:
+    """Return what a call launches, without running it where that is possible."""
+    for programs in ("none", "all"):
+        with contextlib.suppress(Verdict):
+            return candidate.make().run(programs=programs).launches
+    return []
+
+
+def draw(candidate: Candidate) -> list[Picture]:
+    """Run a call again and draw it."""
+    record = Recording()
+    # What is wrong with it has been said.
+    with contextlib.suppress(Verdict):
+        candidate.make().run(record=record, poison=False)
+    scenes = _scenes(candidate.puzzle, record)
+    mismatch = candidate.mismatch()
+    pictures = []
+    if mismatch is not None and mismatch.mask.numel():
+        pictures.append(
+            errors.errors(candidate.puzzle, mismatch, scenes[-1].touches if scenes else ())
+        )
+    for scene in scenes:
+        pictures += drawing.pictures(scene)
+        if picture := sectors.sectors(scene):
+            pictures.append(picture)
+    return pictures
+
+
+def _scenes(puzzle: str, record: Recording) -> Sequence[Scene]:
+    """Return what the first launches touched, named apart."""
+    found = []
+    touched = sorted({touch.launch for touch in record.touches})[:MAX_LAUNCHES]
+    names = [record.launches[number].kernel.__name__ for number in touched]
+    for number, name in zip(touched, names, strict=True):
+        touches = [touch for touch in record.touches if touch.launch == number]
+        about = name if names.count(name) == 1 else f"{name}-{number}"
+        about = about if len(touched) > 1 else ""
+        found.append(Scene(puzzle, about, record.launches[number], touches))
+    return found

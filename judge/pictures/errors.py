@@ -1,0 +1,103 @@
+"""The map of a wrong result: which elements are wrong, and by how much."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from judge.memory.recording import Touch, Touched
+from judge.numerics.compare import Mismatch
+from judge.pictures.frames import MAX_SLICES, Frame, frames_of
+from judge.pictures.layout import View, arrange, head, legend, views_of
+from judge.pictures.svg import Picture, Svg
+
+# How many times the allowed error begins each step, and its paint: light to dark red.
+STEPS = ((0.0, "#f7b6a8"), (10.0, "#e0604d"), (1000.0, "#a50f15"))
+NO_NUMBER = "#3b0a45"
+WORDS = ("up to 10 times what is allowed", "up to 1000 times", "more", "NaN or infinity")
+
+
+def levels(mismatch: Mismatch) -> np.ndarray:
+    """Return 1 for right elements, 2 to 4 for wrong ones by their error, 5 for no number."""
+    wrong = mismatch.mask.cpu().numpy()
+    error, allowed = mismatch.error.cpu().numpy(), mismatch.allowed.cpu().numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(allowed > 0, error / np.where(allowed > 0, allowed, 1.0), np.inf)
+    level = np.searchsorted([start for start, _ in STEPS[1:]], times, side="right") + 2
+    level = np.where(np.isfinite(error), level, 5)
+    return np.where(wrong, level, 1).astype(np.int32)
+
+
+def errors(name: str, mismatch: Mismatch, touches: Sequence[Touch]) -> Picture:
+    """Draw where a result is wrong. touches: of the last launch, whose tiles are outlined"""
+    level = levels(mismatch)
+    frames = _frames(mismatch, level)
+    shape = mismatch.mask.shape
+    stored = [t for t in touches if t.verb != "reads" and t.tensor.shape == tuple(shape)]
+    tiles = frames_of(stored, slices=10**6, room=False) if stored else []
+    title = f"Where {mismatch.name} is wrong"
+    caption = f"{mismatch.message().splitlines()[0]}. Pale cells are right; the darker, the worse."
+    if tiles:
+        caption += " The lines are the borders of the tiles that the programs store."
+    svg = Svg(title, caption, f"{name} errors {mismatch.name}")
+    views = views_of(frames)
+    arrange(svg, views)
+    paints = [paint for _, paint in STEPS] + [NO_NUMBER]
+    for view, (frame, numbers) in zip(views, frames, strict=True):
+        svg.rect(*view.elements(), "empty")
+        by_level = defaultdict(list)
+        for box in view.boxes(numbers):
+            by_level[box[0]].append(view.place(box))
+        for number in range(2, 6):
+            svg.boxes(by_level[number], "wrong", paints[number - 2])
+        same = [
+            tile for tile in tiles if tile.label.partition("[")[2] == frame.label.partition("[")[2]
+        ]
+        if same and same[0].rows == frame.rows:
+            _outline(svg, view, same[0])
+        svg.rect(*view.elements(), "frame")
+        head(svg, view)
+    entries = [("empty", "", "right")]
+    found = set(np.unique(level).tolist())
+    entries += [
+        ("", paint, words)
+        for number, paint, words in zip(range(2, 6), paints, WORDS, strict=True)
+        if number in found
+    ]
+    legend(svg, entries)
+    return Picture("errors", mismatch.name.replace("the ", ""), title, caption, svg.render())
+
+
+def _frames(mismatch: Mismatch, level: np.ndarray) -> list[tuple[Frame, np.ndarray]]:
+    """Return the slices of a result that are wrong first, each with its levels."""
+    shape = level.shape
+    kind = str(mismatch.dtype).removeprefix("torch.")
+    tensor = Touched(mismatch.name.replace("the ", ""), shape, (), kind, 1, 0)
+    long = [dim for dim, size in enumerate(shape) if size > 1]
+    if len(long) < 2:
+        return [(Frame(tensor, tensor.name, 1, level.size), level.reshape(1, -1))]
+    rows, columns = (shape[dim] for dim in long[-2:])
+    slices = level.reshape(-1, rows, columns)
+    if len(slices) == 1:
+        return [(Frame(tensor, tensor.name, rows, columns), slices[0])]
+    outer = [size for dim, size in enumerate(shape) if dim not in long[-2:]]
+    found = []
+    for number in np.argsort(-(slices > 1).any(axis=(1, 2)), kind="stable")[:MAX_SLICES]:
+        at = iter(np.unravel_index(int(number), outer))
+        names = [":" if dim in long[-2:] else str(int(next(at))) for dim in range(len(shape))]
+        label = f"{tensor.name}[{', '.join(names)}]"
+        found.append((Frame(tensor, label, rows, columns), slices[number]))
+    return found
+
+
+def _outline(svg: Svg, view: View, tile: Frame) -> None:
+    """Draw the borders of what each program stores."""
+    numbers, _ = tile.by_programs(
+        lambda s: tile.cells(s.active) if s.verb != "reads" else np.zeros(tile.shape, dtype=bool)
+    )
+    found = [view.place(box) for box in view.boxes(numbers)]
+    if len(found) <= 400:
+        for place in found:
+            svg.rect(*place, "line")
