@@ -29,6 +29,8 @@ MAX_LAUNCHES = 3
 # What a picture shows best: so many programs, so many elements.
 PROGRAMS = (4, 16)
 ELEMENTS = (256, 2**13)
+# The least part of a tile that is seen.
+LEAST_EDGE = 0.1
 
 
 @dataclass
@@ -56,26 +58,31 @@ class Candidate:
         return f"{self.function}({self.arguments})"
 
 
-def legibility(candidate: Candidate) -> tuple | None:
-    """Return how well a call can be drawn, the less the better; None if not at all.
+def legibility(candidate: Candidate) -> list[float]:
+    """Return how well a call can be drawn, the less the better; [] if not at all.
 
     Good is a call of several programs, with a ragged edge, that is small.
     """
     if candidate.elements > MAX_ELEMENTS:
-        return None
+        return []
     launches = _launches(candidate)
     programs = max((math.prod(launch.grid) for launch in launches), default=0)
     if not 0 < programs <= MAX_PROGRAMS:
-        return None
+        return []
     sizes = {size for x in candidate.arguments.tensors.values() for size in x.shape}
-    ragged = any(size % block for size in sizes for block in blocks_of(launches) if size > block)
-    return (
+    block = max(blocks_of(launches), default=1)
+    # Which part of the last tile is beyond the tensor.
+    beyond = [(size, -size % block / block) for size in sizes]
+    return [
         _distance(programs, *PROGRAMS) > 2,
         _distance(candidate.elements, *ELEMENTS) > 4,
-        not ragged,
+        max(sizes, default=0) <= block,
+        not any(LEAST_EDGE <= part <= 1 - LEAST_EDGE for _, part in beyond),
+        # Of an edge of one row or one lane nothing is seen.
+        any(0 < p < LEAST_EDGE or (p > 1 - LEAST_EDGE and n > block) for n, p in beyond),
         _distance(programs, *PROGRAMS),
         candidate.elements,
-    )
+    ]
 
 
 def _distance(number: int, low: int, high: int) -> float:
@@ -97,13 +104,12 @@ def draw(candidate: Candidate) -> list[Picture]:
     # What is wrong with it has been said.
     with contextlib.suppress(Verdict):
         candidate.make().run(record=record, poison=False)
-    scenes = _scenes(candidate.puzzle, record)
+    scenes = _scenes(candidate, record)
     mismatch = candidate.mismatch()
     pictures = []
     if mismatch is not None and mismatch.mask.numel():
-        pictures.append(
-            errors.errors(candidate.puzzle, mismatch, scenes[-1].touches if scenes else ())
-        )
+        touches = scenes[-1].touches if scenes else ()
+        pictures.append(errors.errors(candidate.puzzle, str(candidate), mismatch, touches))
     for scene in scenes:
         pictures += drawing.pictures(scene)
         if picture := sectors.sectors(scene):
@@ -111,7 +117,7 @@ def draw(candidate: Candidate) -> list[Picture]:
     return pictures
 
 
-def _scenes(puzzle: str, record: Recording) -> Sequence[Scene]:
+def _scenes(candidate: Candidate, record: Recording) -> Sequence[Scene]:
     """Return what the first launches touched, named apart."""
     found = []
     touched = sorted({touch.launch for touch in record.touches})[:MAX_LAUNCHES]
@@ -120,5 +126,7 @@ def _scenes(puzzle: str, record: Recording) -> Sequence[Scene]:
         touches = [touch for touch in record.touches if touch.launch == number]
         about = name if names.count(name) == 1 else f"{name}-{number}"
         about = about if len(touched) > 1 else ""
-        found.append(Scene(puzzle, about, record.launches[number], touches))
+        found.append(
+            Scene(candidate.puzzle, str(candidate), about, record.launches[number], touches)
+        )
     return found

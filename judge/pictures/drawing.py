@@ -36,13 +36,20 @@ class Scene:
     """What one launch touched, ready to be drawn.
 
     name: tells its pictures from those of all others, such as 07_matmul/tiled
+    call: what was called: transpose(x: float32 (65, 129))
     about: the kernel, where the call launches several; "" otherwise
     """
 
     name: str
+    call: str
     about: str
     launch: Launch
     touches: list[Touch]
+
+    @property
+    def whose(self) -> str:
+        """Return the end of a title."""
+        return f": {self.about}" if self.about else ""
 
     @property
     def programs(self) -> int:
@@ -102,8 +109,8 @@ def programs(scene: Scene) -> Picture | None:
     shared = any(len(each) > 1 for found in active for each in found[1])
     missed = _missed(frames)
     caption = _caption_of_programs(scene, shared, missed, outside, frames)
-    title = "Which program touches which elements"
-    svg = Svg(title, caption, f"{scene.name} {scene.about} programs")
+    title = f"Which program touches which elements{scene.whose}"
+    svg = Svg(title, caption, f"{scene.name} {scene.about} programs", scene.call)
     arrange(svg, views)
     for view, on, off in zip(views, active, masked, strict=True):
         seen |= _draw_programs(svg, scene, view, on, off, colours)
@@ -160,9 +167,7 @@ def _draw_programs(
             svg.boxes(places, "several edge", svg.striped(paints), title)
     for number, places in by_number.items():
         ids = [scene.id_of(program) for program in sorted(sets[number])]
-        labels = (
-            [ids[0]] if len(ids) == 1 else [" ".join(ids), f"{len(ids)} programs", f"{len(ids)}"]
-        )
+        labels = [ids[0]] if len(ids) == 1 else [" ".join(ids), f"{len(ids)} programs"]
         place = largest(places)
         if len(ids) > 1:
             _write_on_plate(svg, place, labels)
@@ -226,9 +231,7 @@ def _caption_of_programs(
         lanes = "lane is" if outside == 1 else "lanes are"
         text += f" Red: {outside:,} {lanes} out of bounds; these elements are not the tensor's."
     if missed:
-        text += (
-            f" Not every element of {' and '.join(missed)} is stored: the pale ones are missing."
-        )
+        text += f" No program stores the pale elements of {' and '.join(missed)}."
     if any(frame.beyond for frame in frames):
         text += " More lanes are masked off, farther out than is drawn."
     return text
@@ -277,7 +280,7 @@ def order(scene: Scene) -> Picture | None:
     if len({row for row, _ in corners}) < 2 or len({column for _, column in corners}) < 2:
         return None
     several = any(len(found) > 1 for found in places.values())
-    title = f"The order of the tiles of {frame.label}"
+    title = f"The order of the tiles of {frame.label}{scene.whose}"
     caption = (
         f"{scene.grid()}. The number is that of the program, in the order in which a GPU starts "
         "them: light first, dark last."
@@ -288,7 +291,7 @@ def order(scene: Scene) -> Picture | None:
         else " The line leads from each tile to the next. Programs that run at the same time share "
         "what they load through the L2 cache, so tiles that follow one another should be near."
     )
-    svg = Svg(title, caption, f"{scene.name} {scene.about} order")
+    svg = Svg(title, caption, f"{scene.name} {scene.about} order", scene.call)
     arrange(svg, [view])
     svg.rect(*view.elements(), "empty")
     for program, found in sorted(places.items()):
@@ -322,19 +325,17 @@ def reuse(scene: Scene) -> Picture | None:
     steps = _steps(most)
     classes = [np.searchsorted(steps, count, side="right").astype(np.int32) for count in counts]
     views = views_of(list(zip(frames, classes, strict=True)))
-    said = []
+    of_tensor = defaultdict(list)
     for frame, count in zip(frames, counts, strict=True):
-        inner = count[count > 0]
-        low, high = int(inner.min()), int(inner.max())
-        times = f"{low}" if low == high else f"{low} to {high}"
-        said.append(f"{frame.label} {times} time{'s' * (times != '1')}")
-    title = "How often each element is loaded"
+        of_tensor[frame.tensor.name].append(count[count > 0])
+    said = [f"{name} {_times(np.concatenate(found))}" for name, found in of_tensor.items()]
+    title = f"How often each element is loaded{scene.whose}"
     caption = (
         f"{scene.grid()}. Elements are loaded: {', '.join(said)}. The darker, the more often. "
         "Every load after the first asks the caches, or memory, once more for the same bytes: "
         "larger tiles need fewer."
     )
-    svg = Svg(title, caption, f"{scene.name} {scene.about} reuse")
+    svg = Svg(title, caption, f"{scene.name} {scene.about} reuse", scene.call)
     arrange(svg, views)
     for view, count in zip(views, counts, strict=True):
         svg.rect(*view.elements(), "empty")
@@ -353,7 +354,7 @@ def reuse(scene: Scene) -> Picture | None:
     ends = [*(step - 1 for step in steps[1:]), most]
     seen = set(np.unique(np.concatenate([numbers.ravel() for numbers in classes])).tolist())
     entries = [
-        ("", RAMP[at], f"{start} times" if start == end else f"{start} to {end} times")
+        ("", RAMP[at], _times(np.array([start, end])))
         for at, (start, end) in enumerate(zip(steps, ends, strict=True))
         if at + 1 in seen
     ]
@@ -361,6 +362,14 @@ def reuse(scene: Scene) -> Picture | None:
         entries.append(("empty", "", "not loaded"))
     legend(svg, entries)
     return Picture("reuse", scene.about, title, caption, svg.render())
+
+
+def _times(counts: np.ndarray) -> str:
+    """Return how often in words: once, 3 times, 2 to 5 times."""
+    low, high = int(counts.min()), int(counts.max())
+    if low == high:
+        return "once" if low == 1 else f"{low} times"
+    return f"{low} to {high} times"
 
 
 def _steps(most: int) -> list[int]:

@@ -16,7 +16,12 @@ from judge.pictures.svg import Picture, Svg
 # How many times the allowed error begins each step, and its paint: light to dark red.
 STEPS = ((0.0, "#f7b6a8"), (10.0, "#e0604d"), (1000.0, "#a50f15"))
 NO_NUMBER = "#3b0a45"
-WORDS = ("up to 10 times what is allowed", "up to 1000 times", "more", "NaN or infinity")
+WORDS = (
+    "off by up to 10 times what is allowed",
+    "by up to 1000 times",
+    "by more",
+    "NaN or infinity, or not where it should be",
+)
 
 
 def levels(mismatch: Mismatch) -> np.ndarray:
@@ -30,18 +35,23 @@ def levels(mismatch: Mismatch) -> np.ndarray:
     return np.where(wrong, level, 1).astype(np.int32)
 
 
-def errors(name: str, mismatch: Mismatch, touches: Sequence[Touch]) -> Picture:
-    """Draw where a result is wrong. touches: of the last launch, whose tiles are outlined"""
+def errors(name: str, call: str, mismatch: Mismatch, touches: Sequence[Touch]) -> Picture:
+    """Draw where a result is wrong.
+
+    name, call: the puzzle and what was called
+    touches: of the last launch, whose tiles are outlined
+    """
     level = levels(mismatch)
     frames = _frames(mismatch, level)
     shape = mismatch.mask.shape
     stored = [t for t in touches if t.verb != "reads" and t.tensor.shape == tuple(shape)]
     tiles = frames_of(stored, slices=10**6, room=False) if stored else []
     title = f"Where {mismatch.name} is wrong"
-    caption = f"{mismatch.message().splitlines()[0]}. Pale cells are right; the darker, the worse."
+    said = mismatch.message().splitlines()[0]
+    caption = f"{said[0].upper()}{said[1:]}. Pale cells are right; the darker, the worse."
     if tiles:
         caption += " The lines are the borders of the tiles that the programs store."
-    svg = Svg(title, caption, f"{name} errors {mismatch.name}")
+    svg = Svg(title, caption, f"{name} errors {mismatch.name}", call)
     views = views_of(frames)
     arrange(svg, views)
     paints = [paint for _, paint in STEPS] + [NO_NUMBER]
@@ -59,8 +69,8 @@ def errors(name: str, mismatch: Mismatch, touches: Sequence[Touch]) -> Picture:
             _outline(svg, view, same[0])
         svg.rect(*view.elements(), "frame")
         head(svg, view)
-    entries = [("empty", "", "right")]
     found = set(np.unique(level).tolist())
+    entries = [("empty", "", "right")] if 1 in found else []
     entries += [
         ("", paint, words)
         for number, paint, words in zip(range(2, 6), paints, WORDS, strict=True)

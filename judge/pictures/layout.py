@@ -13,12 +13,13 @@ from judge.pictures.svg import CHARACTER, LINE, MARGIN, WIDTH, Svg, wide_enough
 
 # Pixels.
 AVAILABLE = WIDTH - 2 * MARGIN
-SIDE = 300
+# The longest side of a frame that stands alone, of one of two frames, and so on.
+SIDES = (420, 320, 300, 240, 220, 200, 180, 160)
 LARGEST_CELL = 18
 ROW_HEIGHT = 26
 LEAST_SIDE = 28
 GAP = 34
-HEADING = 20
+HEADING = 34
 # A cell must be so large to be seen; frames of smaller ones are cut.
 LEAST_RUN = 1.5
 
@@ -81,11 +82,11 @@ class View:
         right = min(room_left + self.frame.columns - self.left, self.width)
         return self.place((0, top, left, max(bottom - top, 0), max(right - left, 0)))
 
-    def label(self) -> str:
-        """Return the heading: the tensor's name, shape and dtype, and what is left out."""
+    def form(self) -> str:
+        """Return dtype and shape of the tensor."""
         tensor = self.frame.tensor
         shape = ", ".join(map(str, tensor.shape)) + ("," if len(tensor.shape) == 1 else "")
-        return f"{self.frame.label}   {tensor.dtype} ({shape})"
+        return f"{tensor.dtype} ({shape})"
 
     def cut(self) -> str:
         """Return which cells are shown, where some are left out; "" otherwise."""
@@ -138,7 +139,7 @@ def _scale(views: Iterable[View]) -> None:
     views = list(views)
     flat = [view for view in views if not view.frame.is_row]
     wide = all(view.width >= 3 * view.height for view in flat)
-    side = AVAILABLE - 60 if wide else SIDE
+    side = AVAILABLE - 60 if wide else SIDES[min(len(flat), len(SIDES)) - 1] if flat else 1
     longest = max((max(view.height, view.width) for view in flat), default=1)
     scale = min(LARGEST_CELL, side / longest)
     for view in views:
@@ -161,12 +162,12 @@ def arrange(svg: Svg, views: Sequence[View]) -> None:
     tallest = 0.0
     for view in views:
         width, height = view.size
-        notes = (view.label(), view.cut())
-        needed = max(width, *(len(note) * (CHARACTER + 0.6) for note in notes))
-        below = HEADING + 16
+        notes = (view.frame.label + "  ", view.form(), view.cut())
+        needed = max(width, *(len(note) * CHARACTER for note in notes))
+        below = HEADING + 12
         if x > MARGIN and x + needed > MARGIN + AVAILABLE:
             x, y, tallest = float(MARGIN), y + tallest + GAP / 2, 0.0
-        view.x, view.y = x, y + HEADING + 12
+        view.x, view.y = x, y + HEADING + 14
         tallest = max(tallest, height + below + (LINE if view.is_cut else 0))
         x += needed + GAP
     svg.bottom = max(svg.bottom, y + tallest)
@@ -174,15 +175,16 @@ def arrange(svg: Svg, views: Sequence[View]) -> None:
 
 def head(svg: Svg, view: View) -> None:
     """Draw the name of a frame above it, and its sizes at its corners."""
-    svg.text(view.x, view.y - 14, view.label(), "n")
-    x, y, width, height = view.elements()
+    svg.text(view.x, view.y - 32, view.frame.label, "n")
+    svg.text(view.x, view.y - 18, view.form(), "s")
+    x, _, width, _ = view.elements()
     first = max(view.left - view.frame.room[2], 0)
     last = min(view.left + view.width - view.frame.room[2], view.frame.columns) - 1
     if width >= 40:
-        svg.text(x, y + height + 12, str(first), "s")
-        svg.text(x + width, y + height + 12, str(last), "s e")
+        svg.text(x, view.y - 4, str(first), "s")
+        svg.text(x + width, view.y - 4, str(last), "s e")
     if cut := view.cut():
-        svg.text(view.x, view.y + view.size[1] + 26, cut, "s")
+        svg.text(view.x, view.y + view.size[1] + 14, cut, "s")
 
 
 def write_in(svg: Svg, place: Place, labels: Sequence[str], kind: str = "on") -> bool:

@@ -63,7 +63,7 @@ def roofline(name: str, timed: Timed) -> Picture:
     title = f"How near the limits of this GPU: {timed.gpu}"
     best = _limit(timed)
     shares = ", ".join(f"{who} {100 * best / (ms / 1e3):.0f} %" for who, ms in timed.times.items())
-    caption = f"{timed.call}. Of the limit: {shares}. "
+    caption = f"Of the limit: {shares}. "
     if with_operations:
         caption += (
             "The roof is what was measured on this GPU: the slope is copy bandwidth, the level "
@@ -75,7 +75,7 @@ def roofline(name: str, timed: Timed) -> Picture:
             "Memory is the limit here: a bar that reaches the line moves the least number of bytes "
             "as fast as a copy does. A bar is short if bytes are moved twice, or slowly."
         )
-    svg = Svg(title, caption, f"{name} roofline")
+    svg = Svg(title, caption, f"{name} roofline", timed.call)
     (_log_log if with_operations else _bars)(svg, timed)
     return Picture("roofline", "", title, caption, svg.render())
 

@@ -30,17 +30,24 @@ class Fetch:
     sectors: the number of each sector, from the tensor's first, in order
     lanes: the first lane in each slot of the size of an element, by sector and slot; -1 for none
     used: bytes that the lanes use
+    idle: how many of the lanes the mask turns off
     """
 
     touch: Touch
     sectors: np.ndarray
     lanes: np.ndarray
     used: int
+    idle: int
 
     @property
     def share(self) -> float:
         """The part of what is fetched that is used."""
         return self.used / (self.sectors.size * SECTOR_BYTES)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether the same bytes, next to one another, would take fewer sectors."""
+        return self.sectors.size > -(-self.used // SECTOR_BYTES) + 1
 
 
 def fetch_of(touch: Touch) -> Fetch | None:
@@ -54,6 +61,7 @@ def fetch_of(touch: Touch) -> Fetch | None:
     element = touch.element.transpose(ordered).reshape(-1)
     active = touch.active.transpose(ordered).reshape(-1)
     element = element[:LANES][active[:LANES]]
+    idle = active[:LANES].size - element.size
     if not element.size:
         return None
     size = touch.tensor.itemsize
@@ -64,42 +72,40 @@ def fetch_of(touch: Touch) -> Fetch | None:
     for lane, byte in zip(numbers.tolist()[::-1], address.tolist()[::-1], strict=True):
         at = int(np.searchsorted(sectors, byte // SECTOR_BYTES))
         lanes[at, byte % SECTOR_BYTES // size] = lane
-    return Fetch(touch, sectors, lanes, int((lanes >= 0).sum()) * size)
+    return Fetch(touch, sectors, lanes, int((lanes >= 0).sum()) * size, idle)
 
 
 def sectors(scene: Scene) -> Picture | None:
     """Draw the sectors of each tensor's most wasteful load and store."""
-    worst: dict[tuple, Fetch] = {}
-    seen = set()
+    # A ragged edge is not what an access is like: the fullest tile of each line is.
+    fullest: dict[tuple, Touch] = {}
     for touch in scene.touches:
-        key = id(touch.tensor), touch.verb
-        if (key, touch.site) in seen or touch.element.size < 2:
-            continue
-        fetch = fetch_of(touch)
-        # A ragged edge is not what an access is like.
-        full = touch.active.all() or touch.program == scene.touches[-1].program
-        if fetch is None or not (full or key not in worst):
-            continue
-        if full:
-            seen.add((key, touch.site))
-        known = worst.get(key)
-        if known is None or (full and fetch.share < known.share):
-            worst[key] = fetch
+        key = id(touch.tensor), touch.verb, touch.site
+        rank = int(touch.active.sum()), -touch.program
+        if key not in fullest or rank > (int(fullest[key].active.sum()), -fullest[key].program):
+            fullest[key] = touch
+    worst: dict[tuple, Fetch] = {}
+    for (tensor, verb, _), touch in fullest.items():
+        fetch = fetch_of(touch) if touch.element.size > 1 else None
+        known = worst.get((tensor, verb))
+        if fetch and (known is None or fetch.share < known.share):
+            worst[tensor, verb] = fetch
     found = sorted(worst.values(), key=lambda fetch: fetch.touch.verb != "reads")[:MAX_ACCESSES]
     if not found:
         return None
-    title = "Which sectors of memory 32 neighbouring lanes fetch"
-    wasted = [fetch for fetch in found if fetch.share < 0.99]
+    title = f"Which sectors of memory 32 neighbouring lanes fetch{scene.whose}"
+    wasted = any(fetch.share < 1 for fetch in found)
+    scattered = any(fetch.is_scattered for fetch in found)
     caption = (
         "Memory is fetched in sectors of 32 bytes, whatever of them is used. A cell is an element, "
         "with the number of the lane that takes it."
     )
-    caption += (
-        " Pale cells are fetched in vain: neighbouring lanes should take neighbouring elements."
-        if wasted
-        else " Everything that is fetched is used."
-    )
-    svg = Svg(title, caption, f"{scene.name} {scene.about} sectors")
+    caption += " Pale cells are fetched in vain." if wasted else " All that is fetched is used."
+    if scattered:
+        caption += (
+            " Neighbouring lanes should take neighbouring elements wherever that is possible."
+        )
+    svg = Svg(title, caption, f"{scene.name} {scene.about} sectors", scene.call)
     for fetch in found:
         _draw(svg, fetch)
     entries = [("p0", "", "used")]
@@ -114,13 +120,14 @@ def _draw(svg: Svg, fetch: Fetch) -> None:
     call = touch.site.call(*ACCESS_CALLS[touch.verb])
     total = fetch.sectors.size * SECTOR_BYTES
     number = fetch.sectors.size
+    masked = f"; {fetch.idle} of the lanes are masked off" if fetch.idle else ""
     y = svg.bottom + 20
     svg.text(MARGIN, y, f"{touch.tensor.name}: {touch.site.short}  {call}", "n")
     svg.text(
         MARGIN,
         y + 15,
         f"{number} sector{'s' * (number != 1)}: {fetch.used} of {total} bytes are used, "
-        f"{100 * fetch.share:.0f} %",
+        f"{100 * fetch.share:.0f} %{masked}",
         "s",
     )
     y += 24

@@ -12,7 +12,8 @@ MARGIN = 20
 LINE = 16
 # The mean width of a character of 11 pixels.
 CHARACTER = 6.0
-CAPTION_CHARACTERS = 112
+CAPTION_CHARACTERS = 122
+CALL_CHARACTERS = 108
 
 # Five colours that people with any kind of colour vision tell apart, and on which black is read.
 PROGRAMS = 5
@@ -28,6 +29,7 @@ _STYLE = """.kata{{font-family:system-ui,sans-serif;--bg:#fff;--ink:#1b1f24;--so
 @media (prefers-color-scheme:dark){{.kata{{--bg:#0d1117;--ink:#e6edf3;--soft:#9aa5b1;\
 --line:#6e7681;--empty:#21262d;--red:#ff4d5e;{dark}}}}}
 .kata text{{font-size:11px;fill:var(--ink)}}.kata .h{{font-size:15px;font-weight:600}}\
+.kata .c{{font-family:ui-monospace,monospace}}\
 .kata .n{{font-size:12px;font-weight:600}}.kata .s{{fill:var(--soft)}}\
 .kata .on{{fill:#111;text-anchor:middle}}.kata .m{{text-anchor:middle}}\
 .kata .e{{text-anchor:end}}.kata .lane{{font-size:8px}}
@@ -63,11 +65,13 @@ class Svg:
     title: a few words, the heading
     caption: sentences below it, which say what to see
     key: tells it from all other pictures in a page
+    call: whose picture it is
     """
 
     title: str
     caption: str
     key: str
+    call: str
     width: float = WIDTH
     bottom: float = 0.0
     _parts: list[str] = field(default_factory=list)
@@ -76,7 +80,8 @@ class Svg:
     def __post_init__(self) -> None:
         self.name = "kata-" + hashlib.sha1(self.key.encode()).hexdigest()[:10]
         self.text(MARGIN, 26, self.title, "h")
-        y = 26.0
+        y = 26.0 + LINE
+        self.text(MARGIN, y, textwrap.shorten(self.call, CALL_CHARACTERS, placeholder=" ..."), "c")
         for line in textwrap.wrap(self.caption, CAPTION_CHARACTERS):
             y += LINE
             self.text(MARGIN, y, line, "s")

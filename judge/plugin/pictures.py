@@ -44,6 +44,7 @@ class Shown:
     """The pictures of one call.
 
     call: tiled_matmul(a: float16 (67, 35), b: float16 (35, 131))
+    failed: whether the test of the call failed
     rank: how well they show what the kernel does, the less the better
     pictures: each with kind, about, title, caption and svg
     roofline: whether they are of a race, and stand beside those of another call
@@ -51,6 +52,7 @@ class Shown:
     """
 
     call: str
+    failed: bool = False
     rank: list = field(default_factory=list)
     pictures: list[dict[str, str]] = field(default_factory=list)
     roofline: bool = False
@@ -63,11 +65,13 @@ def of(report: pytest.TestReport) -> list[Shown]:
 
 
 class Artist:
-    """Draws calls where tests run: of a puzzle's passing tests those of the most legible one."""
+    """Draws calls where tests run, each only if it is more legible than those drawn before.
+
+    They are compared among the passing tests of a puzzle, and among those that fail for one cause.
+    """
 
     def __init__(self) -> None:
-        self._best: dict[str, list] = {}
-        self._causes: dict[str, set[tuple]] = {}
+        self._best: dict[tuple, list] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item, call):
@@ -84,26 +88,15 @@ class Artist:
 
         if challenge.timed:
             yield _roofline(puzzle, challenge.timed[0])
-        if not challenge.drawable:
+        failure = failure_of(made)
+        if not challenge.drawable or not (failure or made.passed):
             return
-        if failure := failure_of(made):
-            causes = self._causes.setdefault(puzzle, set())
-            if failure.cause not in causes:
-                causes.add(failure.cause)
-                yield _drawn(challenge.drawable[-1], [])
-        elif made.passed:
-            yield from self._passing(puzzle, level_of(item.path), challenge.drawable[0])
-
-    def _passing(self, puzzle: str, level: str, candidate: Candidate) -> Iterator[Shown]:
-        from judge.pictures import calls
-
-        found = None
-        with contextlib.suppress(Wrong), _apart():
-            found = calls.legibility(candidate)
-        rank = [level != SOLVED, *(found or ())]
-        if found and (puzzle not in self._best or rank < self._best[puzzle]):
-            self._best[puzzle] = rank
-            yield _drawn(candidate, rank)
+        candidate = challenge.drawable[-1 if failure else 0]
+        rank = [level_of(item.path) != SOLVED, *_rank(candidate)]
+        key = puzzle, failure and failure.cause
+        if len(rank) > 1 and (key not in self._best or rank < self._best[key]):
+            self._best[key] = rank
+            yield _drawn(candidate, bool(failure), rank)
 
 
 class Gallery:
@@ -115,7 +108,7 @@ class Gallery:
     def __init__(self, folder: Path | None = None):
         self.folder = folder
         self._failures: dict[str, list[failures.Failure]] = {}
-        self._shown: dict[str, list[tuple[str, str, Shown]]] = {}
+        self._shown: dict[str, list[tuple[tuple[str, str], str, Shown]]] = {}
 
     def pytest_runtest_logreport(self, report) -> None:
         """Take in one report, whichever process made it."""
@@ -126,28 +119,25 @@ class Gallery:
             self._failures.setdefault(score["puzzle"], []).append(failure)
         for shown in of(report):
             found = self._shown.setdefault(score["puzzle"], [])
-            found.append((score["test"], report.nodeid, shown))
+            found.append(((score["level"], score["test"]), report.nodeid, shown))
 
     def chosen(self) -> dict[str, tuple[str, Shown]]:
         """Return for each puzzle the test whose call is shown, and its pictures.
 
-        Of a puzzle that fails it is the failure that is printed first, of another the call that
-        shows best what the kernel does. The roofline of a race stands at the end.
+        Of a puzzle that fails it is one that fails as what is printed first does, of another the
+        call that shows best what the kernel does. The roofline of a race stands at the end.
         """
         found = {}
         for puzzle in sorted(self._shown, key=ladder().index):
             calls = [one for one in self._shown[puzzle] if not one[2].roofline]
             races = [one for one in self._shown[puzzle] if one[2].roofline]
-            order = [group[0].test for group in failures.grouped(self._failures.get(puzzle, ()))]
+            groups = failures.grouped(self._failures.get(puzzle, ()))
+            causes = [[(it.level, it.test) for it in group] for group in groups]
 
-            def place(one: tuple[str, str, Shown], order: list[str] = order) -> tuple:
+            def place(one: tuple[tuple[str, str], str, Shown], causes: list = causes) -> tuple:
                 test, _, shown = one
-                failed = not shown.rank
-                return (
-                    not shown.pictures,
-                    order.index(test) if failed and test in order else len(order),
-                    shown.rank,
-                )
+                cause = next((at for at, tests in enumerate(causes) if test in tests), len(causes))
+                return not shown.pictures, cause, shown.rank
 
             best = sorted(calls, key=place)[:1] + races[:1]
             _, node, first = best[0]
@@ -237,17 +227,27 @@ def _apart() -> Iterator[None]:
         sys.breakpointhook = hook
 
 
-def _drawn(candidate: Candidate, rank: list) -> Shown:
+def _rank(candidate: Candidate) -> list:
+    """Return how well a call can be drawn, the less the better, [] if not at all."""
     from judge.pictures import calls
 
+    with contextlib.suppress(Wrong), _apart():
+        return calls.legibility(candidate)
+    return []
+
+
+def _drawn(candidate: Candidate, failed: bool, rank: list) -> Shown:
+    from judge.pictures import calls
+
+    shown = Shown(str(candidate), failed, rank)
     try:
         with _apart():
-            pictures = calls.draw(candidate)
+            shown.pictures = [asdict(picture) for picture in calls.draw(candidate)]
     # Whatever is wrong with a picture, the verdict stands.
     except Exception as error:
         reason = str(error).partition("\n")[0]
-        return Shown(str(candidate), rank, trouble=f"{type(error).__name__}: {reason}")
-    return Shown(str(candidate), rank, [asdict(picture) for picture in pictures])
+        shown.trouble = f"{type(error).__name__}: {reason}"
+    return shown
 
 
 def _roofline(puzzle: str, timed: Timed) -> Shown:
