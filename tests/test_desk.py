@@ -134,6 +134,11 @@ def options(**given: bool) -> SimpleNamespace:
         ("compare", "solutions", False),
         ("show_solution", "subject", False),
         ("list", "proof", False),
+        ("hint", "pictures", False),
+        ("watch", "pictures", False),
+        ("tries", "pictures", False),
+        ("pictures", "subject", True),
+        ("compare", "pictures", True),
         ("compare", "show_solution", True),
         ("compare", "subject", True),
         ("solutions", "proof", True),
@@ -144,7 +149,8 @@ def test_options_that_contradict_each_other(one, other, together):
     if together:
         desk.check(given)
         return
-    with pytest.raises(pytest.UsageError, match=rf"--{one.replace('_', '-')} and --.* do not go"):
+    flag = desk.FLAGS.get(one, f"--{one}")
+    with pytest.raises(pytest.UsageError, match=rf"{flag} and --.* do not go"):
         desk.check(given)
 
 

@@ -56,6 +56,7 @@ class Touch:
     active: lanes that touch an element
     masked: lanes that the mask turns off and whose place is known
     outside: lanes out of bounds, which would touch what is not the tensor's
+    astray: active lanes past the end of a row, or of another inner dimension, by their index
     """
 
     launch: int
@@ -69,6 +70,7 @@ class Touch:
     active: np.ndarray
     masked: np.ndarray
     outside: np.ndarray
+    astray: np.ndarray
 
 
 @dataclass
@@ -116,6 +118,12 @@ class Recording:
         # Only the place of lanes that are evenly spaced means anything where no memory is touched.
         known = here.all() and spacing(element) is not None
         masked = here & ~access.mask if known else np.zeros_like(here)
+        active = here & access.mask & ~outside
+        astray = np.zeros_like(here)
+        if known and placed.shape == region.shape:
+            for along, size in zip(placed.index, placed.shape, strict=True):
+                if along is not None:
+                    astray |= active & ((along < 0) | (along >= size))
         touch = Touch(
             len(self.launches) - 1,
             program,
@@ -125,9 +133,10 @@ class Recording:
             element,
             placed.index,
             placed.shape,
-            here & access.mask & ~outside,
+            active,
             masked,
             here & outside,
+            astray,
         )
         if touch.active.any() or touch.outside.any() or touch.masked.any():
             self.touches.append(touch)

@@ -29,6 +29,8 @@ MAX_LAUNCHES = 3
 # What a picture shows best: so many programs, so many elements.
 PROGRAMS = (4, 16)
 ELEMENTS = (256, 2**13)
+# Where tiles are taken in groups, which shows only if there are more of them.
+GROUPED = (24, 144)
 # The least part of a tile that is seen.
 LEAST_EDGE = 0.1
 
@@ -67,6 +69,8 @@ def legibility(candidate: Candidate) -> list[float]:
         return []
     launches = _launches(candidate)
     programs = max((math.prod(launch.grid) for launch in launches), default=0)
+    grouped = any("GROUP" in name for launch in launches for name in launch.constexprs)
+    wanted = GROUPED if grouped else PROGRAMS
     if not 0 < programs <= MAX_PROGRAMS:
         return []
     sizes = {size for x in candidate.arguments.tensors.values() for size in x.shape}
@@ -74,13 +78,13 @@ def legibility(candidate: Candidate) -> list[float]:
     # Which part of the last tile is beyond the tensor.
     beyond = [(size, -size % block / block) for size in sizes]
     return [
-        _distance(programs, *PROGRAMS) > 2,
+        _distance(programs, *wanted) > 2,
         _distance(candidate.elements, *ELEMENTS) > 4,
         max(sizes, default=0) <= block,
         not any(LEAST_EDGE <= part <= 1 - LEAST_EDGE for _, part in beyond),
         # Of an edge of one row or one lane nothing is seen.
         any(0 < p < LEAST_EDGE or (p > 1 - LEAST_EDGE and n > block) for n, p in beyond),
-        _distance(programs, *PROGRAMS),
+        _distance(programs, *wanted),
         candidate.elements,
     ]
 

@@ -28,8 +28,6 @@ MAX_TENSORS = 8
 # A line through more tiles is a tangle.
 MAX_ORDERED = 400
 
-MASKED_FILL = "faint"
-
 
 @dataclass
 class Scene:
@@ -103,7 +101,11 @@ def programs(scene: Scene) -> Picture | None:
     active = [frame.by_programs(lambda s, f=frame: f.cells(s.active)) for frame in frames]
     masked = [frame.by_programs(lambda s, f=frame: f.cells(s.masked)) for frame in frames]
     colours = _colours(scene.programs, active)
-    views = views_of([(frame, found[0]) for frame, found in zip(frames, active, strict=True)])
+    red = [_any_of(frame, "outside") for frame in frames]
+    views = views_of(
+        [(frame, found[0]) for frame, found in zip(frames, active, strict=True)],
+        [out if out.any() else found[0] for out, found in zip(red, active, strict=True)],
+    )
     seen: set[str] = set()
     outside = sum(int(spots.outside[0].size) for frame in frames for spots in frame.spots)
     shared = any(len(each) > 1 for found in active for each in found[1])
@@ -112,14 +114,15 @@ def programs(scene: Scene) -> Picture | None:
     title = f"Which program touches which elements{scene.whose}"
     svg = Svg(title, caption, f"{scene.name} {scene.about} programs", scene.call)
     arrange(svg, views)
-    for view, on, off in zip(views, active, masked, strict=True):
-        seen |= _draw_programs(svg, scene, view, on, off, colours)
+    for view, on, off, out in zip(views, active, masked, red, strict=True):
+        seen |= _draw_programs(svg, scene, view, on, off, out, colours)
     entries = [("p0", "", "one program, its id in it")]
     if shared:
         entries.append(("", svg.striped((0, 1)), "several programs"))
     for name, entry in (
         ("masked", ("", svg.hatched(), "lanes that the mask turns off")),
         ("outside", ("out", "", "out of bounds")),
+        ("astray", ("astray", "", "past the end of a row, and so in the next")),
         ("empty", ("empty", "", "elements that no program touches")),
     ):
         if name in seen:
@@ -129,7 +132,13 @@ def programs(scene: Scene) -> Picture | None:
 
 
 def _draw_programs(
-    svg: Svg, scene: Scene, view: View, on: tuple, off: tuple, colours: list[int]
+    svg: Svg,
+    scene: Scene,
+    view: View,
+    on: tuple,
+    off: tuple,
+    out: np.ndarray,
+    colours: list[int],
 ) -> set[str]:
     """Draw one frame. Returns what is in it beside elements that are touched."""
     seen = set()
@@ -139,11 +148,8 @@ def _draw_programs(
     svg.rect(*elements, "empty")
     inner = view.shown(numbers)
     idle, idle_sets = off
-    idle = np.where(numbers > 0, 0, idle)
-    out = np.zeros(frame.shape, dtype=np.int32)
-    for spots in frame.spots:
-        out |= frame.cells(spots.outside, clip=True)
-    idle = np.where(out > 0, 0, idle)
+    astray = _any_of(frame, "astray") & ~out if out.any() else np.zeros_like(out)
+    idle = np.where((numbers > 0) | out | astray, 0, idle)
     by_number = defaultdict(list)
     for box in view.boxes(idle):
         by_number[box[0]].append(view.place(box))
@@ -173,15 +179,27 @@ def _draw_programs(
             _write_on_plate(svg, place, labels)
         else:
             write_in(svg, place, labels)
-    red = [view.place(box) for box in view.boxes(out)]
-    if red:
-        seen.add("outside")
-        svg.boxes(red, "out", title="out of bounds")
+    for cells, name, kind, title in (
+        (out, "outside", "out", "out of bounds"),
+        (astray, "astray", "astray", "past the end of a row"),
+    ):
+        places = [view.place(box) for box in view.boxes(cells.astype(np.int32))]
+        if places:
+            seen.add(name)
+            svg.boxes(places, kind, title=title)
     if (inner == 0).any() and _has_untouched(view, numbers):
         seen.add("empty")
     svg.rect(*elements, "frame")
     head(svg, view)
     return seen
+
+
+def _any_of(frame: Frame, kind: str) -> np.ndarray:
+    """Return the cells of all lanes that are "outside", at the border if too far, or "astray"."""
+    found = np.zeros(frame.shape, dtype=bool)
+    for spots in frame.spots:
+        found |= frame.cells(getattr(spots, kind), clip=kind == "outside")
+    return found
 
 
 def _write_on_plate(svg: Svg, place: tuple, labels: Sequence[str]) -> None:
@@ -300,8 +318,9 @@ def order(scene: Scene) -> Picture | None:
         svg.boxes(spots, "tile edge", RAMP[step], f"program {scene.id_of(program)}")
     if not several and len(places) <= MAX_ORDERED:
         way = [middle(view.place(found[0])) for _, found in sorted(places.items())]
-        svg.line(way, "way")
-        svg.dot(*way[0], 4)
+        for kind in ("halo", "step"):
+            svg.line(way, kind)
+        svg.dot(*way[0], 4, "", "#111")
     for program, found in sorted(places.items()):
         place = largest(view.place(box) for box in found)
         x, y, width, height = place

@@ -45,28 +45,28 @@ def errors(name: str, call: str, mismatch: Mismatch, touches: Sequence[Touch]) -
     frames = _frames(mismatch, level)
     shape = mismatch.mask.shape
     stored = [t for t in touches if t.verb != "reads" and t.tensor.shape == tuple(shape)]
-    tiles = frames_of(stored, slices=10**6, room=False) if stored else []
+    tiles = {}
+    for tile in frames_of(stored, slices=stored[0].tensor.numel, room=False) if stored else ():
+        tiles[tile.label.partition("[")[2], tile.rows] = tile
+    outlines = [tiles.get((frame.label.partition("[")[2], frame.rows)) for frame, _ in frames]
     title = f"Where {mismatch.name} is wrong"
     said = mismatch.message().splitlines()[0]
     caption = f"{said[0].upper()}{said[1:]}. Pale cells are right; the darker, the worse."
-    if tiles:
+    if any(outlines):
         caption += " The lines are the borders of the tiles that the programs store."
     svg = Svg(title, caption, f"{name} errors {mismatch.name}", call)
-    views = views_of(frames)
+    views = views_of(frames, [numbers > 1 for _, numbers in frames])
     arrange(svg, views)
     paints = [paint for _, paint in STEPS] + [NO_NUMBER]
-    for view, (frame, numbers) in zip(views, frames, strict=True):
+    for view, (_, numbers), outline in zip(views, frames, outlines, strict=True):
         svg.rect(*view.elements(), "empty")
         by_level = defaultdict(list)
         for box in view.boxes(numbers):
             by_level[box[0]].append(view.place(box))
         for number in range(2, 6):
             svg.boxes(by_level[number], "wrong", paints[number - 2])
-        same = [
-            tile for tile in tiles if tile.label.partition("[")[2] == frame.label.partition("[")[2]
-        ]
-        if same and same[0].rows == frame.rows:
-            _outline(svg, view, same[0])
+        if outline:
+            _outline(svg, view, outline)
         svg.rect(*view.elements(), "frame")
         head(svg, view)
     found = set(np.unique(level).tolist())
@@ -94,7 +94,8 @@ def _frames(mismatch: Mismatch, level: np.ndarray) -> list[tuple[Frame, np.ndarr
         return [(Frame(tensor, tensor.name, rows, columns), slices[0])]
     outer = [size for dim, size in enumerate(shape) if dim not in long[-2:]]
     found = []
-    for number in np.argsort(-(slices > 1).any(axis=(1, 2)), kind="stable")[:MAX_SLICES]:
+    right = ~(slices > 1).any(axis=(1, 2))
+    for number in np.argsort(right, kind="stable")[:MAX_SLICES]:
         at = iter(np.unravel_index(int(number), outer))
         names = [":" if dim in long[-2:] else str(int(next(at))) for dim in range(len(shape))]
         label = f"{tensor.name}[{', '.join(names)}]"

@@ -7,7 +7,7 @@ those that a mask turns off, and those that are out of bounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,18 +23,24 @@ WINDOW = (32, 64)
 # How far beyond the elements lanes are shown.
 MAX_ROOM = 48
 
+KINDS = ("active", "masked", "outside", "astray")
+
 Box = tuple[int, int, int, int, int]
 
 
 @dataclass
 class Spots:
-    """The cells of one access in one frame: rows and columns of its lanes, by what they are."""
+    """The cells of one access in one frame: rows and columns of its lanes, by what they are.
+
+    astray: where active lanes would be that are past the end of a row, and so touch the next one
+    """
 
     program: int
     verb: Verb
     active: tuple[np.ndarray, np.ndarray]
     masked: tuple[np.ndarray, np.ndarray]
     outside: tuple[np.ndarray, np.ndarray]
+    astray: tuple[np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -152,7 +158,9 @@ def frames_of(
     room: whether lanes beyond the elements are shown
     """
     tensor = touches[0].tensor
-    sizes = [1 if not stride else size for size, stride in zip_sizes(tensor)]
+    sizes = [
+        1 if not stride else size for size, stride in zip(tensor.shape, tensor.strides, strict=True)
+    ]
     walked_flat = all(len(touch.shape) == 1 for touch in touches)
     long = [dim for dim, size in enumerate(sizes) if size > 1]
     if walked_flat or len(long) < 2:
@@ -163,7 +171,7 @@ def frames_of(
         outer = long[:-2]
         frames = {}
     for touch in touches:
-        for kind in ("active", "masked", "outside"):
+        for kind in KINDS:
             lanes = getattr(touch, kind)
             if not lanes.any():
                 continue
@@ -186,11 +194,6 @@ def frames_of(
     return chosen
 
 
-def zip_sizes(tensor: Touched) -> Iterable[tuple[int, int]]:
-    """Return size and stride of each dimension."""
-    return zip(tensor.shape, tensor.strides, strict=True)
-
-
 def _slice(
     tensor: Touched, sizes: list[int], split: list[int], outer: list[int], number: int
 ) -> Frame:
@@ -205,7 +208,7 @@ def _slice(
 
 def _add(frame: Frame, touch: Touch, kind: str, row: np.ndarray, column: np.ndarray) -> None:
     none = np.zeros(0, dtype=np.int64)
-    found = dict.fromkeys(("active", "masked", "outside"), (none, none))
+    found = dict.fromkeys(KINDS, (none, none))
     found[kind] = row, column
     frame.spots.append(Spots(touch.program, touch.verb, **found))
 

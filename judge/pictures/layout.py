@@ -17,7 +17,8 @@ AVAILABLE = WIDTH - 2 * MARGIN
 SIDES = (420, 320, 300, 240, 220, 200, 180, 160)
 LARGEST_CELL = 18
 ROW_HEIGHT = 26
-LEAST_SIDE = 28
+# So that a label fits.
+LEAST_WIDTH, LEAST_HEIGHT = 76, 28
 GAP = 34
 HEADING = 34
 # A cell must be so large to be seen; frames of smaller ones are cut.
@@ -103,18 +104,22 @@ class View:
         return f"only rows {top} to {bottom - 1}, columns {left} to {right - 1}"
 
 
-def views_of(frames: Sequence[tuple[Frame, np.ndarray]]) -> list[View]:
+def views_of(frames: Sequence[tuple[Frame, np.ndarray]], focus: Sequence = ()) -> list[View]:
     """Return how frames that stand in one picture are drawn.
 
     frames: each with a number for each cell, whose changes must be seen
+    focus: for each frame, the cells that must be seen where it is cut
     """
     whole = [View(frame, 0, 0, *frame.shape) for frame, _ in frames]
     _scale(whole)
-    views = [
-        view if _is_legible(view, numbers) else _window(view, numbers)
-        for view, (_, numbers) in zip(whole, frames, strict=True)
-    ]
-    _scale(views)
+    views = []
+    for at, (frame, numbers) in enumerate(frames):
+        legible = _is_legible(whole[at], numbers)
+        views.append(whole[at] if legible else _window(frame, focus[at] if focus else numbers))
+    _scale([view for view in views if not view.is_cut])
+    for view in views:
+        if view.is_cut:
+            _scale([view])
     return views
 
 
@@ -127,11 +132,17 @@ def _is_legible(view: View, numbers: np.ndarray) -> bool:
     return sum(thin) <= len(thin) / 2
 
 
-def _window(view: View, numbers: np.ndarray) -> View:
-    """Return the part of a frame where the first elements are, as many as are legible."""
-    height, width = min(view.height, WINDOW[0]), min(view.width, WINDOW[1])
-    del numbers
-    return View(view.frame, 0, 0, height, width)
+def _window(frame: Frame, focus: np.ndarray) -> View:
+    """Return the part of a frame around the first cell of the focus, as large as is legible."""
+    sizes = [min(size, most) for size, most in zip(frame.shape, WINDOW, strict=True)]
+    starts = [0, 0]
+    if focus.any():
+        first = np.unravel_index(int((focus > 0).argmax()), focus.shape)
+        starts = [
+            min(max(int(at) - size // 2, 0), whole - size)
+            for at, size, whole in zip(first, sizes, frame.shape, strict=True)
+        ]
+    return View(frame, *starts, *sizes)
 
 
 def _scale(views: Iterable[View]) -> None:
@@ -147,13 +158,13 @@ def _scale(views: Iterable[View]) -> None:
             view.across = min(LARGEST_CELL, (AVAILABLE - 60) / view.width)
             view.down = ROW_HEIGHT
             continue
-        view.across = max(scale, min(LEAST_SIDE / view.width, LARGEST_CELL))
+        view.across = max(scale, min(LEAST_WIDTH / view.width, LARGEST_CELL))
         view.down = max(scale, min(_least_height(view) / view.height, LARGEST_CELL))
 
 
 def _least_height(view: View) -> float:
     """Rows of very long lines are drawn higher than their cells are wide."""
-    return min(160, 14 * view.height) if view.width >= 3 * view.height else LEAST_SIDE
+    return min(160, 14 * view.height) if view.width >= 3 * view.height else LEAST_HEIGHT
 
 
 def arrange(svg: Svg, views: Sequence[View]) -> None:

@@ -38,6 +38,8 @@ _STYLE = """.kata{{font-family:system-ui,sans-serif;--bg:#fff;--ink:#1b1f24;--so
 stroke-width:.6}}.kata .line{{stroke:var(--line);fill:none}}\
 .kata .frame{{fill:none;stroke:var(--ink);stroke-width:1.2}}\
 .kata .way{{stroke:var(--ink);stroke-width:1.4;opacity:.75}}\
+.kata .halo{{stroke:#fff;stroke-width:4;opacity:.6}}.kata .step{{stroke:#111;stroke-width:1.5}}\
+.kata .astray{{fill:var(--red);opacity:.45}}\
 .kata .dashed{{stroke:var(--line);stroke-dasharray:4 4}}\
 .kata .ring{{stroke:var(--ink);stroke-width:1.2}}.kata .hatch{{stroke:var(--ink);stroke-width:1}}
 {classes}"""
