@@ -172,6 +172,31 @@ def test_past_the_end_of_a_row_is_told_from_the_end_of_the_tensor():
     assert astray[3] == pytest.approx(3 * out[3], abs=0.1) == pytest.approx(height * 3 / 4, abs=0.1)
 
 
+@triton.jit
+def pad_kernel(x_ptr, y_ptr, H: tl.constexpr, W: tl.constexpr, MASK: tl.constexpr):
+    """One slice a program, and a slice too many: of x (2, 3, H, W), with 1 element of padding."""
+    row, col = tl.arange(0, 8)[:, None] - 1, tl.arange(0, 8)[None, :] - 1
+    inside = (row >= 0) & (row < H) & (col >= 0) & (col < W)
+    for slice in range(tl.program_id(0), 7, 2):
+        here = inside & (slice < 6) if MASK else inside
+        x = tl.load(x_ptr + slice * H * W + row * W + col, mask=here)
+        tl.store(y_ptr + row * W + col, x, mask=here & (slice == 0))
+
+
+@interpreted_only
+@pytest.mark.parametrize("masked", [True, False])
+def test_slices_have_room_on_all_sides(masked):
+    args = torch.zeros(2, 3, 6, 6), torch.zeros(6, 6)
+    picture = drawing.programs(scene(pad_kernel, (2,), *args, H=6, W=6, MASK=masked))
+    assert bool(boxes(picture, "out")) != masked
+    assert ("x[0, 1, :, :]" in words(picture)) == masked
+    assert ("x[1, 2, :, :]" in words(picture)) != masked
+    left, top, *_ = frames(picture)[0]
+    if masked:
+        assert min(box[0] for box in boxes(picture, "masked")) < left
+        assert min(box[1] for box in boxes(picture, "masked")) < top
+
+
 @interpreted_only
 def test_neighbouring_tiles_differ_in_colour():
     picture = drawing.programs(tiles(80, 80))
@@ -247,13 +272,21 @@ def test_sectors_are_counted(step, said):
     assert ("Neighbouring lanes should" in picture.caption) == (step > 1)
 
 
+@triton.jit
+def rows_kernel(x_ptr, index_ptr, y_ptr, N: tl.constexpr, BLOCK: tl.constexpr):
+    rows, cols = tl.arange(0, BLOCK)[:, None], tl.arange(0, N)[None, :]
+    chosen = tl.load(index_ptr + rows)
+    tl.store(y_ptr + rows * N + cols, tl.load(x_ptr + chosen * N + cols))
+
+
 @interpreted_only
 def test_lanes_run_along_the_axis_of_close_addresses():
-    x = torch.zeros(32, 32)
-    transposed = scene(tile_kernel, (4,), x, torch.empty(32, 32), 32, 32, 32, BLOCK=16, GROUP=1)
-    (load, _) = [sectors.fetch_of(touch) for touch in transposed.touches[:2]]
-    # Two rows of 16 elements of 4 bytes.
-    assert load.sectors.tolist() == [0, 1, 4, 5]
+    index = torch.tensor([5, 0, 7, 2])
+    args = torch.zeros(8, 16), index, torch.empty(4, 16)
+    known = scene(rows_kernel, (1,), *args, N=16, BLOCK=4)
+    (load,) = [sectors.fetch_of(t) for t in known.touches if t.tensor.name == "x"]
+    # Rows 5 and 0, each of 16 elements of 4 bytes.
+    assert load.sectors.tolist() == [0, 1, 10, 11]
     assert load.share == 1
 
 

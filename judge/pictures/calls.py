@@ -74,9 +74,11 @@ def legibility(candidate: Candidate) -> list[float]:
     if not 0 < programs <= MAX_PROGRAMS:
         return []
     sizes = {size for x in candidate.arguments.tensors.values() for size in x.shape}
-    block = max(blocks_of(launches), default=1)
+    blocks = blocks_of(launches)
+    block = max(blocks, default=1)
     # Which part of the last tile is beyond the tensor.
-    beyond = [(size, -size % block / block) for size in sizes]
+    ragged = [size for size in sizes if all(size % each for each in blocks)]
+    beyond = [(size, -size % block / block) for size in ragged]
     return [
         _distance(programs, *wanted) > 2,
         _distance(candidate.elements, *ELEMENTS) > 4,

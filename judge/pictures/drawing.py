@@ -65,7 +65,8 @@ class Scene:
         wanted = [
             touches
             for touches in by_tensor.values()
-            if not verbs or any(touch.verb in verbs for touch in touches)
+            if any(t.active.any() or t.outside.any() for t in touches)
+            and (not verbs or any(touch.verb in verbs for touch in touches))
         ]
         room = not verbs
         return [
@@ -351,9 +352,10 @@ def reuse(scene: Scene) -> Picture | None:
     title = f"How often each element is loaded{scene.whose}"
     caption = (
         f"{scene.grid()}. Elements are loaded: {', '.join(said)}. The darker, the more often. "
-        "Every load after the first asks the caches, or memory, once more for the same bytes: "
-        "larger tiles need fewer."
+        "Every load after the first asks the caches, or memory, once more for the same bytes."
     )
+    if any(found.min() == found.max() > 1 for found in map(np.concatenate, of_tensor.values())):
+        caption += " Larger tiles need fewer loads."
     svg = Svg(title, caption, f"{scene.name} {scene.about} reuse", scene.call)
     arrange(svg, views)
     for view, count in zip(views, counts, strict=True):
@@ -370,14 +372,14 @@ def reuse(scene: Scene) -> Picture | None:
                 svg.text(x + width / 2, y + height / 2 + 4, f"{number}x", "m", ON_RAMP[step - 1])
         svg.rect(*view.elements(), "frame")
         head(svg, view)
-    ends = [*(step - 1 for step in steps[1:]), most]
-    seen = set(np.unique(np.concatenate([numbers.ravel() for numbers in classes])).tolist())
+    every = np.concatenate([count.ravel() for count in counts])
+    step_of = np.searchsorted(steps, every, side="right")
     entries = [
-        ("", RAMP[at], _times(np.array([start, end])))
-        for at, (start, end) in enumerate(zip(steps, ends, strict=True))
-        if at + 1 in seen
+        ("", RAMP[step - 1], _times(every[step_of == step]))
+        for step in np.unique(step_of).tolist()
+        if step
     ]
-    if 0 in seen:
+    if not every.all():
         entries.append(("empty", "", "not loaded"))
     legend(svg, entries)
     return Picture("reuse", scene.about, title, caption, svg.render())

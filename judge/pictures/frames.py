@@ -66,6 +66,11 @@ class Frame:
         return self.rows == 1
 
     @property
+    def has_outside(self) -> bool:
+        """Whether lanes are out of bounds."""
+        return any(spots.outside[0].size for spots in self.spots)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of cells, the room included."""
         top, bottom, left, right = self.room
@@ -157,53 +162,96 @@ def frames_of(
     touches: all accesses of it that are to be drawn
     room: whether lanes beyond the elements are shown
     """
-    tensor = touches[0].tensor
-    sizes = [
-        1 if not stride else size for size, stride in zip(tensor.shape, tensor.strides, strict=True)
-    ]
-    walked_flat = all(len(touch.shape) == 1 for touch in touches)
-    long = [dim for dim, size in enumerate(sizes) if size > 1]
-    if walked_flat or len(long) < 2:
-        frames = {0: Frame(tensor, tensor.name, 1, math.prod(sizes))}
-        split = [len(sizes)]
-    else:
-        split = long[-2:]
-        outer = long[:-2]
-        frames = {}
+    fold = _Fold.of(touches)
+    frames = {0: fold.frame(0)} if fold.is_row else {}
     for touch in touches:
         for kind in KINDS:
             lanes = getattr(touch, kind)
             if not lanes.any():
                 continue
-            index = _index(touch, sizes, lanes, kind == "active")
-            if len(split) == 1:
-                number = np.zeros(lanes.sum(), dtype=np.int64)
-                row, column = number, _ravel(index, sizes)
-            else:
-                row, column = index[split[0]], index[split[1]]
-                number = _ravel([index[dim] for dim in outer], [sizes[dim] for dim in outer])
-                number = np.broadcast_to(number, row.shape)
+            number, row, column = fold.places(touch, lanes, kind)
             for slice_ in np.unique(number).tolist():
                 if slice_ not in frames:
-                    frames[slice_] = _slice(tensor, sizes, split, outer, slice_)
+                    frames[slice_] = fold.frame(slice_)
                 here = number == slice_
                 _add(frames[slice_], touch, kind, row[here], column[here])
-    chosen = [frames[number] for number in sorted(frames)[:slices]]
+    # What is out of bounds must be seen.
+    first = sorted(frames, key=lambda number: (not frames[number].has_outside, number))[:slices]
+    chosen = [frames[number] for number in sorted(first)]
     for frame in chosen if room else ():
         frame.make_room()
     return chosen
 
 
-def _slice(
-    tensor: Touched, sizes: list[int], split: list[int], outer: list[int], number: int
-) -> Frame:
-    """Return an empty frame of one slice, numbered along its outer dimensions."""
-    at = np.unravel_index(number, [sizes[dim] for dim in outer]) if outer else ()
-    names = [":" if dim in split else "0" for dim in range(len(sizes))]
-    for dim, index in zip(outer, at, strict=True):
-        names[dim] = str(int(index))
-    label = f"{tensor.name}[{', '.join(names)}]" if len(sizes) > 2 else tensor.name
-    return Frame(tensor, label, sizes[split[0]], sizes[split[1]])
+@dataclass(frozen=True)
+class _Fold:
+    """How the dimensions of a tensor become slices, rows and columns.
+
+    sizes: of each dimension; 1 where the stride is 0, as all its elements are one
+    flat: the dimensions of rows and columns; none where the tensor is one row of elements
+    outer: those that tell slices apart
+    """
+
+    tensor: Touched
+    sizes: tuple[int, ...]
+    flat: tuple[int, ...]
+    outer: tuple[int, ...]
+
+    @classmethod
+    def of(cls, touches: Sequence[Touch]) -> _Fold:
+        """Return the fold of the tensor that these accesses touch."""
+        tensor = touches[0].tensor
+        pairs = zip(tensor.shape, tensor.strides, strict=True)
+        sizes = tuple(size if stride else 1 for size, stride in pairs)
+        long = tuple(dim for dim, size in enumerate(sizes) if size > 1)
+        walked_flat = all(len(touch.shape) == 1 for touch in touches)
+        if walked_flat or len(long) < 2:
+            return cls(tensor, sizes, (), ())
+        return cls(tensor, sizes, long[-2:], long[:-2])
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the tensor is one row of elements."""
+        return not self.flat
+
+    def frame(self, number: int) -> Frame:
+        """Return an empty frame of one slice."""
+        if self.is_row:
+            return Frame(self.tensor, self.tensor.name, 1, math.prod(self.sizes))
+        at = np.unravel_index(number, self._outer_sizes) if self.outer else ()
+        names = [":" if dim in self.flat else "0" for dim in range(len(self.sizes))]
+        for dim, index in zip(self.outer, at, strict=True):
+            names[dim] = str(int(index))
+        name = self.tensor.name
+        label = f"{name}[{', '.join(names)}]" if len(self.sizes) > 2 else name
+        return Frame(self.tensor, label, *(self.sizes[dim] for dim in self.flat))
+
+    def places(
+        self, touch: Touch, lanes: np.ndarray, kind: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return slice, row and column of the lanes of one kind.
+
+        Lanes out of bounds before or after all slices are put into the first or the last; others
+        there are left out.
+        """
+        index = _index(touch, self.sizes, lanes, kind == "active")
+        zeros = np.zeros(int(lanes.sum()), dtype=np.int64)
+        if self.is_row:
+            return zeros, zeros, zeros + _ravel(index, self.sizes)
+        outer = [index[dim] for dim in self.outer]
+        number = zeros + _ravel(outer, self._outer_sizes)
+        here = np.ones(zeros.size, dtype=bool)
+        if kind == "outside":
+            number = np.clip(number, 0, math.prod(self._outer_sizes) - 1)
+        else:
+            for along, size in zip(outer, self._outer_sizes, strict=True):
+                here &= (along >= 0) & (along < size)
+        row, column = (index[dim] for dim in self.flat)
+        return number[here], row[here], column[here]
+
+    @property
+    def _outer_sizes(self) -> tuple[int, ...]:
+        return tuple(self.sizes[dim] for dim in self.outer)
 
 
 def _add(frame: Frame, touch: Touch, kind: str, row: np.ndarray, column: np.ndarray) -> None:
@@ -213,7 +261,7 @@ def _add(frame: Frame, touch: Touch, kind: str, row: np.ndarray, column: np.ndar
     frame.spots.append(Spots(touch.program, touch.verb, **found))
 
 
-def _index(touch: Touch, sizes: list[int], lanes: np.ndarray, decode: bool) -> list[np.ndarray]:
+def _index(touch: Touch, sizes: Sequence[int], lanes: np.ndarray, decode: bool) -> list[np.ndarray]:
     """Return the index of these lanes along each dimension.
 
     decode: by the memory that they touch, and not by where the kernel may mean them to be
@@ -235,7 +283,7 @@ def _index(touch: Touch, sizes: list[int], lanes: np.ndarray, decode: bool) -> l
     ]
 
 
-def _ravel(index: list[np.ndarray], sizes: list[int]) -> np.ndarray:
+def _ravel(index: list[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
     """Return the place in a slice of all dimensions; beyond the last of them it goes on."""
     total = np.zeros(1, dtype=np.int64)
     for along, size in zip(index, sizes, strict=True):

@@ -168,15 +168,19 @@ def _least_height(view: View) -> float:
 
 
 def arrange(svg: Svg, views: Sequence[View]) -> None:
-    """Give each view its place: from left to right, and below where there is no room."""
+    """Give each view its place: from left to right, and below where there is no room.
+
+    Rows of elements stand by themselves.
+    """
     x, y = float(MARGIN), svg.bottom
     tallest = 0.0
-    for view in views:
+    for number, view in enumerate(views):
         width, height = view.size
         notes = (view.frame.label + "  ", view.form(), view.cut())
         needed = max(width, *(len(note) * CHARACTER for note in notes))
         below = HEADING + 12
-        if x > MARGIN and x + needed > MARGIN + AVAILABLE:
+        other = number > 0 and view.frame.is_row != views[number - 1].frame.is_row
+        if x > MARGIN and (other or x + needed > MARGIN + AVAILABLE):
             x, y, tallest = float(MARGIN), y + tallest + GAP / 2, 0.0
         view.x, view.y = x, y + HEADING + 14
         tallest = max(tallest, height + below + (LINE if view.is_cut else 0))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from judge.memory.call_sites import ACCESS_CALLS
-from judge.memory.coordinates import spacing
 from judge.memory.recording import Touch
 from judge.memory.traffic import SECTOR_BYTES
 from judge.pictures.drawing import Scene
@@ -55,9 +54,8 @@ def fetch_of(touch: Touch) -> Fetch | None:
 
     Triton gives neighbouring lanes to the axis of a tile along which addresses are closest.
     """
-    steps = spacing(touch.element) or [0] * touch.element.ndim
-    axes = sorted(range(len(steps)), key=lambda axis: (steps[axis] == 0, abs(steps[axis])))
-    ordered = axes[::-1]
+    steps = [_step(touch.element, axis) for axis in range(touch.element.ndim)]
+    ordered = sorted(range(len(steps)), key=lambda axis: (steps[axis] > 0, -steps[axis]))
     element = touch.element.transpose(ordered).reshape(-1)
     active = touch.active.transpose(ordered).reshape(-1)
     element = element[:LANES][active[:LANES]]
@@ -73,6 +71,13 @@ def fetch_of(touch: Touch) -> Fetch | None:
         at = int(np.searchsorted(sectors, byte // SECTOR_BYTES))
         lanes[at, byte % SECTOR_BYTES // size] = lane
     return Fetch(touch, sectors, lanes, int((lanes >= 0).sum()) * size, idle)
+
+
+def _step(element: np.ndarray, axis: int) -> float:
+    """Return how many elements apart neighbours along an axis of a tile are, 0 if they are one."""
+    if element.shape[axis] == 1:
+        return 0.0
+    return float(np.median(np.abs(np.diff(element, axis=axis))))
 
 
 def sectors(scene: Scene) -> Picture | None:
