@@ -17,10 +17,14 @@ from judge.core.arguments import Arguments
 from judge.memory.recording import MAX_LANES, Recording
 from judge.memory.watch import Watch
 from judge.numerics.compare import compare
-from judge.pictures import drawing, errors, sectors
-from judge.pictures.calls import Candidate, legibility
-from judge.pictures.drawing import Scene
+from judge.pictures.calls import KINDS, Candidate, legibility
+from judge.pictures.errors import errors, levels
+from judge.pictures.order import order
+from judge.pictures.programs import programs
+from judge.pictures.reuse import reuse
 from judge.pictures.roofline import Timed, roofline
+from judge.pictures.scene import Scene
+from judge.pictures.sectors import fetch_of, sectors
 from judge.plugin import pictures
 from judge.plugin.scoreboard import describe
 from tests.launching import copy_kernel, interpreted_only
@@ -109,7 +113,7 @@ def words(picture) -> list[str]:
 
 @interpreted_only
 def test_each_program_has_its_part_and_the_rest_of_the_last_tile_is_hatched():
-    picture = drawing.programs(copied(100, "both"))
+    picture = programs(copied(100, "both"))
     x, y = frames(picture)
     assert x[2] == pytest.approx(y[2], abs=0.1)
     ones = boxes(picture, "one")
@@ -131,7 +135,7 @@ def test_a_forgotten_mask_is_red_outside_the_frame_and_harms_nothing():
         copy_kernel[(4,)](torch.ones(100), out, 100, BLOCK=32, MASK="none")
     assert memory[:100].eq(1).all()
     assert memory[100:].eq(7).all()
-    picture = drawing.programs(Scene("p", "f()", "", record.launches[0], record.touches))
+    picture = programs(Scene("p", "f()", "", record.launches[0], record.touches))
     red = boxes(picture, "out")
     assert len(red) == 2
     for (left, _, width, _), box in zip(frames(picture), red, strict=True):
@@ -141,7 +145,7 @@ def test_a_forgotten_mask_is_red_outside_the_frame_and_harms_nothing():
 
 @interpreted_only
 def test_lanes_far_out_of_bounds_stay_in_the_picture():
-    picture = drawing.programs(
+    picture = programs(
         scene(
             gather_kernel,
             (2,),
@@ -162,7 +166,7 @@ def test_past_the_end_of_a_row_is_told_from_the_end_of_the_tensor():
     x = torch.zeros(4, 24)
     # The mask lets 32 columns through: of three rows they reach into the next, of the last beyond.
     wide = scene(tile_kernel, (2,), x, torch.zeros(4, 32), 4, 32, 24, BLOCK=16, GROUP=1)
-    picture = drawing.programs(wide)
+    picture = programs(wide)
     (left, top, width, height), _ = frames(picture)
     (out,) = boxes(picture, "out")
     (astray,) = boxes(picture, "astray")
@@ -187,7 +191,7 @@ def pad_kernel(x_ptr, y_ptr, H: tl.constexpr, W: tl.constexpr, MASK: tl.constexp
 @pytest.mark.parametrize("masked", [True, False])
 def test_slices_have_room_on_all_sides(masked):
     args = torch.zeros(2, 3, 6, 6), torch.zeros(6, 6)
-    picture = drawing.programs(scene(pad_kernel, (2,), *args, H=6, W=6, MASK=masked))
+    picture = programs(scene(pad_kernel, (2,), *args, H=6, W=6, MASK=masked))
     assert bool(boxes(picture, "out")) != masked
     assert ("x[0, 1, :, :]" in words(picture)) == masked
     assert ("x[1, 2, :, :]" in words(picture)) != masked
@@ -199,7 +203,7 @@ def test_slices_have_room_on_all_sides(masked):
 
 @interpreted_only
 def test_neighbouring_tiles_differ_in_colour():
-    picture = drawing.programs(tiles(80, 80))
+    picture = programs(tiles(80, 80))
     classes = {}
     for path in parsed(picture).iter(f"{SVG}path"):
         kind = path.get("class", "").split()
@@ -217,22 +221,22 @@ def test_neighbouring_tiles_differ_in_colour():
 @interpreted_only
 def test_what_several_programs_touch_is_striped_and_counted_where_it_is_loaded_again():
     known = scene(add_first_kernel, (4,), torch.ones(64), torch.empty(64), BLOCK=16)
-    picture = drawing.programs(known)
+    picture = programs(known)
     assert len(boxes(picture, "several")) == 1
     assert "0 1 2 3" in words(picture)
-    reuse = drawing.reuse(known)
-    assert "x 1 to 5 times" in reuse.caption
-    first, rest = sorted(boxes(reuse, "heat"))
+    heat = reuse(known)
+    assert "x 1 to 5 times" in heat.caption
+    first, rest = sorted(boxes(heat, "heat"))
     assert rest[2] == pytest.approx(3 * first[2], abs=0.1)
-    assert {"5x", "1x"} <= set(words(reuse))
-    assert drawing.reuse(copied(100, "both")) is None
+    assert {"5x", "1x"} <= set(words(heat))
+    assert reuse(copied(100, "both")) is None
 
 
 @interpreted_only
 def test_what_nothing_stores_is_said():
     x = torch.zeros(100)
     known = scene(copy_kernel, (3,), x, torch.empty(100), 100, BLOCK=32, MASK="both")
-    assert "No program stores the pale elements of y." in drawing.programs(known).caption
+    assert "No program stores the pale elements of y." in programs(known).caption
 
 
 # The order of tiles
@@ -241,7 +245,7 @@ def test_what_nothing_stores_is_said():
 @interpreted_only
 @pytest.mark.parametrize(("group", "second"), [(1, (0, 1)), (2, (1, 0))])
 def test_the_order_shows_groups(group, second):
-    picture = drawing.order(tiles(64, 64, group))
+    picture = order(tiles(64, 64, group))
     (way,) = [p for p in parsed(picture).iter(f"{SVG}path") if p.get("class") == "step"]
     points = np.array(re.findall(r"([\d.]+) ([\d.]+)", way.get("d")), dtype=float)
     assert len(points) == 16
@@ -251,8 +255,8 @@ def test_the_order_shows_groups(group, second):
 
 @interpreted_only
 def test_no_order_where_it_is_plain():
-    assert drawing.order(copied(400, "both")) is None
-    assert drawing.order(tiles(16, 48)) is None
+    assert order(copied(400, "both")) is None
+    assert order(tiles(16, 48)) is None
 
 
 # Sectors
@@ -266,7 +270,7 @@ def test_no_order_where_it_is_plain():
 def test_sectors_are_counted(step, said):
     x = torch.zeros(64 * step)
     known = scene(gather_kernel, (2,), x, torch.zeros(1), torch.empty(64), STEP=step, BLOCK=32)
-    picture = sectors.sectors(known)
+    picture = sectors(known)
     assert any(line.startswith(said) for line in words(picture))
     assert len(boxes(picture, "used")) == 64
     assert ("Neighbouring lanes should" in picture.caption) == (step > 1)
@@ -284,7 +288,7 @@ def test_lanes_run_along_the_axis_of_close_addresses():
     index = torch.tensor([5, 0, 7, 2])
     args = torch.zeros(8, 16), index, torch.empty(4, 16)
     known = scene(rows_kernel, (1,), *args, N=16, BLOCK=4)
-    (load,) = [sectors.fetch_of(t) for t in known.touches if t.tensor.name == "x"]
+    (load,) = [fetch_of(t) for t in known.touches if t.tensor.name == "x"]
     # Rows 5 and 0, each of 16 elements of 4 bytes.
     assert load.sectors.tolist() == [0, 1, 10, 11]
     assert load.share == 1
@@ -304,8 +308,8 @@ def wrong_in(shape: tuple[int, ...], *places: tuple) -> object:
 @interpreted_only
 def test_the_map_of_errors_has_a_step_for_each_size():
     mismatch = wrong_in((8, 8), ((0, 0), 1.0001), ((7, 7), 9.0), ((3, 4), torch.nan))
-    assert sorted(np.unique(errors.levels(mismatch)).tolist()) == [1, 3, 4, 5]
-    picture = errors.errors("p", "f()", mismatch, tiles(8, 8, block=4).touches)
+    assert sorted(np.unique(levels(mismatch)).tolist()) == [1, 3, 4, 5]
+    picture = errors("p", "f()", mismatch, tiles(8, 8, block=4).touches)
     assert len(boxes(picture, "wrong")) == 3
     assert "wrong in 3 of 64 elements" in picture.caption
     assert "borders of the tiles" in picture.caption
@@ -313,7 +317,7 @@ def test_the_map_of_errors_has_a_step_for_each_size():
 
 
 def test_of_many_slices_those_that_are_wrong_are_drawn():
-    picture = errors.errors("p", "f()", wrong_in((5, 3, 4, 4), ((3, 1, 0, 0), 2.0)), ())
+    picture = errors("p", "f()", wrong_in((5, 3, 4, 4), ((3, 1, 0, 0), 2.0)), ())
     assert "result[3, 1, :, :]" in words(picture)
     assert "result[0, 0, :, :]" in words(picture)
 
@@ -365,7 +369,7 @@ def test_pictures_are_small_stand_alone_and_many_stand_in_one_page():
     found = []
     for known in (wild, tiles(80, 72, 2), copied(20001, "both")):
         known.name = f"{len(found)}"
-        found += [*drawing.pictures(known), sectors.sectors(known)]
+        found += filter(None, (kind(known) for kind in KINDS))
     assert {picture.kind for picture in found} == {"programs", "order", "sectors", "reuse"}
     ids = []
     for picture in found:
@@ -393,7 +397,7 @@ def test_pictures_are_small_stand_alone_and_many_stand_in_one_page():
 def test_text_is_escaped():
     known = copied(64, "both")
     known.call = 'f(x < y & "z")'
-    assert known.call in words(drawing.programs(known))
+    assert known.call in words(programs(known))
 
 
 @interpreted_only

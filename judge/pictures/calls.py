@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from judge.core.arguments import Arguments
@@ -16,16 +16,21 @@ from judge.core.launch import Launch, blocks_of
 from judge.core.verdict import Verdict
 from judge.memory.recording import Recording
 from judge.numerics.compare import Mismatch
-from judge.pictures import drawing, errors, sectors
-from judge.pictures.drawing import Scene
+from judge.pictures.errors import errors
+from judge.pictures.order import order
+from judge.pictures.programs import programs
+from judge.pictures.reuse import reuse
+from judge.pictures.scene import Scene
+from judge.pictures.sectors import sectors
 from judge.pictures.svg import Picture
 from judge.subject.guarded_call import GuardedCall
 
 # Calls of more elements, or programs, are not drawn: the interpreter is slow.
 MAX_ELEMENTS = 2**18
 MAX_PROGRAMS = 512
-# Of a call with more launches the first are drawn.
-MAX_LAUNCHES = 3
+# Of a call that launches more kernels the first are drawn, each once.
+MAX_KERNELS = 3
+KINDS = (programs, order, reuse, sectors)
 # What a picture shows best: so many programs, so many elements.
 PROGRAMS = (4, 16)
 ELEMENTS = (256, 2**13)
@@ -68,10 +73,10 @@ def legibility(candidate: Candidate) -> list[float]:
     if candidate.elements > MAX_ELEMENTS:
         return []
     launches = _launches(candidate)
-    programs = max((math.prod(launch.grid) for launch in launches), default=0)
+    count = max((math.prod(launch.grid) for launch in launches), default=0)
     grouped = any("GROUP" in name for launch in launches for name in launch.constexprs)
     wanted = GROUPED if grouped else PROGRAMS
-    if not 0 < programs <= MAX_PROGRAMS:
+    if not 0 < count <= MAX_PROGRAMS:
         return []
     sizes = {size for x in candidate.arguments.tensors.values() for size in x.shape}
     blocks = blocks_of(launches)
@@ -80,13 +85,13 @@ def legibility(candidate: Candidate) -> list[float]:
     ragged = [size for size in sizes if all(size % each for each in blocks)]
     beyond = [(size, -size % block / block) for size in ragged]
     return [
-        _distance(programs, *wanted) > 2,
+        _distance(count, *wanted) > 2,
         _distance(candidate.elements, *ELEMENTS) > 4,
         max(sizes, default=0) <= block,
         not any(LEAST_EDGE <= part <= 1 - LEAST_EDGE for _, part in beyond),
         # Of an edge of one row or one lane nothing is seen.
         any(0 < p < LEAST_EDGE or (p > 1 - LEAST_EDGE and n > block) for n, p in beyond),
-        _distance(programs, *wanted),
+        _distance(count, *wanted),
         candidate.elements,
     ]
 
@@ -98,9 +103,9 @@ def _distance(number: int, low: int, high: int) -> float:
 
 def _launches(candidate: Candidate) -> list[Launch]:
     """Return what a call launches, without running it where that is possible."""
-    for programs in ("none", "all"):
+    for which in ("none", "all"):
         with contextlib.suppress(Verdict):
-            return candidate.make().run(programs=programs).launches
+            return candidate.make().run(programs=which).launches
     return []
 
 
@@ -115,24 +120,24 @@ def draw(candidate: Candidate) -> list[Picture]:
     pictures = []
     if mismatch is not None and mismatch.mask.numel():
         touches = scenes[-1].touches if scenes else ()
-        pictures.append(errors.errors(candidate.puzzle, str(candidate), mismatch, touches))
+        pictures.append(errors(candidate.puzzle, str(candidate), mismatch, touches))
     for scene in scenes:
-        pictures += drawing.pictures(scene)
-        if picture := sectors.sectors(scene):
-            pictures.append(picture)
+        pictures += filter(None, (kind(scene) for kind in KINDS))
     return pictures
 
 
-def _scenes(candidate: Candidate, record: Recording) -> Sequence[Scene]:
-    """Return what the first launches touched, named apart."""
-    found = []
-    touched = sorted({touch.launch for touch in record.touches})[:MAX_LAUNCHES]
-    names = [record.launches[number].kernel.__name__ for number in touched]
-    for number, name in zip(touched, names, strict=True):
-        touches = [touch for touch in record.touches if touch.launch == number]
-        about = name if names.count(name) == 1 else f"{name}-{number}"
-        about = about if len(touched) > 1 else ""
-        found.append(
-            Scene(candidate.puzzle, str(candidate), about, record.launches[number], touches)
+def _scenes(candidate: Candidate, record: Recording) -> list[Scene]:
+    """Return the first launch of each kernel, with what it touched."""
+    first: dict[str, int] = {}
+    for touch in record.touches:
+        first.setdefault(record.launches[touch.launch].kernel.__name__, touch.launch)
+    return [
+        Scene(
+            candidate.puzzle,
+            str(candidate),
+            kernel if len(first) > 1 else "",
+            record.launches[number],
+            [touch for touch in record.touches if touch.launch == number],
         )
-    return found
+        for kernel, number in list(first.items())[:MAX_KERNELS]
+    ]

@@ -9,8 +9,8 @@ import numpy as np
 from judge.memory.call_sites import ACCESS_CALLS
 from judge.memory.recording import Touch
 from judge.memory.traffic import SECTOR_BYTES
-from judge.pictures.drawing import Scene
 from judge.pictures.layout import legend
+from judge.pictures.scene import Scene
 from judge.pictures.svg import MARGIN, Picture, Svg
 
 LANES = 32
@@ -50,23 +50,26 @@ class Fetch:
 
 
 def fetch_of(touch: Touch) -> Fetch | None:
-    """Return what the first lanes of an access fetch, None if they touch nothing.
+    """Return what neighbouring lanes of an access fetch, None if none touches anything.
 
     Triton gives neighbouring lanes to the axis of a tile along which addresses are closest.
     """
     steps = [_step(touch.element, axis) for axis in range(touch.element.ndim)]
     ordered = sorted(range(len(steps)), key=lambda axis: (steps[axis] > 0, -steps[axis]))
-    element = touch.element.transpose(ordered).reshape(-1)
     active = touch.active.transpose(ordered).reshape(-1)
-    element = element[:LANES][active[:LANES]]
-    idle = active[:LANES].size - element.size
+    # The fullest of the groups of lanes: an edge is not what an access is like.
+    groups = np.add.reduceat(active, np.arange(0, active.size, LANES), dtype=np.int64)
+    start = int(groups.argmax()) * LANES
+    active = active[start : start + LANES]
+    element = touch.element.transpose(ordered).reshape(-1)[start : start + LANES][active]
+    idle = active.size - element.size
     if not element.size:
         return None
     size = touch.tensor.itemsize
     address = touch.tensor.start + element * size
     sectors = np.unique(address // SECTOR_BYTES)
     lanes = np.full((sectors.size, max(SECTOR_BYTES // size, 1)), -1)
-    numbers = np.flatnonzero(active[:LANES])
+    numbers = np.flatnonzero(active)
     for lane, byte in zip(numbers.tolist()[::-1], address.tolist()[::-1], strict=True):
         at = int(np.searchsorted(sectors, byte // SECTOR_BYTES))
         lanes[at, byte % SECTOR_BYTES // size] = lane
