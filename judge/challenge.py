@@ -427,7 +427,7 @@ class Challenge:
                     sides["ours"] = beside.interval.reference_ms
                     if compares:
                         compared["speedup"] = comparison.of_times(str(arguments), beside)
-        if settings.draws:
+        if settings.draws and limits:
             call = f"{spec.function}({arguments})"
             timed.append(Timed.of(limits, call, bytes_moved or whole, operations, sides))
         # A subject that works in the first call only, and then remembers, is found out here.

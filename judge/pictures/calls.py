@@ -91,6 +91,7 @@ def legibility(candidate: Candidate) -> list[float]:
         not any(LEAST_EDGE <= part <= 1 - LEAST_EDGE for _, part in beyond),
         # Of an edge of one row or one lane nothing is seen.
         any(0 < p < LEAST_EDGE or (p > 1 - LEAST_EDGE and n > block) for n, p in beyond),
+        not all(x.is_contiguous() for x in candidate.arguments.tensors.values()),
         _distance(count, *wanted),
         candidate.elements,
     ]

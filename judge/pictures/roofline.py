@@ -67,8 +67,8 @@ def roofline(name: str, timed: Timed) -> Picture:
     if with_operations:
         caption += (
             "The roof is what was measured on this GPU: the slope is copy bandwidth, the level "
-            f"{timed.dtype} matmul. A kernel that moves every byte once is somewhere on the dashed "
-            "line; at the roof it cannot be faster."
+            f"{timed.dtype} matmul. At the roof a kernel cannot be faster. All kernels do the same "
+            "work, and belong on the dashed line; they stand side by side to be told apart."
         )
     else:
         caption += (
@@ -88,20 +88,19 @@ def _limit(timed: Timed) -> float:
 
 def _bars(svg: Svg, timed: Timed) -> None:
     top = svg.bottom + 24
-    roof = WIDTH - RIGHT - 90
-    begin = MARGIN + 110
+    begin, end = MARGIN + 110, WIDTH - RIGHT - 120
     most = max([timed.bandwidth, *(timed.bytes_moved / ms * 1e3 for ms in timed.times.values())])
-    scale = (roof - begin) / most
+    scale = (end - begin) / most
     for number, (who, ms) in enumerate(timed.times.items()):
         y = top + number * STEP
         speed = timed.bytes_moved / ms * 1e3
         svg.text(begin - 10, y + 15, who, "e")
         svg.rect(begin, y, speed * scale, BAR, f"p{number % 5}")
-        svg.text(begin + speed * scale + 6, y + 15, f"{format_si(speed, 'B/s')}, {ms:.3g} ms", "s")
-    end = top + len(timed.times) * STEP
+        svg.text(end + 10, y + 15, f"{format_si(speed, 'B/s')}, {ms:.3g} ms", "s")
+    bottom = top + len(timed.times) * STEP
     x = begin + timed.bandwidth * scale
-    svg.line([(x, top - 14), (x, end)], "way")
-    svg.text(x, end + 14, f"a copy: {format_si(timed.bandwidth, 'B/s')}", "m")
+    svg.line([(x, top - 14), (x, bottom)], "way")
+    svg.text(x, bottom + 14, f"a copy: {format_si(timed.bandwidth, 'B/s')}", "m")
 
 
 def _log_log(svg: Svg, timed: Timed) -> None:
@@ -149,7 +148,8 @@ def _log_log(svg: Svg, timed: Timed) -> None:
     svg.line([at(intensity, 10.0**low_y), at(intensity, roof)], "dashed")
     entries = []
     for number, (who, speed) in enumerate(speeds.items()):
-        svg.dot(*at(intensity, speed), 6, f"p{number % 5} ring")
+        x, y = at(intensity, speed)
+        svg.dot(x + 12 * (number - (len(speeds) - 1) / 2), y, 5, f"p{number % 5} ring")
         entries.append(
             (
                 f"p{number % 5}",

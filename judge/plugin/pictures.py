@@ -107,6 +107,7 @@ class Gallery:
 
     def __init__(self, folder: Path | None = None):
         self.folder = folder
+        self._graded = False
         self._failures: dict[str, list[failures.Failure]] = {}
         self._shown: dict[str, list[tuple[tuple[str, str], str, Shown]]] = {}
 
@@ -115,6 +116,7 @@ class Gallery:
         score = score_of(report)
         if not score:
             return
+        self._graded = True
         if failure := failure_of(report):
             self._failures.setdefault(score["puzzle"], []).append(failure)
         for shown in of(report):
@@ -148,7 +150,7 @@ class Gallery:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Write the pictures, and say how many and where."""
-        if self.folder is None:
+        if self.folder is None or not self._graded:
             return
         chosen = self.chosen()
         for puzzle, (_, shown) in chosen.items():
@@ -163,7 +165,7 @@ class Gallery:
             return
         drawn = sum(bool(shown.pictures) for _, shown in chosen.values())
         if not count:
-            terminalreporter.line("pictures: none, since no call of a puzzle could be drawn")
+            terminalreporter.line("pictures: none, as no test ran a call that can be drawn")
             return
         terminalreporter.line(
             f"pictures: {count} of {drawn} puzzle{'s' * (drawn != 1)} in "
