@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -13,12 +14,14 @@ import torch
 import triton
 import triton.language as tl
 
+from judge import challenge
 from judge.core.arguments import Arguments
 from judge.memory.recording import MAX_LANES, Recording
 from judge.memory.watch import Watch
 from judge.numerics.compare import compare
 from judge.pictures.calls import KINDS, Candidate, legibility
 from judge.pictures.errors import errors, levels
+from judge.pictures.layout import views_of
 from judge.pictures.order import order
 from judge.pictures.programs import programs
 from judge.pictures.reuse import reuse
@@ -202,6 +205,16 @@ def test_slices_have_room_on_all_sides(masked):
 
 
 @interpreted_only
+def test_past_the_last_slice_is_drawn_at_the_last():
+    index = torch.arange(32) ** 2 % 96
+    index[7] = 101
+    args = torch.zeros(2, 3, 4, 4), index, torch.empty(32)
+    picture = programs(scene(gather_kernel, (1,), *args, STEP=0, BLOCK=32))
+    assert len(boxes(picture, "out")) == 1
+    assert "x[1, 2, :, :]" in words(picture)
+
+
+@interpreted_only
 def test_neighbouring_tiles_differ_in_colour():
     picture = programs(tiles(80, 80))
     classes = {}
@@ -277,18 +290,22 @@ def test_sectors_are_counted(step, said):
 
 
 @triton.jit
-def rows_kernel(x_ptr, index_ptr, y_ptr, N: tl.constexpr, BLOCK: tl.constexpr):
-    rows, cols = tl.arange(0, BLOCK)[:, None], tl.arange(0, N)[None, :]
+def rows_kernel(x_ptr, index_ptr, y_ptr, N: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+    """Copy rows by their numbers, in tiles whose axis 0 is along ROWS of x or along its columns."""
+    if ROWS:
+        rows, cols = tl.arange(0, BLOCK)[:, None], tl.arange(0, N)[None, :]
+    else:
+        rows, cols = tl.arange(0, BLOCK)[None, :], tl.arange(0, N)[:, None]
     chosen = tl.load(index_ptr + rows)
     tl.store(y_ptr + rows * N + cols, tl.load(x_ptr + chosen * N + cols))
 
 
 @interpreted_only
-def test_lanes_run_along_the_axis_of_close_addresses():
-    index = torch.tensor([5, 0, 7, 2])
-    args = torch.zeros(8, 16), index, torch.empty(4, 16)
-    known = scene(rows_kernel, (1,), *args, N=16, BLOCK=4)
-    (load,) = [fetch_of(t) for t in known.touches if t.tensor.name == "x"]
+@pytest.mark.parametrize("rows", [True, False])
+def test_lanes_run_along_the_axis_of_close_addresses(rows):
+    args = torch.zeros(8, 16), torch.tensor([5, 0, 7, 2]), torch.empty(4, 16)
+    known = scene(rows_kernel, (1,), *args, N=16, BLOCK=4, ROWS=rows)
+    (load,) = [fetch_of(touch) for touch in known.touches if touch.tensor.name == "x"]
     # Rows 5 and 0, each of 16 elements of 4 bytes.
     assert load.sectors.tolist() == [0, 1, 10, 11]
     assert load.share == 1
@@ -313,7 +330,8 @@ def test_the_map_of_errors_has_a_step_for_each_size():
     assert len(boxes(picture, "wrong")) == 3
     assert "wrong in 3 of 64 elements" in picture.caption
     assert "borders of the tiles" in picture.caption
-    assert len([r for r in parsed(picture).iter(f"{SVG}rect") if r.get("class") == "line"]) >= 4
+    # Four tiles, and four colours of the legend.
+    assert len([r for r in parsed(picture).iter(f"{SVG}rect") if r.get("class") == "line"]) == 8
 
 
 def test_of_many_slices_those_that_are_wrong_are_drawn():
@@ -408,7 +426,21 @@ def test_a_long_run_is_recorded_only_so_far():
     with Watch(record=record):
         copy_kernel[(100,)](x, torch.empty_like(x), block, BLOCK=block, MASK="both")
     assert len(record.touches) < 2 * 100
-    assert record._lanes <= MAX_LANES + block
+    assert sum(touch.element.size for touch in record.touches) <= MAX_LANES + block
+
+
+@interpreted_only
+def test_a_frame_of_too_many_rectangles_is_cut():
+    (frame, _) = tiles(128, 128).frames()
+    checkered = np.add.outer(np.arange(128), np.arange(128)) % 2 + 1
+    plain = np.ones((128, 128), dtype=int)
+    cut, whole = views_of([(frame, checkered), (frame, plain)], [checkered, plain])
+    assert (cut.is_cut, whole.is_cut) == (True, False)
+    assert cut.cut() == "only rows 0 to 31, columns 0 to 63"
+    far = np.zeros((128, 128), dtype=int)
+    far[100, 120] = 1
+    (cut,) = views_of([(frame, checkered)], [far])
+    assert cut.cut() == "only rows 84 to 115, columns 64 to 127"
 
 
 # Which call is drawn
@@ -428,12 +460,14 @@ def test_a_small_call_of_several_programs_with_a_ragged_edge_is_best():
     best = candidate(5, 300)
     others = [
         candidate(1, 40),
+        candidate(5, *[50] * 6),
         candidate(5, 320),
         candidate(5, 257),
         candidate(300, 64 * 300 - 20),
         candidate(13, 800),
     ]
     assert all(legibility(best) < legibility(other) for other in others)
+    assert legibility(candidate(5, 300, 290)) < legibility(candidate(5, 257, 290))
     assert legibility(candidate(1000, 64000)) == []
     assert legibility(candidate(4, 2**19)) == []
 
@@ -487,6 +521,17 @@ def test_the_roofline_stands_beside_the_pictures_of_a_call():
     gallery.pytest_runtest_logreport(race)
     _, shown = gallery.chosen()["07_matmul/tiled"]
     assert [picture["kind"] for picture in shown.pictures] == ["programs", "roofline"]
+
+
+def test_where_a_test_races_its_report_carries_the_roofline(monkeypatch):
+    monkeypatch.setattr(challenge, "timed", [timed()])
+    monkeypatch.setattr(challenge, "drawable", [])
+    (shown,) = pictures.Artist()._shown(None, report("test_1"), "07_matmul/tiled")
+    assert shown.roofline
+    assert shown.pictures[0]["kind"] == "roofline"
+    made = report("test_1")
+    made.kata_pictures = [asdict(shown)]
+    assert pictures.of(made) == [shown]
 
 
 def test_the_folder_keeps_other_puzzles_and_no_old_pictures(tmp_path):
