@@ -508,7 +508,9 @@ def test_pictures_are_drawn_of_the_failure_that_is_printed_and_of_a_right_kernel
     index = json.loads((folder / "pictures.json").read_text())
     assert list(index) == ["01_pointwise/vector_add", "01_pointwise/swish"]
     count = sum(len(puzzle["pictures"]) for puzzle in index.values())
-    result.stdout.fnmatch_lines([f"pictures: {count} of 2 puzzles in *out, listed in *.json"])
+    result.stdout.fnmatch_lines(
+        [f"{count} pictures of 2 puzzles in *out, listed in *pictures.json"]
+    )
     for puzzle in index.values():
         assert puzzle["pictures"][0]["kind"] == "programs"
         assert all(set(one) == {"kind", "file", "title", "caption"} for one in puzzle["pictures"])

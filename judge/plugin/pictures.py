@@ -163,13 +163,14 @@ class Gallery:
                 f"--pictures {display_path(self.folder)}: {error.strerror}", red=True
             )
             return
-        drawn = sum(bool(shown.pictures) for _, shown in chosen.values())
         if not count:
-            terminalreporter.line("pictures: none, as no test ran a call that can be drawn")
+            terminalreporter.line("no pictures: no test ran a call that can be drawn")
             return
+        drawn = [puzzle for puzzle, (_, shown) in chosen.items() if shown.pictures]
+        whose = f"{len(drawn)} puzzles" if len(drawn) > 1 else drawn[0]
         terminalreporter.line(
-            f"pictures: {count} of {drawn} puzzle{'s' * (drawn != 1)} in "
-            f"{display_path(self.folder)}, listed in {display_path(self.folder / INDEX)}"
+            f"{count} picture{'s' * (count > 1)} of {whose} in {display_path(self.folder)}, "
+            f"listed in {display_path(self.folder / INDEX)}"
         )
 
 
