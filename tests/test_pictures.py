@@ -249,7 +249,7 @@ def test_what_several_programs_touch_is_striped_and_counted_where_it_is_loaded_a
 def test_what_nothing_stores_is_said():
     x = torch.zeros(100)
     known = scene(copy_kernel, (3,), x, torch.empty(100), 100, BLOCK=32, MASK="both")
-    assert "No program stores the pale elements of y." in programs(known).caption
+    assert "No program stores the grey elements of y." in programs(known).caption
 
 
 # The order of tiles
@@ -338,6 +338,20 @@ def test_of_many_slices_those_that_are_wrong_are_drawn():
     picture = errors("p", "f()", wrong_in((5, 3, 4, 4), ((3, 1, 0, 0), 2.0)), ())
     assert "result[3, 1, :, :]" in words(picture)
     assert "result[0, 0, :, :]" in words(picture)
+
+
+def test_of_a_large_result_the_whole_is_seen_by_the_worst_of_its_parts():
+    picture = errors("p", "f()", wrong_in((600, 60), ((599, 59), 2.0), ((40, 3), 2.0)), ())
+    assert "Each cell stands for 13 x 2 elements" in picture.caption
+    ((left, top, width, height),) = frames(picture)
+    wrong = sorted(boxes(picture, "wrong"))
+    assert [box[0] for box in wrong] == [
+        pytest.approx(left + width * column / 60, abs=0.1) for column in (2, 58)
+    ]
+    # Rows 39 to 51, and the last two.
+    assert wrong[0][1] == pytest.approx(top + height * 39 / 600, abs=0.1)
+    assert wrong[1][3] == pytest.approx(height * 2 / 600, abs=0.1)
+    assert not [word for word in words(picture) if word.startswith("only ")]
 
 
 # The roofline

@@ -15,6 +15,8 @@ from judge.pictures.svg import Picture, Svg
 
 # How many times the allowed error begins each step, and its paint: light to dark red.
 STEPS = ((0.0, "#f7b6a8"), (10.0, "#e0604d"), (1000.0, "#a50f15"))
+# Into how many parts, down and across, a slice is divided whose elements are too small to be seen.
+PARTS = (48, 30)
 NO_NUMBER = "#3b0a45"
 WORDS = (
     "off by up to 10 times what is allowed",
@@ -51,11 +53,16 @@ def errors(name: str, call: str, mismatch: Mismatch, touches: Sequence[Touch]) -
     outlines = [tiles.get((frame.label.partition("[")[2], frame.rows)) for frame, _ in frames]
     title = f"Where {mismatch.name} is wrong"
     said = mismatch.message().splitlines()[0]
-    caption = f"{said[0].upper()}{said[1:]}. Pale cells are right; the darker, the worse."
+    caption = f"{said[0].upper()}{said[1:]}. Grey cells are right; the darker the red, the worse."
     if any(outlines):
         caption += " The lines are the borders of the tiles that the programs store."
-    svg = Svg(title, caption, f"{name} errors {mismatch.name}", call)
     views = views_of(frames, [numbers > 1 for _, numbers in frames])
+    if any(view.is_cut and not view.frame.is_row for view in views):
+        parts = " x ".join(map(str, _part(frames[0][1])))
+        caption += f" Each cell stands for {parts} elements, and shows the worst of them."
+        frames = [(frame, _worst_of_parts(numbers)) for frame, numbers in frames]
+        views = views_of(frames)
+    svg = Svg(title, caption, f"{name} errors {mismatch.name}", call)
     arrange(svg, views)
     paints = [paint for _, paint in STEPS] + [NO_NUMBER]
     for view, (_, numbers), outline in zip(views, frames, outlines, strict=True):
@@ -101,6 +108,21 @@ def _frames(mismatch: Mismatch, level: np.ndarray) -> list[tuple[Frame, np.ndarr
         label = f"{tensor.name}[{', '.join(names)}]"
         found.append((Frame(tensor, label, rows, columns), slices[number]))
     return found
+
+
+def _part(numbers: np.ndarray) -> tuple[int, int]:
+    """Return rows and columns of the parts of a large slice that are still seen."""
+    rows, columns = (-(-size // most) for size, most in zip(numbers.shape, PARTS, strict=True))
+    return rows, columns
+
+
+def _worst_of_parts(numbers: np.ndarray) -> np.ndarray:
+    """Return the same array, with the largest number of each part in all of it."""
+    (height, width), (rows, columns) = numbers.shape, _part(numbers)
+    padded = np.pad(numbers, ((0, -height % rows), (0, -width % columns)))
+    parts = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
+    worst = parts.max(axis=(1, 3))
+    return worst.repeat(rows, axis=0).repeat(columns, axis=1)[:height, :width]
 
 
 def _outline(svg: Svg, view: View, tile: Frame) -> None:

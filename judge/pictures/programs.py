@@ -169,7 +169,7 @@ def _caption_of_programs(
         lanes = "lane is" if outside == 1 else "lanes are"
         text += f" Red: {outside:,} {lanes} out of bounds; these elements are not the tensor's."
     if missed:
-        text += f" No program stores the pale elements of {' and '.join(missed)}."
+        text += f" No program stores the grey elements of {' and '.join(missed)}."
     if any(frame.beyond for frame in frames):
         text += " More lanes are masked off, farther out than is drawn."
     return text

@@ -108,7 +108,7 @@ def sectors(scene: Scene) -> Picture | None:
         "Memory is fetched in sectors of 32 bytes, whatever of them is used. A cell is an element, "
         "with the number of the lane that takes it."
     )
-    caption += " Pale cells are fetched in vain." if wasted else " All that is fetched is used."
+    caption += " Grey cells are fetched in vain." if wasted else " All that is fetched is used."
     if scattered:
         caption += (
             " Neighbouring lanes should take neighbouring elements wherever that is possible."
