@@ -334,6 +334,14 @@ def test_the_map_of_errors_has_a_step_for_each_size():
     assert len([r for r in parsed(picture).iter(f"{SVG}rect") if r.get("class") == "line"]) == 8
 
 
+@interpreted_only
+def test_tiles_are_outlined_in_the_slice_that_they_belong_to():
+    args = torch.zeros(1, 1, 8, 8), torch.empty(1, 1, 8, 8), 8, 8, 8
+    known = scene(tile_kernel, (4,), *args, BLOCK=4, GROUP=1)
+    picture = errors("p", "f()", wrong_in((1, 1, 8, 8), ((0, 0, 0, 0), 2.0)), known.touches)
+    assert "borders of the tiles" in picture.caption
+
+
 def test_of_many_slices_those_that_are_wrong_are_drawn():
     picture = errors("p", "f()", wrong_in((5, 3, 4, 4), ((3, 1, 0, 0), 2.0)), ())
     assert "result[3, 1, :, :]" in words(picture)

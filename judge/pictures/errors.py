@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from judge.core.dtypes import dtype_name
 from judge.memory.recording import Touch, Touched
 from judge.numerics.compare import Mismatch
 from judge.pictures.frames import MAX_SLICES, Frame, frames_of
@@ -84,28 +85,26 @@ def errors(name: str, call: str, mismatch: Mismatch, touches: Sequence[Touch]) -
         if number in found
     ]
     legend(svg, entries)
-    return Picture("errors", mismatch.name.replace("the ", ""), title, caption, svg.render())
+    return Picture("errors", mismatch.name.removeprefix("the "), title, caption, svg.render())
 
 
 def _frames(mismatch: Mismatch, level: np.ndarray) -> list[tuple[Frame, np.ndarray]]:
     """Return the slices of a result that are wrong first, each with its levels."""
     shape = level.shape
-    kind = str(mismatch.dtype).removeprefix("torch.")
-    tensor = Touched(mismatch.name.replace("the ", ""), shape, (), kind, 1, 0)
+    name = mismatch.name.removeprefix("the ")
+    tensor = Touched(name, shape, (), dtype_name(mismatch.dtype), 1, 0)
     long = [dim for dim, size in enumerate(shape) if size > 1]
     if len(long) < 2:
         return [(Frame(tensor, tensor.name, 1, level.size), level.reshape(1, -1))]
     rows, columns = (shape[dim] for dim in long[-2:])
     slices = level.reshape(-1, rows, columns)
-    if len(slices) == 1:
-        return [(Frame(tensor, tensor.name, rows, columns), slices[0])]
     outer = [size for dim, size in enumerate(shape) if dim not in long[-2:]]
     found = []
     right = ~(slices > 1).any(axis=(1, 2))
     for number in np.argsort(right, kind="stable")[:MAX_SLICES]:
         at = iter(np.unravel_index(int(number), outer))
         names = [":" if dim in long[-2:] else str(int(next(at))) for dim in range(len(shape))]
-        label = f"{tensor.name}[{', '.join(names)}]"
+        label = f"{tensor.name}[{', '.join(names)}]" if len(shape) > 2 else tensor.name
         found.append((Frame(tensor, label, rows, columns), slices[number]))
     return found
 
