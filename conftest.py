@@ -34,6 +34,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="print our solution of a puzzle that you have solved",
     )
+    add(
+        "--pictures",
+        metavar="DIR",
+        help="grade, and write to DIR pictures of what a call of each puzzle did: which program "
+        "touches what, sectors, the order of tiles, reuse, and where a result is wrong",
+    )
     add("--proof", action="store_true", help="run what proves the tests and the judge, no more")
     add(
         "--allow-unrepaired",

@@ -30,6 +30,8 @@ from judge.grading import ResultCheck, Spec
 from judge.inputs import apart, current, parameters_of, reserve
 from judge.interpreter import overflow
 from judge.memory.budgets import Traffic
+from judge.pictures.calls import Candidate
+from judge.pictures.roofline import Timed
 from judge.speed import buffers, gpu, measure
 from judge.speed.result import RaceResult
 from judge.subject import tamper
@@ -46,6 +48,10 @@ raced: dict[str, str] = {}
 compared: dict[str, comparison.Group] = {}
 # Of each file one call of each kind is compared.
 _compared: set[tuple[Path, str]] = set()
+
+# The calls of the running test that may be drawn, and what its races measured, for --pictures.
+drawable: list[Candidate] = []
+timed: list[Timed] = []
 
 # What looks at compile checks and at traffic instead of grading, for --compiled and --try.
 observer: Observer | None = None
@@ -104,6 +110,8 @@ def begin() -> None:
     measured.clear()
     raced.clear()
     compared.clear()
+    drawable.clear()
+    timed.clear()
 
 
 def passed() -> None:
@@ -246,6 +254,7 @@ class Challenge:
         config: index of the autotuner's configuration, after pruning; the first by default
         """
         arguments = self._arguments(inputs, options)
+        self._note_for_pictures(arguments)
         traffic = _counted(self._guarded(arguments), config)
         measured["traffic"] = _moved(traffic)
         if observer is not None:
@@ -381,8 +390,9 @@ class Challenge:
         spec = self.spec
         arguments = self._arguments(inputs, options)
         outcome = self._guarded(arguments).run()
+        whole = nbytes((*arguments.tensors.values(), *outcome.results))
         if bytes_moved is None and operations is None:
-            bytes_moved = nbytes((*arguments.tensors.values(), *outcome.results))
+            bytes_moved = whole
         del outcome
 
         tensors = tuple(arguments.tensors.values())
@@ -408,11 +418,18 @@ class Challenge:
         with gpu.exclusive():
             limits = gpu.measured_limits()
             race = race_with(baseline or spec.function, at_least)
-            if self._compares("speedup"):
+            sides = {"yours": race.interval.subject_ms, _side(baseline): race.interval.reference_ms}
+            compares = self._compares("speedup")
+            if compares or (settings.draws and baseline != "solution"):
                 # The verdict is that of the race above: this one gives two times, or none.
                 with contextlib.suppress(Wrong, ValueError):
-                    group = comparison.of_times(str(arguments), race_with("solution", 0.0))
-                    compared["speedup"] = group
+                    beside = race_with("solution", 0.0)
+                    sides["ours"] = beside.interval.reference_ms
+                    if compares:
+                        compared["speedup"] = comparison.of_times(str(arguments), beside)
+        if settings.draws and limits:
+            call = f"{spec.function}({arguments})"
+            timed.append(Timed.of(limits, call, bytes_moved or whole, operations, sides))
         # A subject that works in the first call only, and then remembers, is found out here.
         self._guarded(arguments).run()
         measured["speedup"] = race.summary()
@@ -454,6 +471,8 @@ class Challenge:
             return
         _under_way = self._file(), current()
         arguments = self._arguments(inputs, options)
+        results = ResultCheck(self.spec, exact, self._others, _named[self._file()])
+        self._note_for_pictures(arguments, results)
         call = self._guarded(arguments, readable)
         # Lanes that are masked off without `other` are 0 in compiled code, and kernels that people
         # ship rely on it. In production they hold what spoils a result.
@@ -464,7 +483,6 @@ class Challenge:
             call.fill_with_decoys()
             next(self._outcomes(call, poison=poison))
             call.restore()
-        results = ResultCheck(self.spec, exact, self._others, _named[self._file()])
         expected = results.expected(call.original)
         outcomes = self._outcomes(call, order="shuffled", poison=poison)
         for number, outcome in enumerate(outcomes):
@@ -478,6 +496,18 @@ class Challenge:
             if number == 0 and self.spec.deterministic and unordered:
                 results.check_repeatable(call, outcome, poison=poison)
             call.restore()
+
+    def _note_for_pictures(self, arguments: Arguments, results: ResultCheck | None = None) -> None:
+        """Keep a call, to be drawn once the test has ended."""
+        if settings.draws and settings.interpreted:
+            candidate = Candidate(
+                f"{self.spec.chapter}/{self.spec.name}",
+                self.spec.function,
+                arguments,
+                lambda: self._guarded(arguments),
+                lambda: results.mismatch if results else None,
+            )
+            drawable.append(candidate)
 
     def _others(self, this: Callable[[], OtherCase]) -> Sequence[OtherCase]:
         """Run some other cases of this file, once for each state of the learner's file.
@@ -615,6 +645,11 @@ def _run_if_memory_suffices(call: GuardedCall) -> None:
         if not isinstance(error.__cause__ or error, torch.OutOfMemoryError):
             raise
         raise NotMeasured("this GPU has too little memory for so large a result") from None
+
+
+def _side(baseline: str | None) -> str:
+    """Return what a picture calls the opponent of a race."""
+    return {None: "eager PyTorch", "solution": "ours"}.get(baseline, "the reference")
 
 
 def _counted(call: GuardedCall, config: int | None) -> Traffic:

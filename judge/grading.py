@@ -180,6 +180,7 @@ class ResultCheck:
     others: returns other cases, to confirm a diagnosis or to refute it. It takes a function that
         returns what this case tells about them in turn
     named: the causes that were named of other failures, to which this check adds
+    mismatch: where a result that was compared is wrong
     """
 
     def __init__(
@@ -192,6 +193,7 @@ class ResultCheck:
         self.spec, self.others = spec, others
         self.named = [] if named is None else named
         self.exact = spec.exact if exact is None else exact
+        self.mismatch: Mismatch | None = None
 
     def expected(self, arguments: Arguments) -> Expected:
         """Evaluate the reference, in float64 and in the inputs' own dtype."""
@@ -215,6 +217,7 @@ class ResultCheck:
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
+                self.mismatch = mismatch
                 causes = list(self._causes(call, outcome, number, expected))
                 store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
                 message = report.describe(

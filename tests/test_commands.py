@@ -5,6 +5,7 @@ Each starts a process of its own, which takes seconds: they are a part of the pr
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -362,6 +363,8 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--hint -p no:cacheprovider", "--hint remembers in pytest's cache*"),
         ("--watch -n 2", "-n and --watch do not go together: give one of them"),
         ("--watch --compiled", "--compiled and --watch do not go together: give one of them"),
+        ("--pictures README.md", "--pictures README.md: cannot write there: File exists"),
+        ("--pictures out --hint", "--hint and --pictures do not go together: give one of them"),
         ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
         ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
         ("--show-solution puzzles/01_pointwise/swish.py", "*is not known to be solved. Grade it*"),
@@ -489,6 +492,35 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         assert terminal.process.wait(10) == 0
     finally:
         terminal.end()
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_pictures_are_drawn_of_the_failure_that_is_printed_and_of_a_right_kernel(
+    grade, tmp_path, workers
+):
+    forgotten = solution("vector_add").replace(", mask=mask", "")
+    folder = tmp_path / "out"
+    result = grade(
+        f"{HERE}/vector_add.py", f"{HERE}/swish.py", "--pictures", str(folder), "-n", workers,
+        vector_add=forgotten, swish=solution("swish"),
+    )  # fmt: skip
+    assert result.ret == 1
+    index = json.loads((folder / "pictures.json").read_text())
+    assert list(index) == ["01_pointwise/vector_add", "01_pointwise/swish"]
+    count = sum(len(puzzle["pictures"]) for puzzle in index.values())
+    result.stdout.fnmatch_lines(
+        [f"{count} pictures of 2 puzzles in *out, listed in *pictures.json"]
+    )
+    for puzzle in index.values():
+        assert puzzle["pictures"][0]["kind"] == "programs"
+        assert all(set(one) == {"kind", "file", "title", "caption"} for one in puzzle["pictures"])
+    wrong, right = (folder / puzzle["pictures"][0]["file"] for puzzle in index.values())
+    assert 'class="out"' in wrong.read_text()
+    assert 'class="out"' not in right.read_text()
+    assert index["01_pointwise/vector_add"]["call"].startswith("vector_add(x: float32 (")
+    assert {path.name for path in folder.rglob("*.svg")} == {
+        Path(one["file"]).name for puzzle in index.values() for one in puzzle["pictures"]
+    }
 
 
 # Looking at kernels: --compiled and --try

@@ -23,6 +23,7 @@ from judge.proof import runner
 from judge.speed.interval import Interval
 from judge.speed.result import RaceResult
 from judge.speed.roofline import Bound
+from tests.simulated_limits import H200
 
 TODAY = date(2026, 11, 23)
 PUZZLE = "01_pointwise/swish"
@@ -134,6 +135,11 @@ def options(**given: bool) -> SimpleNamespace:
         ("compare", "solutions", False),
         ("show_solution", "subject", False),
         ("list", "proof", False),
+        ("hint", "pictures", False),
+        ("watch", "pictures", False),
+        ("tries", "pictures", False),
+        ("pictures", "subject", True),
+        ("compare", "pictures", True),
         ("compare", "show_solution", True),
         ("compare", "subject", True),
         ("solutions", "proof", True),
@@ -144,7 +150,8 @@ def test_options_that_contradict_each_other(one, other, together):
     if together:
         desk.check(given)
         return
-    with pytest.raises(pytest.UsageError, match=rf"--{one.replace('_', '-')} and --.* do not go"):
+    flag = desk.FLAGS.get(one, f"--{one}")
+    with pytest.raises(pytest.UsageError, match=rf"{flag} and --.* do not go"):
         desk.check(given)
 
 
@@ -287,8 +294,9 @@ def test_one_call_of_a_file_is_compared_at_the_first_level(monkeypatch, tmp_path
     assert not again
 
 
+@pytest.mark.parametrize("asked", ["compares", "draws"])
 def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one(
-    monkeypatch, tmp_path
+    monkeypatch, tmp_path, asked
 ):
     raced = []
 
@@ -296,15 +304,22 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
         raced.append(at_least)
         return race(at_least=at_least)
 
-    monkeypatch.setattr(settings, "compares", True)
+    monkeypatch.setattr(settings, asked, True)
     monkeypatch.setattr(challenge.measure, "race", measure)
-    monkeypatch.setattr(challenge.gpu, "measured_limits", lambda: None)
+    monkeypatch.setattr(challenge.gpu, "measured_limits", lambda: H200)
     monkeypatch.setattr(challenge.gpu, "exclusive", contextlib.nullcontext)
     monkeypatch.setattr(challenge, "one_stream", contextlib.nullcontext)
     natural = (ROOT / "tests/alternatives/natural" / f"{PUZZLE}.py").read_text()
     with runner.graded(PUZZLE, natural, tmp_path):
-        challenge.compared.clear()
+        challenge.begin()
         with pytest.raises(Wrong, match=r"too slow: 0\.25x"):
             runner.module_of(PUZZLE).puzzle.race(randn(64), at_least=0.3)
     assert raced == [0.3, 0.0]
-    assert challenge.compared["speedup"]["rows"] == [["time", "0.36 ms", "0.09 ms"]]
+    if asked == "compares":
+        assert challenge.compared["speedup"]["rows"] == [["time", "0.36 ms", "0.09 ms"]]
+        assert not challenge.timed
+        return
+    (timed,) = challenge.timed
+    assert timed.times == {"yours": 0.36, "eager PyTorch": 0.09, "ours": 0.09}
+    assert (timed.gpu, timed.bandwidth, timed.operations) == (H200.name, H200.copy, 0.0)
+    assert not challenge.compared

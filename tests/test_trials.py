@@ -238,15 +238,14 @@ def test_values_that_cannot_be_tried(given, message):
 def test_a_puzzle_is_no_folder_for_code(given):
     message = f"--compiled {given}: this names a folder to write to; name the puzzle first"
     with pytest.raises(pytest.UsageError, match=message):
-        looks.folder_for_code(given)
+        looks.folder_to_write("--compiled", given)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(pytest.UsageError, match="cannot write there: Not a directory"):
-        looks.folder_for_code(str(tmp_path / "file" / "code"))
-    assert looks.folder_for_code(str(tmp_path / "new" / "code")).is_dir()
-    assert looks.folder_for_code("") is None
+        looks.folder_to_write("--compiled", str(tmp_path / "file" / "code"))
+    assert looks.folder_to_write("--compiled", str(tmp_path / "new" / "code")).is_dir()
 
 
 # The table

@@ -19,6 +19,7 @@ class Settings:
     targets: names of the GPUs that test_compiles compiles for
     speed_scale: factor on every speed-up that a spec requires, since those were set on an H200
     compares: whether what is solved is measured beside our solution
+    draws: whether pictures are drawn of what kernels do
     subjects: the folder whose files are graded; it mirrors puzzles/
     """
 
@@ -29,6 +30,7 @@ class Settings:
     targets: tuple[str, ...] = ("sm_80", "sm_90")
     speed_scale: float = 1.0
     compares: bool = False
+    draws: bool = False
     subjects: Path = PUZZLES
 
 

@@ -15,6 +15,7 @@ from judge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from judge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from judge.memory.coordinates import Access, format_element, noun
 from judge.memory.masked_lanes import poisoned
+from judge.memory.recording import Recording
 from judge.memory.scheduling import Scheduler
 from judge.memory.watch import Parts, Watch
 
@@ -55,6 +56,8 @@ class Tracker:
         watch.begun.append((self.history.launch, launch))
         if self.traffic:
             self.traffic.start_launch(launch)
+        if watch.record:
+            watch.record.launches.append(launch)
         self._last_atomic: tuple = (0, 0, None, None)
         self._polls = 0
         self._polls_of_all = 0
@@ -89,15 +92,14 @@ class Tracker:
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
             raise StopProgram
         site = self.sites.current(self.code)
-        try:
-            real, parts = self._resolve(pointers, mask, size)
-        except _OutOfBounds as fault:
-            frame = user_frame(self.code)
-            variables = frame.f_locals if frame else {}
-            access = Access(
-                verb, self.sites[site], self.program, self.launch, pointers, mask, size, variables
-            )
-            raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
+        if self.watch.record:
+            real, parts = self._recorded(self.watch.record, verb, site, pointers, mask, size)
+        else:
+            try:
+                real, parts = self._resolve(pointers, mask, size)
+            except _OutOfBounds as fault:
+                access = self._described(verb, site, pointers, mask, size)
+                raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
         if verb == "reads":
             self.watch.loaded = parts
         if not parts:
@@ -108,11 +110,46 @@ class Tracker:
         seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
-            if conflict:
+            if conflict and not self.watch.record:
                 raise Wrong(self._race(verb, site, region, units, conflict))
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
         return real
+
+    def _described(
+        self, verb: Verb, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
+    ) -> Access:
+        """Return an access with the variables of the learner's function that makes it."""
+        frame = user_frame(self.code)
+        variables = frame.f_locals if frame else {}
+        return Access(
+            verb, self.sites[site], self.program, self.launch, pointers, mask, size, variables
+        )
+
+    def _recorded(
+        self,
+        record: Recording,
+        verb: Verb,
+        site: int,
+        pointers: np.ndarray,
+        mask: np.ndarray,
+        size: int,
+    ) -> tuple[np.ndarray, Parts]:
+        """Do as `_resolve`, record the access, and lead its lanes out of bounds nowhere."""
+        if record.is_full:
+            raise StopProgram
+        outside = np.zeros(mask.shape, dtype=bool)
+        while True:
+            try:
+                real, parts = self._resolve(pointers, mask & ~outside, size)
+                break
+            except _OutOfBounds as fault:
+                outside |= fault.lanes
+        access = self._described(verb, site, pointers, mask, size)
+        record.note(self.space, self.number, access, outside)
+        if outside.any():
+            real = np.where(outside, np.uint64(record.nowhere.ctypes.data), real)
+        return real, parts
 
     def _is_unwritten(self, region: Region, units: np.ndarray) -> bool:
         """Return whether programs that did not run should have stored what is loaded here."""

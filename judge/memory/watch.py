@@ -20,6 +20,7 @@ from judge.memory.budgets import Traffic
 from judge.memory.call_sites import ACCESS_CALLS, CallSites, Verb
 from judge.memory.coordinates import format_element
 from judge.memory.data_races import History
+from judge.memory.recording import Recording
 
 # The contents of larger allocations are not compared from launch to launch.
 MAX_COMPARED_BYTES = 2**26
@@ -51,6 +52,7 @@ class Watch:
     count: whether to record the traffic of each access
     programs: which run: "all" of a launch, the first and the last ("ends"), or "none"
     inputs: the subject's tensors, by the names of its parameters
+    record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order
     begun: the number of each launch's first access, and the launch
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
@@ -67,11 +69,13 @@ class Watch:
         count: bool = False,
         programs: str = "all",
         inputs: dict[str, torch.Tensor] | None = None,
+        record: Recording | None = None,
     ):
         if order not in ("ascending", "shuffled"):
             raise ValueError(f'order is {order!r}, not "ascending" or "shuffled"')
         inputs = inputs or {}
         self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
+        self.record = record
         self.launches: list[Launch] = []
         self.begun: list[tuple[int, Launch]] = []
         self.loads_without_other: dict[tuple[str, int], int] = {}

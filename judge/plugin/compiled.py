@@ -45,7 +45,8 @@ class CompiledLook(looks.Look):
 
     def __init__(self, config: pytest.Config):
         super().__init__(config)
-        self.folder = looks.folder_for_code(config.option.compiled)
+        given = config.option.compiled
+        self.folder = looks.folder_to_write(self.option, given) if given else None
         self.kernels: list[Kernel] = []
 
     def choose(self, items: list[pytest.Item]) -> list[pytest.Item]:

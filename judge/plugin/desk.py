@@ -23,11 +23,22 @@ EXAMPLE = "puzzles/07_matmul/tiled.py"
 MAX_WIDTH = 100
 
 # At most one of the first can be given, and none of them with one of the others.
-OPTIONS = ("list", "hint", "reset", "compare", "show_solution", "compiled", "tries", "watch")
+OPTIONS = (
+    "list",
+    "hint",
+    "reset",
+    "compare",
+    "show_solution",
+    "compiled",
+    "tries",
+    "watch",
+    "pictures",
+)
 OTHERS = ("solutions", "subject", "proof")
 TOGETHER = (
     {"compare", "show_solution"},
     {"compare", "subject"},
+    *({"pictures", other} for other in ("compare", "solutions", "subject")),
     *({look, files} for look in ("compiled", "tries") for files in ("solutions", "subject")),
 )
 FLAGS = {"show_solution": "--show-solution", "tries": "--try"}

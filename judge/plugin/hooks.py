@@ -76,8 +76,20 @@ def pytest_configure(config):
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
     config.pluginmanager.register(board)
+    if config.option.pictures is not None:
+        draw_pictures(config)
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
+
+
+def draw_pictures(config) -> None:
+    """Draw where tests run, and write where the run is controlled. Raises UsageError."""
+    from judge.plugin import looks, pictures
+
+    config.pluginmanager.register(pictures.Artist())
+    if not hasattr(config, "workerinput"):
+        folder = looks.folder_to_write("--pictures", config.option.pictures)
+        config.pluginmanager.register(pictures.Gallery(folder))
 
 
 def pytest_sessionstart(session):

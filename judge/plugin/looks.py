@@ -94,21 +94,17 @@ def case_of(test: str) -> str:
     return "-".join(filter(None, words))
 
 
-def folder_for_code(given: str) -> Path | None:
-    """Return where --compiled is to leave code, None for nowhere. Raises UsageError."""
-    if not given:
-        return None
+def folder_to_write(option: str, given: str) -> Path:
+    """Return the folder that an option names, made if it is not there. Raises UsageError."""
     folder = Path(given)
     if folder.suffix == ".py" or "::" in given or folder.resolve().is_relative_to(PUZZLES):
         raise pytest.UsageError(
-            f"--compiled {given}: this names a folder to write to; name the puzzle first: "
-            f"pytest {given} --compiled"
+            f"{option} {given}: this names a folder to write to; name the puzzle first: "
+            f"pytest {given} {option}"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise pytest.UsageError(
-            f"--compiled {given}: cannot write there: {error.strerror}"
-        ) from None
+        raise pytest.UsageError(f"{option} {given}: cannot write there: {error.strerror}") from None
     return folder

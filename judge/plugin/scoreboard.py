@@ -68,6 +68,18 @@ def score_of(made) -> dict | None:
     return next((value for name, value in properties if name == PROPERTY), None)
 
 
+def failure_of(made) -> failures.Failure | None:
+    """Return what is wrong in a report of a puzzle's test, None if nothing is."""
+    score = score_of(made)
+    if score is None or score["verdict"] != WRONG or not isinstance(made.longrepr, str):
+        return None
+    puzzle, level = score["puzzle"], score["level"]
+    path = display_path(path_of_tests(puzzle, level))
+    return failures.Failure(
+        puzzle, level, score["test"], made.longrepr, path, score["order"], made.capstdout
+    )
+
+
 def status(made) -> tuple | None:
     """Return how pytest's terminal counts the report of a puzzle that did not pass.
 
@@ -145,13 +157,8 @@ class Scoreboard:
         row.verdicts[level][test] = score["verdict"]
         row.measured |= score["measured"]
         row.compared |= score["compared"]
-        if score["verdict"] == WRONG and isinstance(report.longrepr, str):
-            path = display_path(path_of_tests(puzzle, level))
-            row.failures.append(
-                failures.Failure(
-                    puzzle, level, test, report.longrepr, path, score["order"], report.capstdout
-                )
-            )
+        if failure := failure_of(report):
+            row.failures.append(failure)
         if score["raced"]:
             self.races[puzzle, report.nodeid.split("::")[-1]] = score["raced"]
 

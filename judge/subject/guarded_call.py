@@ -24,6 +24,7 @@ from judge.core.paths import display_path
 from judge.core.tensors import flat, put, storage_of, tensors
 from judge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from judge.memory.executor import KernelError
+from judge.memory.recording import Recording
 from judge.memory.watch import Watch
 from judge.subject import tamper, unwritten
 from judge.subject.autotuning import ConfigSweep
@@ -113,6 +114,7 @@ class GuardedCall:
         seed: int = 0,
         rehearse: bool = True,
         late: Lateness | None = None,
+        record: Recording | None = None,
     ) -> Outcome:
         """Call the subject once, and check launches, memory and inputs.
 
@@ -129,14 +131,22 @@ class GuardedCall:
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
         late: which rank is late. The contents of the inputs are then to be restored
+        record: keeps what is touched, and lets the kernel go on where it would be wrong
         """
         if late and not self.interpreted:
             return self._run_on_late_gpu(late)
         guard = Guard(self.path.stem, self.readable)
-        sweep = self._sweep_for(config, guard, rehearse=rehearse and not count)
+        once = count or record is not None
+        sweep = self._sweep_for(config, guard, rehearse=rehearse and not once)
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
-            guard, order=order, poison=poison, count=count, programs=programs, seed=seed
+            guard,
+            order=order,
+            poison=poison,
+            count=count,
+            programs=programs,
+            seed=seed,
+            record=record,
         )
         all_run = programs == "all" or not self.interpreted
         returned = self._call(guard, sweep, log, all_run, late)
