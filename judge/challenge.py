@@ -32,7 +32,7 @@ from judge.interpreter import overflow
 from judge.memory.budgets import Traffic
 from judge.speed import buffers, gpu, measure
 from judge.speed.result import RaceResult
-from judge.subject import tamper
+from judge.subject import loader, tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.gradients import Differentiable
 from judge.subject.guard import MAX_SCALARS_READ, one_stream
@@ -538,7 +538,8 @@ class Challenge:
         gathered.append(results.other_case(call, outcome, expected))
 
     def _file(self) -> tuple[Path, int]:
-        """Return what stands for the present state of the learner's file."""
+        """Return what stands for the present state of the learner's file. Raises Unsolved."""
+        loader.require_file(self.spec.path)
         return self.spec.path, self.spec.path.stat().st_mtime_ns
 
     def _is_turn(self) -> bool:
