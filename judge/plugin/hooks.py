@@ -215,6 +215,7 @@ def pytest_runtest_makereport(item, call):
             measured=challenge.measured,
             raced=challenge.raced,
             compared=challenge.compared,
+            figures=challenge.figures(),
         )
     return made
 

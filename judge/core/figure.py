@@ -1,0 +1,22 @@
+"""What a check measured, beside what its budget or its bar asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number.
+
+    name: what was measured, in a learner's words: x read
+    measured, limit: in `unit`; a limit of None asks for nothing
+    unit: "times", "bytes", "elements", "ms", ...; "" where the name says what is counted
+    at_least: whether the limit is the least that is asked for, not the most
+    """
+
+    name: str
+    measured: float
+    limit: float | None = None
+    unit: str = ""
+    at_least: bool = False
