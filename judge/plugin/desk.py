@@ -24,10 +24,11 @@ MAX_WIDTH = 100
 
 # At most one of the first can be given, and none of them with one of the others.
 OPTIONS = ("list", "hint", "reset", "compare", "show_solution", "compiled", "tries", "watch")
-OTHERS = ("solutions", "subject", "proof")
+OTHERS = ("solutions", "subject", "page", "proof")
 TOGETHER = (
     {"compare", "show_solution"},
     {"compare", "subject"},
+    {"compare", "page"},
     *({look, files} for look in ("compiled", "tries") for files in ("solutions", "subject")),
 )
 FLAGS = {"show_solution": "--show-solution", "tries": "--try"}
