@@ -11,7 +11,7 @@ class Figure:
 
     name: what was measured, in a learner's words: x read
     measured, limit: in `unit`; a limit of None asks for nothing
-    unit: "times", "bytes", "elements", "ms", ...; "" where the name says what is counted
+    unit: "x" for times, "bytes", "elements", "ms", ...; "" where the name says what is counted
     at_least: whether the limit is the least that is asked for, not the most
     """
 

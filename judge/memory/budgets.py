@@ -161,7 +161,7 @@ class Traffic(TrafficMeter):
         for name, times in budgets.items():
             found = self.distinct(name)
             yield from self._over(
-                Figure(f"{name} read, each element once a program", found, times, "times"),
+                Figure(f"{name} read, each element once a program", found, times, "x"),
                 f"the programs together load {name} {_above(found, times)} times, each element "
                 "once a program",
                 ": longer tiles overlap less",
@@ -225,7 +225,7 @@ class Traffic(TrafficMeter):
         for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
-            if not self._exceeds(Figure(f"{name} {DONE[direction]}", flow.times, times, "times")):
+            if not self._exceeds(Figure(f"{name} {DONE[direction]}", flow.times, times, "x")):
                 continue
             lines = sorted(flow.lines.items(), key=lambda line: -line[1])
             shares = ", ".join(
@@ -246,7 +246,7 @@ class Traffic(TrafficMeter):
             most = chain(allowed, repeat(0.0))
             for launch, times in zip(most_first, most, strict=False):
                 which = f"{name} read by {self.kernels[launch]}, launch {launch + 1}"
-                if not self._exceeds(Figure(which, loads[launch], times, "times")):
+                if not self._exceeds(Figure(which, loads[launch], times, "x")):
                     continue
                 yield (
                     f"{name} is read {_above(loads[launch], times)} times by one launch "

@@ -37,6 +37,8 @@ STATES = {
     states.NOT_STARTED: ("○", "not started", 1),
     states.NOT_GRADED: ("·", "not in this run", 0),
 }
+# Maps of where a result is wrong, and lines of source with what is below them.
+INDENT = "    "
 VERDICTS = {"wrong": "failed", "unsolved": "not started"}
 
 
@@ -49,7 +51,12 @@ def write(reports: Sequence[Report]) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"number": number, "chapters": chapters, "image": image}
+    environment.filters |= {
+        "quantity": quantity,
+        "chapters": chapters,
+        "image": image,
+        "message": message,
+    }
     environment.globals |= {"KINDS": KINDS, "LEVELS": LEVELS, "STATES": STATES}
     environment.globals |= {"VERDICTS": VERDICTS, "DONE": states.DONE, "slug": slug}
     style = (HERE / "page.css").read_text(encoding="utf-8")
@@ -73,6 +80,20 @@ def chapters(puzzles: Iterable[Puzzle]) -> list[tuple[str, list[Puzzle]]]:
 def number(value: float) -> str:
     """Return a measured number as people read it: 20,480 or 1.05."""
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a measured number with its unit: 1.05x or 20,480 bytes."""
+    return f"{number(value)}{unit if unit[:1] in ('x', '%') else ' ' + unit}".rstrip()
+
+
+def message(text: str) -> Markup:
+    """Return what the judge said, whose lines may wrap, but for what is drawn in lines of text."""
+    blocks = groupby(text.splitlines(keepends=True), lambda line: line.startswith(INDENT))
+    return Markup("").join(
+        Markup('<span class="drawn">{}</span>').format("".join(lines)) if drawn else "".join(lines)
+        for drawn, lines in blocks
+    )
 
 
 def slug(*names: str) -> str:

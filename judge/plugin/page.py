@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,18 +26,17 @@ SUFFIXES = (".html", ".htm", DATA)
 def check(file: str) -> Path:
     """Return the path of the page. Raises pytest.UsageError where it cannot be written."""
     path = Path(file).absolute()
-
-    def refuse(why: str) -> None:
-        raise pytest.UsageError(f"--page {file}: {why}")
-
     if path.suffix.lower() not in SUFFIXES:
-        refuse("name a file that ends in .html, or in .json for the data")
-    if path.is_dir():
-        refuse("this is a folder")
-    if not path.parent.is_dir():
-        refuse(f"there is no folder {display_path(path.parent)}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        refuse("it cannot be written")
+        raise pytest.UsageError(
+            f"--page {file}: name a file that ends in .html, or in .json for the data"
+        )
+    existed = path.exists()
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise pytest.UsageError(f"--page {file}: {error.strerror}") from None
+    if not existed:
+        path.unlink()
     return path
 
 

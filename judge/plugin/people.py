@@ -86,8 +86,7 @@ def run(config, people: dict[str, Path]) -> int:
     if pytest.ExitCode.INTERRUPTED in statuses:
         status = pytest.ExitCode.INTERRUPTED
     _write_summary(terminal, reports, len(people))
-    if config.option.page:
-        path = page.check(config.option.page)
+    if path := page.file_of(config):
         try:
             page.write(path, reports)
         except OSError as error:
