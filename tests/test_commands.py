@@ -23,6 +23,7 @@ import pytest
 from judge.core import crash_notes
 from judge.core.paths import ROOT, SOLUTIONS
 from judge.core.settings import settings
+from judge.page import report as pages
 
 pytestmark = [pytest.mark.commands, pytest.mark.proof]
 
@@ -365,6 +366,11 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--watch --compiled", "--compiled and --watch do not go together: give one of them"),
         ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
         ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
+        ("--page swish.py", "--page swish.py: name a file that ends in .html, or in .json for *"),
+        ("--page no/such/page.html", "--page no/such/page.html: No such file or directory"),
+        ("--page a.html --list", "--list and --page do not go together: give one of them"),
+        ("--page a.html --subject docs", "--subject docs: it holds no puzzle's file, such as *"),
+        ("--subject puzzles --subject ./puzzles", "--subject: two people are called puzzles, *"),
         ("--show-solution puzzles/01_pointwise/swish.py", "*is not known to be solved. Grade it*"),
     ],
 )  # fmt: skip
@@ -411,6 +417,67 @@ def test_colours_are_for_those_who_want_them(grade, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")
     printed = grade(HERE, "--list").stdout.str()
     assert ("\x1b[" in printed) == (variable == "FORCE_COLOR")
+
+
+# Pages and classes
+
+
+@pytest.fixture
+def class_of_two(tmp_path):
+    """A folder of folders: alice, who has all of two puzzles right, and bob, who has one."""
+    folder = tmp_path / "class"
+    for person in ("alice", "bob"):
+        (folder / person / "01_pointwise").mkdir(parents=True)
+    for file in ("alice/01_pointwise/vector_copy", "alice/01_pointwise/fma"):
+        (folder / f"{file}.py").write_text(solution(Path(file).name))
+    (folder / "bob/01_pointwise/vector_copy.py").write_text(solution("vector_copy"))
+    wrong = solution("fma").replace("tl.fma(x, y, z)", "tl.fma(x, y, -z)")
+    assert wrong != solution("fma")
+    (folder / "bob/01_pointwise/fma.py").write_text(wrong)
+    return folder
+
+
+def test_a_class_is_graded_one_by_one_and_shown_on_one_page(grade, class_of_two, tmp_path):
+    page = tmp_path / "class.html"
+    command = (f"{HERE}/vector_copy.py", f"{HERE}/fma.py", "-q", "--page", str(page))
+    result = grade(*command, "--subject", str(class_of_two))
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "=* alice, 1 of 2 *=",
+            "2 of 2 solved. *",
+            "=* bob, 2 of 2 *=",
+            "_* fma: a wrong result *_",
+            "1 of 2 solved. *",
+            "=* everybody *=",
+            "alice  2 of 2 solved",
+            "bob    1 of 2 solved; to fix: fma",
+            "Page: *class.html",
+        ]
+    )
+    text = page.read_text()
+    assert "A class of 2" in text
+    assert text.count("the result is wrong in") > 0
+    # One whose work is all right, as data, for somebody's own script.
+    data = tmp_path / "alice.json"
+    command = (*command[:3], "--page", str(data), "--subject", str(class_of_two / "alice"))
+    assert grade(*command).ret == 0
+    (alice,) = pages.load(data)
+    assert [it.name for it in alice.graded if it.is_done] == [
+        "01_pointwise/vector_copy",
+        "01_pointwise/fma",
+    ]
+    traffic = [it for puzzle in alice.graded for it in puzzle.checks if it.kind == "traffic"]
+    assert [(it.name, it.measured, it.limit) for it in traffic[0].figures][:2] == [
+        ("launches", 1, 1),
+        ("x read", 1.0, 1),
+    ]
+
+
+def test_a_class_in_which_nobody_can_be_graded_ends_at_once(grade, class_of_two):
+    result = grade(f"{HERE}/no_such.py", "--subject", str(class_of_two))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "bob" not in result.stdout.str()
 
 
 # Watching
