@@ -10,6 +10,7 @@ import pytest
 
 from judge.core.paths import ROOT
 from judge.page import html
+from judge.plugin.ladder import ladder
 from tests.pages import HOSTILE, klass, report, solved, wrong
 
 pytestmark = pytest.mark.proof
@@ -203,18 +204,23 @@ def test_everybody_can_read_it(show, which):
         assert not found.violations_count, (width, scheme, found.generate_report())
 
 
-def test_the_page_of_a_run(show, tmp_path):
-    file = tmp_path / "page.html"
-    command = "-m pytest puzzles/01_pointwise/vector_copy.py puzzles/01_pointwise/fma.py -q -n 0"
-    subprocess.run(
-        [sys.executable, *command.split(), "--page", file, "-o", f"cache_dir={tmp_path}/cache"],
-        cwd=ROOT, stdout=subprocess.DEVNULL, env=None, check=False,
-    )  # fmt: skip
+@pytest.mark.commands
+def test_the_page_of_a_run(show, tmp_path, monkeypatch):
+    file, chapter = tmp_path / "page.html", "puzzles/01_pointwise"
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    for variable in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
+    command = [sys.executable, "-m", "pytest", f"{chapter}/vector_copy.py", f"{chapter}/fma.py"]
+    options = ["--subject", "reference/stubs", "--page", file, "-o", f"cache_dir={tmp_path}"]
+    ended = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, check=False)
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout.decode()
     page = show(file)
-    assert page.get_by_role("heading", level=1).inner_text() == "Your puzzles"
+    assert page.get_by_role("heading", level=1).inner_text() == "stubs"
     rows = page.get_by_role("group", name="Scoreboard").locator("tbody tr").all_inner_texts()
     assert [row.split("\t")[:2] for row in rows] == [
         ["01.1 Copy: the worked example", "✓ solved"],
         ["01.3 Fused multiply-add", "○ not started"],
     ]
-    assert page.locator(".ladder .step").count() > 80
+    assert page.locator(".ladder .step").count() == len(ladder())
+    page.get_by_role("link", name="01.1 Copy: the worked example", exact=True).click()
+    assert page.get_by_text("x read", exact=True).is_visible()
