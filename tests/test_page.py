@@ -70,7 +70,7 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
     for order, (level, test, error, figures) in enumerate(found):
         made = SimpleNamespace(
             passed=error is None, skipped=False, user_properties=[], nodeid=f"a::{test}",
-            longrepr=str(error) if error else None, longreprtext=str(error or ""),
+            longrepr=str(error) if error else None, longreprtext=f"[gw0] linux\n{error}",
             capstdout="printed\n",
         )  # fmt: skip
         scoreboard.describe(made, SWISH, level, test, error, order=order, figures=figures)
@@ -108,6 +108,7 @@ def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     assert cause.checks == ["test_masks[one]", "test_masks[two]", "test_masks_strided"]
     assert cause.message == OUT_OF_BOUNDS.format(1)
     assert cause.printed == "printed"
+    assert cause.command.endswith(f"test_swish.py -k 'test_masks and one' --subject {tmp_path}")
     assert [(it.test, it.kind, it.verdict) for it in found.checks] == [
         ("test_masks[one]", "masks", "wrong"),
         ("test_masks[two]", "masks", "wrong"),

@@ -39,7 +39,14 @@ STATES = {
 }
 # Maps of where a result is wrong, and lines of source with what is below them.
 INDENT = "    "
-VERDICTS = {"wrong": "failed", "unsolved": "not started"}
+# Of each verdict on a check, its words, in the order of reading.
+VERDICTS = {
+    "wrong": "failed",
+    "not run": "not run",
+    "unsolved": "not started",
+    "not measured": "not measured",
+    "passed": "passed",
+}
 
 
 def write(reports: Sequence[Report]) -> str:

@@ -163,14 +163,18 @@ def _state(puzzle: str, row: Row, found: Findings) -> str:
 
 
 def _cause(group: Sequence[failures.Failure]) -> Cause:
-    first = group[0]
+    first, whose = group[0], ""
+    if settings.subjects == SOLUTIONS:
+        whose = " --solutions"
+    elif settings.subjects != PUZZLES:
+        whose = f" --subject {shlex.quote(display_path(settings.subjects))}"
     return Cause(
         title=first.kind[1],
         level=first.level,
         checks=[failure.test for failure in group],
         message=first.message,
         printed=first.printed.rstrip(),
-        command=first.command,
+        command=first.command + whose,
     )
 
 
@@ -178,4 +182,6 @@ def _message(report) -> str:
     """Return what a report says, without a word that its verdict says."""
     if isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("not measured: ")
+    if isinstance(report.longrepr, str):
+        return report.longrepr
     return report.longreprtext if report.longrepr else ""

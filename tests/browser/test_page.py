@@ -71,7 +71,7 @@ def test_a_learner_finds_what_to_fix(show):
     section.get_by_text("more traffic than the spec allows").click()
     assert later.is_visible()
     row = section.locator("tr.fails")
-    assert row.all_inner_texts() == ["test_traffic\tx read\t2x\tat most 1x\t missed"]
+    assert row.all_inner_texts() == ["x read\t2x\tat most 1x\t missed"]
     section.locator("summary").first.click()
     assert not message.is_visible()
 
@@ -89,9 +89,11 @@ def test_what_was_measured_stands_beside_what_is_asked_for(show):
     page.get_by_role("button", name="Unfold all").click()
     rows = page.get_by_role("group", name="What was measured of 01_pointwise/vector_copy")
     assert [text.strip().split("\t") for text in rows.locator("tbody tr").all_inner_texts()] == [
-        ["test_traffic", "x read", "1x", "at most 1x"],
+        ["test_traffic"],
+        ["x read", "1x", "at most 1x"],
         ["allocated beside the results", "20,480 bytes", "at most 65,536 bytes"],
-        ["test_speedup", "speed-up over the reference", "3.25x", "at least 1.5x"],
+        ["test_speedup"],
+        ["speed-up over the reference", "3.25x", "at least 1.5x"],
         ["time of yours", "0.361 ms"],
     ]
     picture = page.get_by_role("img", name="Tiles of c")
