@@ -109,7 +109,7 @@ def report(person: str, *kinds) -> Report:
 def klass() -> list[Report]:
     """A class of four, of whom one could not be graded."""
     lost = Report(
-        "dora", "handed_in/dora", "", "", "pytest", problem="could not be graded: status 3"
+        "dora", "handed_in/dora", "", "", "pytest", problem="not graded: pytest ended with status 3"
     )
     return [
         report("alice", solved, solved, solved, solved),

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -91,7 +92,7 @@ OUT_OF_BOUNDS = "swish.py:9  tl.load(x)\nprogram (0, 0, 0) reads x[{}]\n1 lane i
 
 
 def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
-    figure = Figure("x read", 1.0, 1.0, "x")
+    figure = Figure("x read", np.float64(1.0), np.float64(1.5), "x")
     found = gathered(
         tmp_path, monkeypatch,
         (PRODUCTION, "test_masks_strided", Wrong(OUT_OF_BOUNDS.format(3)), []),
@@ -117,6 +118,7 @@ def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     ]
     assert found.checks[1].message == OUT_OF_BOUNDS.format(2)
     assert found.checks[2].figures == [figure]
+    assert type(found.checks[2].figures[0].measured) is float
 
 
 KINDS = ("shapes", "masks", "numerics", "traffic", "compiles", "speedup")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,3 +21,8 @@ class Figure:
     limit: float | None = None
     unit: str = ""
     at_least: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """Return it in Python's own types, which xdist and JSON carry; NumPy's they do not."""
+        limit = None if self.limit is None else float(self.limit)
+        return asdict(self) | {"measured": float(self.measured), "limit": limit}

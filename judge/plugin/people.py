@@ -139,9 +139,11 @@ def _grade(config, folder: Path, data: Path) -> int:
 
 def _report(config, name: str, folder: Path, data: Path, status: int) -> Report:
     """Return what was found of one person, or why nothing was."""
-    if data.exists():
+    if data.exists() and status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return pages.load(data)[0]
-    problem = f"could not be graded: pytest ended with status {status}"
+    problem = f"not graded: pytest ended with status {int(status)}"
+    if status == pytest.ExitCode.INTERRUPTED:
+        problem = "not graded to the end: interrupted"
     return Report(name, display_path(folder), "", "", page.typed(config), problem=problem)
 
 
@@ -162,4 +164,4 @@ def _write_summary(terminal, reports: Sequence[Report], count: int) -> None:
         colour = {"green": True} if solved == len(report.graded) else {}
         terminal.line(f"{report.person:<{width}}  {said}", **colour)
     if len(reports) < count:
-        terminal.line(f"interrupted: {count - len(reports)} of {count} were not graded", red=True)
+        terminal.line(f"not graded: {count - len(reports)} of {count}", red=True)

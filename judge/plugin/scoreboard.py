@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from judge.core.figure import Figure
 from judge.core.paths import PRODUCTION, PUZZLES, SOLUTIONS, display_path
@@ -60,7 +60,7 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= {"measured": dict(measured or {}), "raced": dict(raced or {})}
-    score |= {"compared": dict(compared or {}), "figures": [asdict(it) for it in figures]}
+    score |= {"compared": dict(compared or {}), "figures": [it.plain() for it in figures]}
     made.user_properties.append((PROPERTY, score))
 
 
