@@ -25,6 +25,7 @@ from tests.pages import DRAWING, HOSTILE, klass, report, solved, wrong
 from tests.test_traffic import copied
 
 SWISH = "01_pointwise/swish"
+PICTURE = pages.Picture("tiles", "Tiles", "One a program.", DRAWING)
 
 
 @pytest.mark.parametrize("reports", [[report(HOSTILE, solved, wrong)], klass()])
@@ -68,6 +69,7 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
     )
     board = scoreboard.Scoreboard(config)
     writer = page.Page(config, tmp_path / "page.json", "a machine", board)
+    writer.pictures[SWISH] = [PICTURE]
     for order, (level, test, error, figures) in enumerate(found):
         made = SimpleNamespace(
             passed=error is None, skipped=False, user_properties=[], nodeid=f"a::{test}",
@@ -85,6 +87,7 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
         "pytest puzzles",
     )
     assert [it.name for it in kept.graded] == [SWISH]
+    assert kept.graded[0].pictures == [PICTURE]
     return kept.graded[0]
 
 

@@ -13,7 +13,7 @@ from judge.core.paths import PUZZLES, SOLUTIONS, display_path
 from judge.core.settings import settings
 from judge.desk import hints, stubs
 from judge.page import report as pages
-from judge.page.report import Cause, Check, Puzzle, Report
+from judge.page.report import Cause, Check, Picture, Puzzle, Report
 from judge.plugin import failures
 from judge.plugin.ladder import CHECKS, LEVELS, PRODUCTION, SOLVED, check_of, ladder
 from judge.plugin.progress import Findings, is_done
@@ -69,10 +69,12 @@ class Page:
 
     machine: what the run runs on, in words
     board: the scoreboard of the run
+    pictures: of each puzzle, for whoever draws some during the run
     """
 
     def __init__(self, config, path: Path, machine: str, board: Scoreboard):
         self.config, self.path, self.machine, self.board = config, path, machine, board
+        self.pictures: dict[str, list[Picture]] = {}
         # With the place of each among the tests of the run.
         self._checks: dict[str, list[tuple[int, Check]]] = {}
         self._said = ""
@@ -148,6 +150,7 @@ class Page:
             },
             checks=[check for _, check in checks],
             causes=[_cause(group) for group in failures.grouped(row.failures)],
+            pictures=self.pictures.get(puzzle, []),
         )
 
 
@@ -183,5 +186,5 @@ def _message(report) -> str:
     if isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("not measured: ")
     if isinstance(report.longrepr, str):
-        return report.longrepr
+        return report.longrepr.removeprefix("not run: ")
     return report.longreprtext if report.longrepr else ""
