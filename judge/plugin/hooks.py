@@ -80,7 +80,7 @@ def pytest_configure(config):
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
     config.pluginmanager.register(board)
-    if (file := page.file_of(config)) and not hasattr(config, "workerinput"):
+    if not hasattr(config, "workerinput") and (file := page.file_of(config)):
         machine_in_words = config.stash[machine].header()[0].partition(": ")[2]
         config.pluginmanager.register(page.Page(config, file, machine_in_words, board))
     if worker := getattr(config, "workerinput", None):

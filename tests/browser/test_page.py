@@ -16,7 +16,8 @@ from tests.pages import HOSTILE, klass, report, solved, wrong
 pytestmark = pytest.mark.proof
 
 PAGES = {"one person": [report(f"bob {HOSTILE}", solved, wrong)], "a class": klass()}
-WIDE, PHONE = 1200, 360
+# Widths in CSS pixels: of a window, a phone, and between the margins of A4.
+WIDE, PHONE, PAPER = 1200, 360, 700
 
 
 @pytest.fixture
@@ -165,6 +166,8 @@ def test_everything_is_on_paper(show, which):
     assert not page.get_by_role("button", name="Fold all", exact=True).is_visible()
     ground = "getComputedStyle(document.documentElement).getPropertyValue('--ground')"
     assert page.evaluate(ground) == "#fbfbfa"
+    page.set_viewport_size({"width": PAPER, "height": 990})
+    assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
     folded = page.pdf().count(b"/Type /Page\n")
     page.locator("details").evaluate_all("all => all.forEach(it => it.open = true)")
     assert folded == page.pdf().count(b"/Type /Page\n") > 1
