@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 pytest_plugins = ["pytester", "judge.plugin.hooks"]
 
 
@@ -9,7 +11,19 @@ def pytest_addoption(parser):
     group = parser.getgroup("triton kata")
     add = group.addoption
     add("--solutions", action="store_true", help="grade the reference solutions, not the stubs")
-    add("--subject", metavar="DIR", help="grade the files of DIR, a folder that mirrors puzzles/")
+    add(
+        "--subject",
+        action="append",
+        metavar="DIR",
+        help="grade the files of DIR, a folder that mirrors puzzles/; for a class, give it several "
+        "times, or a folder of such folders",
+    )
+    add("--one-of-class", nargs=2, help=argparse.SUPPRESS)
+    add(
+        "--page",
+        metavar="FILE",
+        help="write what the run finds as one HTML file; or as data, if FILE ends in .json",
+    )
     add("--production", action="store_true", help="grade by the second level too")
     add("--list", action="store_true", help="show the ladder with your progress; grade nothing")
     add("--hint", action="store_true", help="print the next hint of a puzzle; grade nothing")

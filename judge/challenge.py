@@ -19,6 +19,7 @@ from triton.runtime.errors import OutOfResources
 from judge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
 from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name
+from judge.core.figure import Figure
 from judge.core.launch import Launch
 from judge.core.paths import SOLUTIONS, display_path
 from judge.core.settings import settings
@@ -34,7 +35,7 @@ from judge.pictures.calls import Candidate
 from judge.pictures.roofline import Timed
 from judge.speed import buffers, gpu, measure
 from judge.speed.result import RaceResult
-from judge.subject import tamper
+from judge.subject import loader, tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.gradients import Differentiable
 from judge.subject.guard import MAX_SCALARS_READ, one_stream
@@ -44,6 +45,10 @@ from judge.subject.guarded_call import GuardedCall, Outcome
 measured: dict[str, str] = {}
 # The columns of the race that the running test made, for the table of times.
 raced: dict[str, str] = {}
+# The traffic that the running test counted, which knows what of it a budget allows, and the other
+# figures that it measured.
+_counted_traffic: list[Traffic] = []
+_figures: list[Figure] = []
 # What the running test found of the learner's call beside our solution's, by kind of check.
 compared: dict[str, comparison.Group] = {}
 # Of each file one call of each kind is compared.
@@ -112,6 +117,13 @@ def begin() -> None:
     compared.clear()
     drawable.clear()
     timed.clear()
+    _counted_traffic.clear()
+    _figures.clear()
+
+
+def figures() -> list[Figure]:
+    """Return what the running test measured, beside what its budgets and its bar ask for."""
+    return [*(it for traffic in _counted_traffic for it in traffic.figures), *_figures]
 
 
 def passed() -> None:
@@ -257,6 +269,7 @@ class Challenge:
         self._note_for_pictures(arguments)
         traffic = _counted(self._guarded(arguments), config)
         measured["traffic"] = _moved(traffic)
+        _counted_traffic.append(traffic)
         if observer is not None:
             observer.moved(traffic)
         if self._compares("traffic"):
@@ -283,6 +296,7 @@ class Challenge:
         known = {x.untyped_storage().data_ptr() for x in (out, *call.arguments.tensors.values())}
         beside = [x for x in call.subject.kept if x.untyped_storage().data_ptr() not in known]
         size = nbytes(beside)
+        _figures.append(Figure("kept for the backward pass", size, at_most, "bytes"))
         if size > at_most:
             tensors = ", ".join(f"{dtype_name(x.dtype)} {tuple(x.shape)}" for x in beside)
             raise Wrong(
@@ -434,6 +448,7 @@ class Challenge:
         self._guarded(arguments).run()
         measured["speedup"] = race.summary()
         raced.update(race.columns())
+        _figures.extend(race.figures())
         near_limit = baseline == "solution" and (race.share or 0.0) >= NEAR_LIMIT
         if race.verdict != "passed" and not near_limit:
             raise Wrong(f"{display_path(spec.path)}: {race.message()}")
@@ -568,7 +583,8 @@ class Challenge:
         gathered.append(results.other_case(call, outcome, expected))
 
     def _file(self) -> tuple[Path, int]:
-        """Return what stands for the present state of the learner's file."""
+        """Return what stands for the present state of the learner's file. Raises Unsolved."""
+        loader.require_file(self.spec.path)
         return self.spec.path, self.spec.path.stat().st_mtime_ns
 
     def _is_turn(self) -> bool:

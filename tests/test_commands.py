@@ -24,6 +24,7 @@ import pytest
 from judge.core import crash_notes
 from judge.core.paths import ROOT, SOLUTIONS
 from judge.core.settings import settings
+from judge.page import report as pages
 
 pytestmark = [pytest.mark.commands, pytest.mark.proof]
 
@@ -225,10 +226,11 @@ def test_a_wrong_result_is_told_with_its_file(grade):
 
 
 def test_puzzle_missing_in_the_subject_folder_counts_as_unsolved(grade):
-    result = grade(HERE, "-k", "test_traffic", vector_copy=solution("vector_copy"))
-    result.stdout.fnmatch_lines(
-        ["01_pointwise/vector_copy * 1/1 *", "01_pointwise/swish*not started*"]
-    )
+    """In every kind of test, of both levels."""
+    result = grade(f"{HERE}/swish.py", "--production", fma=solution("fma"))
+    outcomes = result.parseoutcomes()
+    assert outcomes.keys() == {"unsolved", "not"}, outcomes
+    result.stdout.fnmatch_lines(["01_pointwise/swish*not started*"])
 
 
 def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, clone):
@@ -367,6 +369,11 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--pictures out --hint", "--hint and --pictures do not go together: give one of them"),
         ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
         ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
+        ("--page swish.py", "--page swish.py: name a file that ends in .html, or in .json for *"),
+        ("--page no/such/page.html", "--page no/such/page.html: No such file or directory"),
+        ("--page a.html --list", "--list and --page do not go together: give one of them"),
+        ("--page a.html --subject docs", "--subject docs: it holds no puzzle's file, such as *"),
+        ("--subject puzzles --subject ./puzzles", "--subject: two people are called puzzles, *"),
         ("--show-solution puzzles/01_pointwise/swish.py", "*is not known to be solved. Grade it*"),
     ],
 )  # fmt: skip
@@ -413,6 +420,64 @@ def test_colours_are_for_those_who_want_them(grade, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")
     printed = grade(HERE, "--list").stdout.str()
     assert ("\x1b[" in printed) == (variable == "FORCE_COLOR")
+
+
+# Pages and classes
+
+
+@pytest.fixture
+def class_of_two(tmp_path):
+    """A folder of folders: alice, whose fma is right, and bob, whose fma is wrong."""
+    folder = tmp_path / "class"
+    for person in ("alice", "bob"):
+        (folder / person / "01_pointwise").mkdir(parents=True)
+    (folder / "alice/01_pointwise/fma.py").write_text(solution("fma"))
+    wrong = solution("fma").replace("tl.fma(x, y, z)", "tl.fma(x, y, -z)")
+    assert wrong != solution("fma")
+    (folder / "bob/01_pointwise/fma.py").write_text(wrong)
+    return folder
+
+
+def test_a_class_is_graded_one_by_one_and_shown_on_one_page(grade, class_of_two, tmp_path):
+    page = tmp_path / "class.html"
+    command = (f"{HERE}/fma.py", "-q", "--page", str(page))
+    result = grade(*command, "--subject", str(class_of_two))
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "=* alice, 1 of 2 *=",
+            "fma is solved. *",
+            "=* bob, 2 of 2 *=",
+            "_* fma: a wrong result *_",
+            "0 of 1 solved. *",
+            "=* everybody *=",
+            "alice  1 of 1 solved",
+            "bob    0 of 1 solved; to fix: fma",
+            "Page: *class.html",
+        ]
+    )
+    text = page.read_text()
+    assert "A class of 2" in text
+    assert text.count("the result is wrong in") > 0
+    # One whose work is all right, as data, for somebody's own script.
+    data = tmp_path / "alice.json"
+    command = (*command[:2], "--page", str(data), "--subject", str(class_of_two / "alice"))
+    assert grade(*command).ret == 0
+    (alice,) = pages.load(data)
+    (fma,) = alice.graded
+    assert fma.is_done
+    (traffic,) = [it for it in fma.checks if it.kind == "traffic"]
+    assert [(it.name, it.measured, it.limit) for it in traffic.figures][:2] == [
+        ("launches", 1, 1),
+        ("x read", 1.0, 1),
+    ]
+
+
+def test_a_class_in_which_nobody_can_be_graded_ends_at_once(grade, class_of_two):
+    result = grade(f"{HERE}/fma.py", "-k", "no_such_test", "--subject", str(class_of_two))
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["=* alice, 1 of 2 *="])
+    assert "bob, 2 of 2" not in result.stdout.str()
 
 
 # Watching

@@ -315,6 +315,10 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
         with pytest.raises(Wrong, match=r"too slow: 0\.25x"):
             runner.module_of(PUZZLE).puzzle.race(randn(64), at_least=0.3)
     assert raced == [0.3, 0.0]
+    # Those of the race that counts, also where it is lost.
+    speed_up, *times = challenge.figures()
+    assert (speed_up.measured, speed_up.limit, speed_up.at_least) == (0.25, 0.3, True)
+    assert [(time.measured, time.unit) for time in times] == [(0.36, "ms"), (0.09, "ms")]
     if asked == "compares":
         assert challenge.compared["speedup"]["rows"] == [["time", "0.36 ms", "0.09 ms"]]
         assert not challenge.timed

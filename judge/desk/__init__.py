@@ -4,6 +4,6 @@ Nothing here grades, and nothing here knows pytest: plugin asks and prints the a
 makes the calls that are compared.
 
 - comparison: of_traffic, of_resources, of_times, of_files, table, difference_of
-- hints: hints_of, idea_of, lesson_of
-- stubs: is_untouched, reset
+- hints: chapter_of, hints_of, idea_of, lesson_of
+- stubs: is_untouched, reset, title_of
 """

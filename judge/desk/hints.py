@@ -33,6 +33,11 @@ def lesson_of(puzzle: str) -> Path:
     return PUZZLES / puzzle.partition("/")[0] / "README.md"
 
 
+def chapter_of(puzzle: str) -> str:
+    """Return the title of a puzzle's chapter: 01 Pointwise: loads, stores, masks, program ids."""
+    return lesson_of(puzzle).read_text().partition("\n")[0].lstrip("# ")
+
+
 def hints_of(puzzle: str) -> list[Hint]:
     """Return a puzzle's hints in their order; none of a worked example."""
     lesson, name = lesson_of(puzzle).read_text(), puzzle.partition("/")[2]

@@ -7,6 +7,7 @@ tests/test_contract.py compares the two trees.
 
 from __future__ import annotations
 
+import ast
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -20,6 +21,13 @@ def is_untouched(puzzle: str) -> bool:
     """Whether a puzzle's file is still the stub."""
     file, stub = PUZZLES / f"{puzzle}.py", STUBS / f"{puzzle}.py"
     return file.exists() and stub.exists() and file.read_bytes() == stub.read_bytes()
+
+
+def title_of(puzzle: str) -> tuple[str, str]:
+    """Return the number and the title of a puzzle's spec: "01.4" and "Swish"."""
+    text = ast.get_docstring(ast.parse((STUBS / f"{puzzle}.py").read_text())) or ""
+    number, _, title = text.partition("\n")[0].partition(" ")
+    return number, title.strip()
 
 
 def reset(puzzle: str, today: date) -> Path | None:

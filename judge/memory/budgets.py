@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain, repeat
 from typing import TypeVar
 
+from judge.core.figure import Figure
 from judge.core.verdict import Wrong
 from judge.memory.call_sites import ACCESS_CALLS
-from judge.memory.traffic import Flow, Moved, TrafficMeter
+from judge.memory.traffic import Flow, TrafficMeter
 
 # How many lines of a kernel a message names.
 MAX_NAMED_LINES = 3
@@ -34,6 +36,11 @@ CALLS: dict[str, tuple[str, ...]] = {
 
 class Traffic(TrafficMeter):
     """What one run of a subject moved, to be compared with a budget."""
+
+    @cached_property
+    def figures(self) -> list[Figure]:
+        """What `check` has compared so far."""
+        return []
 
     def check(
         self,
@@ -87,42 +94,36 @@ class Traffic(TrafficMeter):
         moved = {n: m.loaded.elements + m.stored.elements for n, m in tensors.items()}
         own = moved.pop("scratch", 0)
         found = [
-            *_over(self.launches, launches, f"{launched} launched ({', '.join(self.kernels)})"),
+            *self._over(
+                Figure("launches", self.launches, launches),
+                f"{launched} launched ({', '.join(self.kernels)})",
+            ),
             *self._over_times(reads, self.inputs, "loaded"),
             *self._over_times(writes, self.result_names, "stored"),
             *self._over_by_launch(reads_by_launch or {}),
             *self._over_sectors(sectors, reads),
-            *_over(programs, grid_at_most, f"a launch has {programs} programs"),
+            *self._over(
+                Figure("programs of a launch", programs, grid_at_most),
+                f"a launch has {programs} programs",
+            ),
             *self._not_spread(programs_at_least, largest_share, idle),
-            *(
-                line
-                for name, times in (distinct or {}).items()
-                for line in _over(
-                    self.distinct(name),
-                    times,
-                    f"the programs together load {name} {_above(self.distinct(name), times)} "
-                    "times, each element once a program",
-                    ": longer tiles overlap less",
-                )
+            *self._over_distinct(distinct or {}),
+            *self._over_total(total_reads, "loaded"),
+            *self._over_total(total_writes, "stored"),
+            *self._over_size(largest_write),
+            *self._over(
+                Figure("multiply-adds of tl.dot", self.dot_macs, dot_macs),
+                f"tl.dot does {self.dot_macs} multiply-adds",
             ),
-            *_over_total(tensors, total_reads, "loaded"),
-            *_over_total(tensors, total_writes, "stored"),
-            *(
-                f"{_title(name)} of {numel} elements is stored to, but no tensor of more than "
-                f"{largest_write} elements may be"
-                for name, numel in sorted(self.stored_sizes)
-                if largest_write is not None and numel > largest_write
-            ),
-            *_over(self.dot_macs, dot_macs, f"tl.dot does {self.dot_macs} multiply-adds"),
-            *_over(
-                self.allocated,
-                allocated,
+            *self._over(
+                Figure("allocated beside the results", self.allocated, allocated, "bytes"),
                 f"the launcher allocates {self.allocated} bytes beside what it returns",
                 f" ({_listed(self.allocations)})",
             ),
-            *_over(
-                own,
-                scratch * sum(moved.values()),
+            *self._over(
+                Figure(
+                    "scratch moved", own, scratch * sum(moved.values()) if own else None, "elements"
+                ),
                 f"{_number(own)} elements are stored to or loaded from memory that the launcher "
                 "allocated besides the result",
                 ": what kernels hand on through memory is traffic too",
@@ -132,19 +133,63 @@ class Traffic(TrafficMeter):
             hints = (f"hint: {hint}" for hint in self._hints(reads, dot_macs))
             raise Wrong("\n".join([*found, *list(hints)[:1]]))
 
+    def _exceeds(self, figure: Figure) -> bool:
+        """Take note of a figure. Returns whether it is beyond its limit."""
+        if figure.limit in (None, math.inf):
+            return False
+        self.figures.append(figure)
+        limit = figure.limit or 0.0
+        return figure.measured < limit if figure.at_least else _exceeds(figure.measured, limit)
+
+    def _over(self, figure: Figure, what: str, more: str = "") -> list[str]:
+        """Take note of a figure. Returns a message if it exceeds its budget."""
+        if not self._exceeds(figure):
+            return []
+        return [f"{what}, but the budget is {_number(figure.limit or 0)}{more}"]
+
+    def _over_total(self, budget: float | None, direction: str) -> list[str]:
+        moved = {name: getattr(m, direction).elements for name, m in self.tensors.items()}
+        parts = ", ".join(
+            f"{_title(name)} {_number(count)}" for name, count in moved.items() if count
+        )
+        figure = Figure(f"{direction} in all", sum(moved.values()), budget, "elements")
+        what = f"{_number(figure.measured)} elements are {direction} in all"
+        return self._over(figure, what, f" ({parts})")
+
+    def _over_distinct(self, budgets: dict[str, float]) -> Iterator[str]:
+        """Say what neighbouring programs load twice; see `check`."""
+        for name, times in budgets.items():
+            found = self.distinct(name)
+            yield from self._over(
+                Figure(f"{name} read, each element once a program", found, times, "x"),
+                f"the programs together load {name} {_above(found, times)} times, each element "
+                "once a program",
+                ": longer tiles overlap less",
+            )
+
+    def _over_size(self, largest: int | None) -> Iterator[str]:
+        """Say which tensors that are stored to have more elements than one may; see `check`."""
+        for name, numel in sorted(self.stored_sizes):
+            if self._exceeds(Figure(f"size of {name}, stored to", numel, largest, "elements")):
+                yield (
+                    f"{_title(name)} of {numel} elements is stored to, but no tensor of more than "
+                    f"{largest} elements may be"
+                )
+
     def _not_spread(
         self, at_least: int | None, share: float | None, idle: int | None
     ) -> Iterator[str]:
         """Say how the work is not spread over programs; see `check`."""
-        if at_least is not None and self.programs < at_least:
+        if self._exceeds(Figure("programs that work", self.programs, at_least, at_least=True)):
             many = "1 program does" if self.programs == 1 else f"{self.programs} programs do"
             yield f"{many} the work, but the spec asks for at least {at_least} programs"
-        if share is not None and _exceeds(self.largest_share, share):
+        largest = Figure("work of the busiest program", self.largest_share, share, "x the mean")
+        if self._exceeds(largest):
             yield (
-                f"the busiest program does {_above(self.largest_share, share)} times as many "
-                f"multiply-adds as the mean, at most {_number(share)} are allowed"
+                f"the busiest program does {_above(self.largest_share, share or 0)} times as many "
+                f"multiply-adds as the mean, at most {_number(share or 0)} are allowed"
             )
-        if idle is not None and self.idle > idle:
+        if self._exceeds(Figure("programs without work", self.idle, idle)):
             yield (
                 f"{self.idle} of {sum(map(math.prod, self.grids))} programs neither load nor store "
                 f"anything, at most {idle} may be without work"
@@ -180,7 +225,7 @@ class Traffic(TrafficMeter):
         for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
-            if not _exceeds(flow.times, times):
+            if not self._exceeds(Figure(f"{name} {DONE[direction]}", flow.times, times, "x")):
                 continue
             lines = sorted(flow.lines.items(), key=lambda line: -line[1])
             shares = ", ".join(
@@ -200,7 +245,8 @@ class Traffic(TrafficMeter):
             most_first = sorted(range(len(loads)), key=lambda launch: -loads[launch])
             most = chain(allowed, repeat(0.0))
             for launch, times in zip(most_first, most, strict=False):
-                if not _exceeds(loads[launch], times):
+                which = f"{name} read by {self.kernels[launch]}, launch {launch + 1}"
+                if not self._exceeds(Figure(which, loads[launch], times, "x")):
                     continue
                 yield (
                     f"{name} is read {_above(loads[launch], times)} times by one launch "
@@ -218,7 +264,15 @@ class Traffic(TrafficMeter):
             whole = moved.loaded.passes if loads.get(name, 0) >= 1 else moved.loaded.ratio
             for direction, least in (("loaded", whole), ("stored", moved.stored.ratio)):
                 flow: Flow = getattr(moved, direction)
-                if not _exceeds(min(least, flow.ratio), ratio):
+                if not flow.elements:
+                    continue
+                figure = Figure(
+                    f"sectors of {name} {DONE[direction]}",
+                    min(least, flow.ratio),
+                    ratio,
+                    "x the fewest",
+                )
+                if not self._exceeds(figure):
                     continue
                 site = max(flow.lines, key=flow.lines.__getitem__)
                 yield (
@@ -233,24 +287,10 @@ class Traffic(TrafficMeter):
         return f"{self.sites[site].short} {self.sites[site].call(*CALLS[direction])}"
 
 
-def _over_total(tensors: dict[str, Moved], budget: float | None, direction: str) -> list[str]:
-    moved = {name: getattr(m, direction).elements for name, m in tensors.items()}
-    parts = ", ".join(f"{_title(name)} {_number(count)}" for name, count in moved.items() if count)
-    total = sum(moved.values())
-    return _over(total, budget, f"{_number(total)} elements are {direction} in all", f" ({parts})")
-
-
 def _listed(items: list[str]) -> str:
     """Name the first few, and count the others."""
     more = len(items) - MAX_NAMED_TENSORS
     return ", ".join(items[:MAX_NAMED_TENSORS]) + (f" and {more} more" if more > 0 else "")
-
-
-def _over(value: float, budget: float | None, what: str, more: str = "") -> list[str]:
-    """Return a message if the value exceeds its budget."""
-    if budget is None or not _exceeds(value, budget):
-        return []
-    return [f"{what}, but the budget is {_number(budget)}{more}"]
 
 
 def _exceeds(value: float, budget: float) -> bool:

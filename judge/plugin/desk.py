@@ -34,11 +34,12 @@ OPTIONS = (
     "watch",
     "pictures",
 )
-OTHERS = ("solutions", "subject", "proof")
+OTHERS = ("solutions", "subject", "page", "proof")
 TOGETHER = (
     {"compare", "show_solution"},
     {"compare", "subject"},
-    *({"pictures", other} for other in ("compare", "solutions", "subject")),
+    {"compare", "page"},
+    *({"pictures", other} for other in ("compare", "solutions", "subject", "page")),
     *({look, files} for look in ("compiled", "tries") for files in ("solutions", "subject")),
 )
 FLAGS = {"show_solution": "--show-solution", "tries": "--try"}

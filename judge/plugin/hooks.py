@@ -12,7 +12,8 @@ import pytest
 from judge.core import crash_notes, paths, timeouts
 from judge.core.settings import settings
 from judge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
-from judge.plugin import desk, environment, ladder, selection, watch
+from judge.plugin import desk, environment, ladder, page, pictures, selection, watch
+from judge.plugin import people as class_of_people
 from judge.plugin import scoreboard as reporting
 from judge.plugin.time_left import TimeLeft
 
@@ -33,6 +34,14 @@ def pytest_cmdline_main(config):
     desk.check(option)
     if desk.is_asked(option):
         return desk.run(config)
+    if option.solutions and option.subject:
+        raise pytest.UsageError("--solutions and --subject name different files: give one of them")
+    if not hasattr(config, "workerinput"):
+        if option.page and not option.one_of_class:
+            page.check(option.page)
+        people = class_of_people.find(option)
+        if len(people) > 1:
+            return class_of_people.run(config, people)
     if option.watch:
         ended = watch.run(config)
         if ended is not None:
@@ -58,14 +67,10 @@ def pytest_cmdline_main(config):
 def pytest_configure(config):
     if machine not in config.stash:
         return
-    if config.option.solutions and config.option.subject:
-        raise pytest.UsageError("--solutions and --subject name different files: give one of them")
     if config.option.solutions:
         settings.subjects = paths.SOLUTIONS
-    elif config.option.subject:
-        settings.subjects = Path(config.option.subject).resolve()
-        if not settings.subjects.is_dir():
-            raise pytest.UsageError(f"--subject {config.option.subject}: there is no such folder")
+    elif people := class_of_people.find(config.option):
+        (settings.subjects,) = people.values()
     both = config.option.production or config.option.solutions
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from judge.plugin import session
@@ -76,20 +81,26 @@ def pytest_configure(config):
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
     config.pluginmanager.register(board)
-    if config.option.pictures is not None:
-        draw_pictures(config)
+    gallery = draw_pictures(config) if settings.draws else None
+    if gallery and (file := page.file_of(config)):
+        machine_in_words = config.stash[machine].header()[0].partition(": ")[2]
+        written = page.Page(config, file, machine_in_words, board, gallery)
+        config.pluginmanager.register(written)
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])
 
 
-def draw_pictures(config) -> None:
-    """Draw where tests run, and write where the run is controlled. Raises UsageError."""
-    from judge.plugin import looks, pictures
+def draw_pictures(config) -> pictures.Gallery | None:
+    """Draw where tests run, and collect where the run is controlled. Raises pytest.UsageError."""
+    from judge.plugin import looks
 
     config.pluginmanager.register(pictures.Artist())
-    if not hasattr(config, "workerinput"):
-        folder = looks.folder_to_write("--pictures", config.option.pictures)
-        config.pluginmanager.register(pictures.Gallery(folder))
+    if hasattr(config, "workerinput"):
+        return None
+    folder = config.option.pictures
+    gallery = pictures.Gallery(folder and looks.folder_to_write("--pictures", folder))
+    config.pluginmanager.register(gallery)
+    return gallery
 
 
 def pytest_sessionstart(session):
@@ -248,6 +259,7 @@ def pytest_runtest_makereport(item, call):
             measured=challenge.measured,
             raced=challenge.raced,
             compared=challenge.compared,
+            figures=challenge.figures(),
         )
     return made
 

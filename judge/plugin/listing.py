@@ -19,8 +19,7 @@ def write(terminal, puzzles: Sequence[str], progress: Progress) -> None:
     width = max(len(puzzle.partition("/")[2]) for puzzle in puzzles)
     for _, steps in groupby(puzzles, lambda puzzle: puzzle.partition("/")[0]):
         chapter = list(steps)
-        title = hints.lesson_of(chapter[0]).read_text().partition("\n")[0].lstrip("# ")
-        terminal.line(title, bold=True)
+        terminal.line(hints.chapter_of(chapter[0]), bold=True)
         for puzzle in chapter:
             said, colours = state(puzzle, progress)
             terminal.write(f"    {puzzle.partition('/')[2]:<{width}}  ")

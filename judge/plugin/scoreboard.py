@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from judge.core.figure import Figure
 from judge.core.paths import PRODUCTION, PUZZLES, SOLUTIONS, display_path
 from judge.core.settings import settings
 from judge.core.verdict import NotRun, Unsolved
@@ -45,12 +46,13 @@ def describe(
     measured: dict[str, str] | None = None,
     raced: dict[str, str] | None = None,
     compared: dict[str, comparison.Group] | None = None,
+    figures: Sequence[Figure] = (),
 ) -> None:
     """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
 
     error: what the test raised
     order: its place among the tests of the run
-    measured, raced, compared: as in judge.challenge
+    measured, raced, compared, figures: as in judge.challenge
     """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
     for kind, name in ((Unsolved, UNSOLVED), (NotRun, NOT_RUN)):
@@ -58,7 +60,7 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= {"measured": dict(measured or {}), "raced": dict(raced or {})}
-    score |= {"compared": dict(compared or {})}
+    score |= {"compared": dict(compared or {}), "figures": [it.plain() for it in figures]}
     made.user_properties.append((PROPERTY, score))
 
 

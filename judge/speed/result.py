@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from judge.core.figure import Figure
 from judge.speed.interval import Interval
 from judge.speed.roofline import Bound
 
@@ -57,6 +58,17 @@ class RaceResult:
             "bar": f"{self.bar:.3g}",
             "limit": f"{100 * self.share:.0f} % of {self.bound.limit}" if self.bound else "",
         }
+
+    def figures(self) -> list[Figure]:
+        """Return what was measured, beside what is asked for."""
+        found = [
+            Figure("speed-up over the reference", self.interval.ratio, self.bar, "x", True),
+            Figure("time of yours", self.interval.subject_ms, unit="ms"),
+            Figure("time of the reference", self.interval.reference_ms, unit="ms"),
+        ]
+        if self.bound:
+            found.append(Figure(f"share of the {self.bound.limit}", 100 * self.share, unit="%"))
+        return found
 
     def message(self) -> str:
         """Return what a learner reads: the figures, the verdict, and what to try."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from judge.core import paths
 from judge.core.blame import SUBJECT_ERRORS, explain
@@ -15,8 +16,7 @@ from judge.subject.tamper import untouched
 def load_subject(chapter: str, name: str, function: str) -> Callable:
     """Return the function to grade. Raises Unsolved without a file, Wrong if it does not load."""
     path = settings.subjects / chapter / f"{name}.py"
-    if not path.exists():
-        raise Unsolved(f"unsolved: {display_path(path)} does not exist")
+    require_file(path)
     try:
         module = load(path, untouched(path))
     except SUBJECT_ERRORS as error:
@@ -29,6 +29,12 @@ def load_subject(chapter: str, name: str, function: str) -> Callable:
     if not callable(found):
         raise Wrong(f"{display_path(path)}: {function} is a {type(found).__name__}, not a function")
     return found
+
+
+def require_file(path: Path) -> None:
+    """Raise Unsolved where a subject's file is missing."""
+    if not path.exists():
+        raise Unsolved(f"unsolved: {display_path(path)} does not exist")
 
 
 def load_reference(chapter: str, function: str) -> Callable:

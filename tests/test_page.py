@@ -1,0 +1,268 @@
+"""--page: what a run found is kept whole, and shown with nothing in it that runs."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from judge.core.figure import Figure
+from judge.core.verdict import Unsolved, Wrong
+from judge.page import html
+from judge.page import report as pages
+from judge.plugin import page, people, scoreboard
+from judge.plugin.ladder import PRODUCTION, SOLVED
+from judge.plugin.pictures import Shown
+from judge.speed.interval import Interval
+from judge.speed.result import RaceResult
+from judge.speed.roofline import Bound
+from tests.launching import interpreted_only
+from tests.pages import DRAWING, HOSTILE, klass, report, solved, wrong
+from tests.test_traffic import copied
+
+SWISH = "01_pointwise/swish"
+PICTURE = pages.Picture("tiles", "Tiles", "One a program.", DRAWING)
+
+
+@pytest.mark.parametrize("reports", [[report(HOSTILE, solved, wrong)], klass()])
+def test_nothing_that_a_learner_wrote_is_markup(reports):
+    text = html.write(reports)
+    assert HOSTILE not in text
+    assert "taken over" in text
+    assert text.count("<script>") == 1
+    assert text.count("<svg xmlns") == 0
+
+
+def test_a_drawing_is_in_the_page_as_it_is_and_apart_from_it():
+    (address,) = re.findall(
+        r'src="data:image/svg\+xml;base64,(.*?)"', html.write([report("a", solved)])
+    )
+    assert base64.b64decode(address).decode() == DRAWING
+
+
+def test_a_report_is_the_same_after_it_was_kept(tmp_path):
+    pages.save(tmp_path / "class.json", klass())
+    assert pages.load(tmp_path / "class.json") == klass()
+
+
+def test_data_of_another_version_are_refused(tmp_path):
+    pages.save(tmp_path / "old.json", [])
+    old = (tmp_path / "old.json").read_text().replace(f'"format": {pages.FORMAT}', '"format": 0')
+    (tmp_path / "old.json").write_text(old)
+    with pytest.raises(ValueError, match="of format 0, not 1"):
+        pages.load(tmp_path / "old.json")
+
+
+# What a run found
+
+
+def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
+    """Return what a page says of swish after these: level, test, error, figures."""
+    monkeypatch.setattr(scoreboard.settings, "subjects", tmp_path)
+    config = SimpleNamespace(
+        option=SimpleNamespace(one_of_class=None, verbose=0),
+        invocation_params=SimpleNamespace(args=("puzzles",)),
+    )
+    board = scoreboard.Scoreboard(config)
+    drawn = Shown("swish(x)", pictures=[asdict(PICTURE) | {"about": ""}])
+    gallery = SimpleNamespace(chosen=lambda: {SWISH: ("test_masks", drawn)})
+    writer = page.Page(config, tmp_path / "page.json", "a machine", board, gallery)
+    for order, (level, test, error, figures) in enumerate(found):
+        made = SimpleNamespace(
+            passed=error is None, skipped=False, user_properties=[], nodeid=f"a::{test}",
+            longrepr=str(error) if error else None, longreprtext=f"[gw0] linux\n{error}",
+            capstdout="printed\n",
+        )  # fmt: skip
+        scoreboard.describe(made, SWISH, level, test, error, order=order, figures=figures)
+        for plugin in (board, writer):
+            plugin.pytest_runtest_logreport(made)
+    writer.pytest_sessionfinish(SimpleNamespace())
+    (kept,) = pages.load(tmp_path / "page.json")
+    assert (kept.person, kept.machine, kept.command) == (
+        tmp_path.name,
+        "a machine",
+        "pytest puzzles",
+    )
+    assert [it.name for it in kept.graded] == [SWISH]
+    assert kept.graded[0].pictures == [PICTURE]
+    return kept.graded[0]
+
+
+OUT_OF_BOUNDS = "swish.py:9  tl.load(x)\nprogram (0, 0, 0) reads x[{}]\n1 lane is out of bounds"
+
+
+def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
+    figure = Figure("x read", np.float64(1.0), np.float64(1.5), "x")
+    found = gathered(
+        tmp_path, monkeypatch,
+        (PRODUCTION, "test_masks_strided", Wrong(OUT_OF_BOUNDS.format(3)), []),
+        (SOLVED, "test_masks[one]", Wrong(OUT_OF_BOUNDS.format(1)), []),
+        (SOLVED, "test_masks[two]", Wrong(OUT_OF_BOUNDS.format(2)), []),
+        (SOLVED, "test_traffic", None, [figure]),
+    )  # fmt: skip
+    assert (found.number, found.title, found.state) == ("01.4", "Swish", pages.WRONG)
+    assert found.chapter == "01 Pointwise: loads, stores, masks, program ids"
+    assert found.cells["solved"]["masks"] == "0/2"
+    assert found.production == [0, 1]
+    (cause,) = found.causes
+    assert cause.title == "a load outside x"
+    assert cause.checks == ["test_masks[one]", "test_masks[two]", "test_masks_strided"]
+    assert cause.message == OUT_OF_BOUNDS.format(1)
+    assert cause.printed == "printed"
+    assert cause.command.endswith(f"test_swish.py -k 'test_masks and one' --subject {tmp_path}")
+    assert [(it.test, it.kind, it.verdict) for it in found.checks] == [
+        ("test_masks[one]", "masks", "wrong"),
+        ("test_masks[two]", "masks", "wrong"),
+        ("test_traffic", "traffic", "passed"),
+        ("test_masks_strided", "masks", "wrong"),
+    ]
+    assert found.checks[1].message == OUT_OF_BOUNDS.format(2)
+    assert found.checks[2].figures == [figure]
+    assert type(found.checks[2].figures[0].measured) is float
+
+
+KINDS = ("shapes", "masks", "numerics", "traffic", "compiles", "speedup")
+ALL_PASS = [(SOLVED, f"test_{kind}", None, []) for kind in KINDS]
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (ALL_PASS, pages.SOLVED),
+        ([*ALL_PASS, *((PRODUCTION, *rest) for _, *rest in ALL_PASS)], pages.PRODUCTION),
+        ([*ALL_PASS, (PRODUCTION, "test_masks", Wrong("no"), [])], pages.SOLVED),
+        (ALL_PASS[:2], pages.UNFINISHED),
+        ([*ALL_PASS, (SOLVED, "test_masks[b]", Wrong("no"), [])], pages.WRONG),
+        ([(SOLVED, "test_masks", Unsolved("no"), [])], pages.NOT_STARTED),
+    ],
+)
+def test_how_far_a_puzzle_is(tmp_path, monkeypatch, found, state):
+    assert gathered(tmp_path, monkeypatch, *found).state == state
+
+
+@interpreted_only
+def test_what_is_within_its_budget_is_a_figure_too():
+    traffic = copied(torch.randn(1000), torch.empty(1000), repeat=2)
+    with pytest.raises(Wrong):
+        traffic.check(reads=1, writes=2, launches=2, sectors=1.1, programs_at_least=16)
+    assert traffic.figures == [
+        Figure("launches", 2, 2),
+        Figure("x read", 2.0, 1, "x"),
+        Figure("result written", 2.0, 2, "x"),
+        Figure("sectors of x read", 1.0, 1.1, "x the fewest"),
+        Figure("sectors of result written", 1.0, 1.1, "x the fewest"),
+        Figure("programs that work", 16, 16, at_least=True),
+    ]
+
+
+def test_a_race_gives_its_speed_up_beside_the_bar():
+    interval = Interval(0.5, 0.6, ratio=1.2, low=1.1, high=1.3, settled=True)
+    race = RaceResult(
+        interval, 2.0, 0.8, Bound(0.25, "copy bandwidth", 1.0, "B"), calls=9, seconds=1.0
+    )
+    assert race.figures() == [
+        Figure("speed-up over the reference", 1.2, 1.6, "x", at_least=True),
+        Figure("time of yours", 0.5, unit="ms"),
+        Figure("time of the reference", 0.6, unit="ms"),
+        Figure("share of the copy bandwidth", 50.0, unit="%"),
+    ]
+
+
+# Where it is written
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        ("swish.py", "name a file that ends in .html, or in .json for the data"),
+        ("folder.html", "Is a directory"),
+        ("gone/page.html", "No such file or directory"),
+        ("/proc/page.html", "No such file or directory"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_refused(tmp_path, monkeypatch, file, why):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "swish.py").write_text("mine")
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(pytest.UsageError, match=f"^--page {re.escape(file)}: {why}$"):
+        page.check(file)
+    assert (tmp_path / "swish.py").read_text() == "mine"
+    assert page.check("new.html") == tmp_path / "new.html"
+    assert not (tmp_path / "new.html").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_is_said(tmp_path, monkeypatch):
+    writer = page.Page(None, tmp_path / "page.json", "", SimpleNamespace(), SimpleNamespace())
+    writer._checks[SWISH] = []
+    monkeypatch.setattr(writer, "report", lambda: report("a", solved))
+
+    def full(path, reports):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(page, "write", full)
+    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
+    writer.pytest_sessionfinish(session)
+    assert session.exitstatus == pytest.ExitCode.USAGE_ERROR
+    assert writer._said.endswith("page.json was not written: No space left on device")
+
+
+# Whose folders
+
+
+def hand_in(folder: Path, *people: str) -> str:
+    for person in people:
+        (folder / person / "01_pointwise").mkdir(parents=True)
+        (folder / person / "01_pointwise" / "swish.py").write_text("")
+    return str(folder)
+
+
+def found(*given: str, **options) -> list[str]:
+    return list(people.find(SimpleNamespace(one_of_class=None, subject=list(given), **options)))
+
+
+def test_people_are_found(tmp_path):
+    folder = hand_in(tmp_path / "class", "bob", "alice")
+    (tmp_path / "class" / ".git").mkdir()
+    (tmp_path / "class" / "marks.csv").write_text("")
+    one = hand_in(tmp_path / "late", "dora")
+    assert found(folder) == ["alice", "bob"]
+    assert found(f"{folder}/alice") == ["alice"]
+    assert found(f"{folder}/bob", f"{one}/dora") == ["bob", "dora"]
+    assert found(folder, one) == ["alice", "bob", "dora"]
+    assert people.find(SimpleNamespace(one_of_class=None, subject=None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["none"], "--subject none: there is no such folder"),
+        (["empty"], "--subject empty: the folder is empty"),
+        (["stray"], "--subject stray: it holds no puzzle's file, such as 01_.*, and no folder.*"),
+        (["mixed"], "--subject mixed: no puzzle's file, .*, in bob, carl: add it, or take .*"),
+        (["class", "late"], "--subject: two people are called alice, class/alice and late/alice.*"),
+        (["class/alice", "class"], "--subject: two people are called alice.*"),
+    ],
+)  # fmt: skip
+def test_folders_that_cannot_be_graded_are_refused(tmp_path, monkeypatch, given, why):
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "class", "alice", "bob")
+    hand_in(tmp_path / "late", "alice")
+    hand_in(tmp_path / "mixed", "alice")
+    for folder in ("empty", "stray/puzzles", "mixed/bob", "mixed/carl"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "stray" / "swish.py").write_text("")
+    with pytest.raises(pytest.UsageError, match=f"^{why}$"):
+        found(*given)
+
+
+def test_what_names_one_persons_file_is_not_for_a_class(tmp_path):
+    folder = hand_in(tmp_path, "alice", "bob")
+    assert found(f"{folder}/alice", xmlpath="alice.xml") == ["alice"]
+    with pytest.raises(pytest.UsageError, match="--junitxml is for one person's folder"):
+        found(folder, xmlpath="class.xml")
