@@ -87,6 +87,21 @@ def test_first_chapter_of_a_fresh_clone(grade):
     )
 
 
+@pytest.mark.parametrize(
+    ("folder", "arguments"),
+    [
+        pytest.param(HERE, ["{test}"], id="of_the_test"),
+        pytest.param("puzzles", ["--rootdir={root}/puzzles", "{root}/{here}/{test}"], id="opened"),
+    ],
+)
+def test_editors_start_a_test_from_their_folder(folder, arguments, grade, monkeypatch):
+    monkeypatch.chdir(ROOT / folder)
+    names = {"root": ROOT, "here": HERE, "test": "test_vector_copy.py::test_traffic"}
+    result = grade(*(argument.format(**names) for argument in arguments))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["01_pointwise/vector_copy *1/1 *"])
+
+
 def test_unsolved_stub_fails_in_one_line(grade):
     result = grade(f"{HERE}/test_swish.py", "-q", "-k", "test_traffic")
     assert result.ret == 1
