@@ -29,6 +29,21 @@ from judge.page import report as pages
 pytestmark = [pytest.mark.commands, pytest.mark.proof]
 
 HERE = "puzzles/01_pointwise"
+# What an editor's debugger does at a line: start a thread, and evaluate what its user asks for.
+DEBUGGER = """
+import sys, threading, torch
+
+def stop(frame, event, _):
+    if event == "line" and frame.f_code.co_name in ("vector_copy", "vector_copy_kernel"):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        repr([it.sum() for it in frame.f_locals.values() if isinstance(it, torch.Tensor)])
+    return stop
+
+def trace(frame, event, _):
+    return stop if frame.f_code.co_filename.endswith("01_pointwise/vector_copy.py") else None
+
+sys.settrace(trace)
+"""
 HEADER = "import torch, triton\nimport triton.language as tl\n"
 
 
@@ -87,6 +102,31 @@ def test_first_chapter_of_a_fresh_clone(grade):
     result.stdout.fnmatch_lines(
         ["triton-kata: *torch*triton*numpy*", "1 of 6 solved.*", f"Next: {HERE}/vector_add.py"]
     )
+
+
+@pytest.mark.parametrize(
+    ("folder", "arguments"),
+    [
+        pytest.param(HERE, ["{test}"], id="of_the_test"),
+        pytest.param("puzzles", ["--rootdir={root}/puzzles", "{root}/{here}/{test}"], id="opened"),
+    ],
+)
+def test_editors_start_a_test_from_their_folder(folder, arguments, grade, monkeypatch):
+    monkeypatch.chdir(ROOT / folder)
+    names = {"root": ROOT, "here": HERE, "test": "test_vector_copy.py::test_traffic"}
+    result = grade(*(argument.format(**names) for argument in arguments))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["01_pointwise/vector_copy *1/1 *"])
+
+
+@pytest.mark.parametrize(("module", "outcome"), [("pydevd", "passed"), ("tracer", "wrong")])
+def test_only_a_debugger_may_look_and_take_its_time(module, outcome, grade, monkeypatch, tmp_path):
+    (tmp_path / f"{module}.py").write_text(DEBUGGER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    limit = "1e-9" if outcome == "passed" else "60"
+    result = grade("-p", module, f"{HERE}/test_vector_copy.py::test_traffic", "--time-limit", limit)
+    assert result.parseoutcomes() == {outcome: 1}
+    assert ("uses a thread" in result.stdout.str()) == (outcome == "wrong")
 
 
 def test_unsolved_stub_fails_in_one_line(grade):

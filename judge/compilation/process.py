@@ -24,6 +24,7 @@ from typing import Any
 
 from judge.compilation import worker as program
 from judge.core import timeouts
+from judge.core.settings import settings
 
 # To import torch and Triton on a slow or busy machine.
 STARTUP_SECONDS = 180.0
@@ -225,7 +226,8 @@ _answers: dict[tuple[int, str], tuple[dict, str] | Exception] = {}
 def fork_early() -> None:
     """Fork the first worker from this process, which has imported torch, and Triton not yet."""
     global _worker
-    if _worker is None and "triton" not in sys.modules:
+    # A debugger would open the fork as a second program to debug, and stop it until it is shown.
+    if _worker is None and "triton" not in sys.modules and not settings.debugged:
         _worker = Worker(Forked)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ class Settings:
     speed_scale: factor on every speed-up that a spec requires, since those were set on an H200
     compares: whether what is solved is measured beside our solution
     draws: whether pictures are drawn of what kernels do
+    debugged: whether the debugger of VS Code or PyCharm runs this process; it starts threads, and
+        stops for as long as its user looks
     subjects: the folder whose files are graded; it mirrors puzzles/
     """
 
@@ -31,6 +34,8 @@ class Settings:
     speed_scale: float = 1.0
     compares: bool = False
     draws: bool = False
+    # Read before any learner's code is loaded.
+    debugged: bool = "pydevd" in sys.modules
     subjects: Path = PUZZLES
 
 

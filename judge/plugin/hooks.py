@@ -198,6 +198,8 @@ def pytest_runtest_call(item):
     held = contextlib.nullcontext() if commands else gpu.shared(every)
     # Each of the processes it starts takes seconds before its own limit begins.
     seconds = item.config.option.time_limit * (3 if commands else 1)
+    if settings.debugged:
+        seconds = 0.0
     with held:
         try:
             try:

@@ -15,7 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from judge.core.paths import display_path
-from judge.core.settings import Settings
+from judge.core.settings import Settings, settings
 from judge.core.verdict import Wrong
 from judge.subject import audit
 from judge.subject.audit import HINT
@@ -85,7 +85,7 @@ def untouched(subject: Path) -> Iterator[None]:
         seen += [
             f"{file}: {what} was replaced: grading relies on it{HINT}" for what in compare(before)
         ]
-        if count() > threads:
+        if count() > threads and not settings.debugged:
             seen.append(f"{file}: leaves a thread behind{HINT}")
         if seen:
             raise Wrong(seen[0]) from sys.exc_info()[1]
