@@ -16,7 +16,9 @@ import pytest
 import torch
 from triton.runtime.errors import OutOfResources
 
+from judge.benchmark import timing
 from judge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
+from judge.core import timeouts
 from judge.core.arguments import Arguments
 from judge.core.dtypes import dtype_name
 from judge.core.figure import Figure
@@ -35,6 +37,7 @@ from judge.pictures.calls import Candidate
 from judge.pictures.roofline import Timed
 from judge.speed import buffers, gpu, measure
 from judge.speed.result import RaceResult
+from judge.speed.timer import CudaTimer
 from judge.subject import loader, tamper
 from judge.subject.canaries import MAX_COPIED_BYTES
 from judge.subject.gradients import Differentiable
@@ -82,6 +85,8 @@ MAX_DECOYED_ELEMENTS = 2**14
 # diagnosed: both run the reference many times, on numbers that the host draws.
 MAX_DIAGNOSED_ELEMENTS = 2**24
 
+# How many peers stand on a roofline.
+MAX_PEERS = 2
 # What of a measured limit is as good as our solution, however fast that is.
 NEAR_LIMIT = 0.9
 
@@ -441,6 +446,9 @@ class Challenge:
                     sides["ours"] = beside.interval.reference_ms
                     if compares:
                         compared["speedup"] = comparison.of_times(str(arguments), beside)
+            if settings.times_peers:
+                drawn = buffers.redrawn(tensors, fixed) if fixed else tensors
+                sides |= self._fastest_peers(arguments, drawn)
         if settings.draws and limits:
             call = f"{spec.function}({arguments})"
             timed.append(Timed.of(limits, call, bytes_moved or whole, operations, sides))
@@ -452,6 +460,19 @@ class Challenge:
         near_limit = baseline == "solution" and (race.share or 0.0) >= NEAR_LIMIT
         if race.verdict != "passed" and not near_limit:
             raise Wrong(f"{display_path(spec.path)}: {race.message()}")
+
+    def _fastest_peers(
+        self, arguments: Arguments, inputs: tuple | Callable[[int], tuple]
+    ) -> dict[str, float]:
+        """Return the times of what a user would take instead, of those that run here."""
+        puzzle = f"{self.spec.chapter}/{self.spec.name}"
+        times: dict[str, float] = {}
+        # Compiling some takes a minute. What one of them raises says nothing of the subject.
+        with timeouts.no_time_limit(), contextlib.suppress(Exception):
+            times = timing.time_peers(
+                puzzle, inputs, CudaTimer(), lambda peer: self.spec.on_tensors(peer, arguments)
+            )
+        return dict(sorted(times.items(), key=lambda it: it[1])[:MAX_PEERS])
 
     @contextlib.contextmanager
     def given(

@@ -234,6 +234,24 @@ def test_operations_are_bound_by_the_rate_of_their_dtype(timer):
     assert unmeasured["eager"].limit is None
 
 
+def test_peers_are_timed_on_the_inputs_of_a_race(timer, monkeypatch):
+    benchmark = Benchmark(
+        "double",
+        make=lambda N, dtype: (torch.randn(N, dtype=dtype),),
+        sizes=((10,),),
+        peers=(
+            fast(timer),
+            Peer("Liger", prepare=absent),
+            Peer("wrong", taking(timer, "wrong", 0.1, lambda x: 3 * x)),
+        ),
+    )
+    monkeypatch.setattr(timing, "load_benchmarks", lambda _: {"01_x/double": benchmark})
+    x = torch.randn(10)
+    found = timing.time_peers("01_x/double", (x,), timer, lambda call: call, seconds=0)
+    assert list(found) == [fast(timer).name]
+    assert timing.time_peers("01_x/other", (x,), timer, lambda call: call, seconds=0) == {}
+
+
 @pytest.fixture
 def rows(timer):
     found = run(timer, fast(timer), Peer("Liger", prepare=absent))

@@ -305,6 +305,10 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
         return race(at_least=at_least)
 
     monkeypatch.setattr(settings, asked, True)
+    monkeypatch.setattr(settings, "times_peers", asked == "draws")
+    peers = {"slow": 3.0, "fast": 1.0, "usual": 2.0}
+    monkeypatch.setattr(challenge.timing, "time_peers", lambda *_: peers)
+    monkeypatch.setattr(challenge, "CudaTimer", lambda: None)
     monkeypatch.setattr(challenge.measure, "race", measure)
     monkeypatch.setattr(challenge.gpu, "measured_limits", lambda: H200)
     monkeypatch.setattr(challenge.gpu, "exclusive", contextlib.nullcontext)
@@ -324,6 +328,7 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
         assert not challenge.timed
         return
     (timed,) = challenge.timed
-    assert timed.times == {"yours": 0.36, "eager PyTorch": 0.09, "ours": 0.09}
+    two = {"fast": 1.0, "usual": 2.0}
+    assert timed.times == {"yours": 0.36, "eager PyTorch": 0.09, "ours": 0.09, **two}
     assert (timed.gpu, timed.bandwidth, timed.operations) == (H200.name, H200.copy, 0.0)
     assert not challenge.compared

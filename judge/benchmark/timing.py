@@ -12,7 +12,7 @@ from importlib import metadata
 
 import torch
 
-from judge.benchmark.peers import Benchmark, Size
+from judge.benchmark.peers import Benchmark, Size, load_benchmarks
 from judge.benchmark.tables import EAGER, SOLUTION, Row
 from judge.core.tensors import tensors
 from judge.speed.buffers import Buffers, snapshot
@@ -88,6 +88,34 @@ def compare(
         )
         rows.append(row)
     return rows
+
+
+def time_peers(
+    puzzle: str,
+    inputs: tuple | Callable[[int], tuple],
+    timer: CudaTimer,
+    adapt: Callable[[Callable], Callable],
+    *,
+    seconds: float = 0.3,
+) -> dict[str, float]:
+    """Return the median milliseconds of those peers of a puzzle that give its result here.
+
+    inputs: tensors, as `Buffers` takes them
+    adapt: makes of a function with the signature of the puzzle's one that takes these
+    """
+    benchmark = load_benchmarks([]).get(puzzle)
+    if benchmark is None or benchmark.ranks:
+        return {}
+    torch.compiler.reset()
+    contestants = [
+        replace(contestant, function=adapt(contestant.function))
+        for contestant in load_contestants(puzzle, benchmark)
+        if contestant.function and contestant.name != SOLUTION
+    ]
+    buffers = Buffers(inputs, timer.free_bytes())
+    admitted = admit(contestants, buffers, by_value=benchmark.baseline is None)
+    times = time_in_turn([one for one in admitted if one.function], buffers, timer, seconds)
+    return {name: ms for name, ms in times.items() if name != EAGER}
 
 
 def load_contestants(puzzle: str, benchmark: Benchmark) -> list[Contestant]:

@@ -21,6 +21,7 @@ class Settings:
     speed_scale: factor on every speed-up that a spec requires, since those were set on an H200
     compares: whether what is solved is measured beside our solution
     draws: whether pictures are drawn of what kernels do
+    times_peers: whether a race times what else a user would take, for its roofline
     debugged: whether the debugger of VS Code or PyCharm runs this process; it starts threads, and
         stops for as long as its user looks
     subjects: the folder whose files are graded; it mirrors puzzles/
@@ -34,6 +35,7 @@ class Settings:
     speed_scale: float = 1.0
     compares: bool = False
     draws: bool = False
+    times_peers: bool = False
     # Read before any learner's code is loaded.
     debugged: bool = "pydevd" in sys.modules
     subjects: Path = PUZZLES

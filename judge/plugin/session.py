@@ -34,7 +34,8 @@ def start(config, environment: Environment) -> None:
         raise pytest.UsageError(f"--targets: {unknown}") from None
     settings.speed_scale = config.option.speed_scale
     settings.compares = config.option.compare
-    settings.draws = config.option.pictures is not None or config.option.page is not None
+    settings.times_peers = config.option.pictures is not None
+    settings.draws = settings.times_peers or config.option.page is not None
     settings.device = environment.device
     if not environment.interpreted:
         settings.capability = torch.cuda.get_device_capability()
