@@ -1,8 +1,8 @@
 """The solutions timed beside what a user would take instead of them.
 
 `python -m judge.benchmark` measures and saves tables, `python -m judge.benchmark.record` writes the
-record of a GPU (reference/H200.md) from them. `timing.time_peers` times peers beside a race. For the
-files in reference/peers:
+record of a GPU (reference/H200.md) from them, and `timing.time_peers` times peers beside a race.
+For the files in reference/peers:
 
 - peers.Benchmark, Peer, COMPILED: what to measure
 - libraries.CUBLASLT, liger, sdpa, flex, attention_peers: peers that several chapters share
