@@ -12,7 +12,6 @@ import re
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +24,8 @@ from judge.core.verdict import Wrong
 from judge.plugin import ladder
 from judge.proof import runner
 from judge.speed import gpu, measure
+from judge.speed.interval import Interval
+from judge.speed.result import RaceResult
 from judge.subject import tamper
 
 pytestmark = pytest.mark.proof
@@ -57,11 +58,12 @@ def handed_in(tmp_path, monkeypatch):
     return grade
 
 
-def three_calls(subject, reference, arguments, **options) -> SimpleNamespace:
+def three_calls(subject, reference, arguments, **options) -> RaceResult:
     """Stand in for a race: every subject is fast enough."""
     for _ in range(3):
         subject(*arguments)
-    return SimpleNamespace(verdict="passed", summary=lambda: "", columns=dict)
+    tie = Interval(1.0, 1.0, 1.0, 1.0, 1.0, settled=True)
+    return RaceResult(tie, at_least=0.0, scale=1.0, bound=None, calls=3, seconds=1.0)
 
 
 @pytest.mark.parametrize("cheat", CHEATS)

@@ -528,9 +528,12 @@ class Terminal:
 
     def __init__(self, *arguments: str):
         self._ours, theirs = pty.openpty()
+        # What a shell starts in the background ignores Ctrl-C, and so does what that starts.
+        ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *arguments], stdin=theirs, stdout=theirs, stderr=theirs
         )
+        signal.signal(signal.SIGINT, ignored)
         os.close(theirs)
         self._text = ""
 

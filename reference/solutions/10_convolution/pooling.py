@@ -3,7 +3,8 @@
 Which taps of a window lie inside x is computed once, as bounds of r and s. A program goes down
 through the rows, so that what depends on columns alone is computed once, and up to 16 taps are
 loaded before the first is compared. It keeps the number of the best tap and computes the index
-after the loop.
+after the loop. Stride and padding are constants of the kernel, like the window: the compiler knows
+then which addresses lie side by side.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def max_pool2d_kernel(
     x_ptr, out_ptr, indices_ptr,
     C, H, W, P, Q,
     stride_xn, stride_xc, stride_xh, stride_xw,
-    stride_h, stride_w, padding_h, padding_w,
+    STRIDE_H: tl.constexpr, STRIDE_W: tl.constexpr,
+    PADDING_H: tl.constexpr, PADDING_W: tl.constexpr,
     KERNEL_H: tl.constexpr, KERNEL_W: tl.constexpr, UNROLL: tl.constexpr,
     BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
@@ -34,7 +36,7 @@ def max_pool2d_kernel(
     batch = (plane // tiles_c).to(tl.int64)
     channel = (plane % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)[:, None]
     q = pid_q.to(tl.int64) * BLOCK_Q + tl.arange(0, BLOCK_Q)[None, :]
-    left = q * stride_w - padding_w
+    left = q * STRIDE_W - PADDING_W
     mask = (channel < C) & (q < Q)  # [BLOCK_C, BLOCK_Q]
     # The taps of a window that lie in x are first <= r, s < end.
     first_s = tl.maximum(-left, 0).to(tl.int32)
@@ -45,7 +47,7 @@ def max_pool2d_kernel(
     # Row by row: what depends on columns alone is computed once.
     first_p = pid_p.to(tl.int64) * BLOCK_P
     for p in range(first_p, tl.minimum(first_p + BLOCK_P, P)):
-        top = p * stride_h - padding_h
+        top = p * STRIDE_H - PADDING_H
         first_r = tl.maximum(-top, 0).to(tl.int32)
         end_r = tl.minimum(H - top, KERNEL_H).to(tl.int32)
         best = tl.full((BLOCK_C, BLOCK_Q), float("-inf"), tl.float32)
@@ -100,7 +102,8 @@ def max_pool2d(
         BLOCK_C, BLOCK_P = 128 // BLOCK_Q, 8
     grid = (N * triton.cdiv(C, BLOCK_C) * triton.cdiv(P, BLOCK_P) * triton.cdiv(Q, BLOCK_Q),)
     max_pool2d_kernel[grid](
-        x, out, indices, C, H, W, P, Q, *x.stride(), stride_h, stride_w, padding_h, padding_w,
+        x, out, indices, C, H, W, P, Q, *x.stride(),
+        STRIDE_H=stride_h, STRIDE_W=stride_w, PADDING_H=padding_h, PADDING_W=padding_w,
         KERNEL_H=kernel_h, KERNEL_W=kernel_w, UNROLL=min(kernel_h * kernel_w, UNROLL),
         BLOCK_C=BLOCK_C, BLOCK_P=BLOCK_P, BLOCK_Q=BLOCK_Q, num_warps=4,
     )  # fmt: skip
