@@ -47,7 +47,8 @@ def max_pool2d_kernel(
     x_ptr, out_ptr, indices_ptr,
     C, H, W, P, Q,
     stride_xn, stride_xc, stride_xh, stride_xw,
-    stride_h, stride_w, padding_h, padding_w,
+    STRIDE_H: tl.constexpr, STRIDE_W: tl.constexpr,
+    PADDING_H: tl.constexpr, PADDING_W: tl.constexpr,
     KERNEL_H: tl.constexpr, KERNEL_W: tl.constexpr,
     BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
