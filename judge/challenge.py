@@ -416,6 +416,7 @@ class Challenge:
 
         tensors = tuple(arguments.tensors.values())
         fixed = [at for at, name in enumerate(arguments.tensors) if name in kept]
+        contents = buffers.redrawn(tensors, fixed) if fixed else tensors
 
         def check(tensors: tuple, results: Any) -> None:
             ResultCheck(spec).compare_large(arguments, tensors, results)
@@ -425,7 +426,7 @@ class Challenge:
                 return measure.race(
                     spec.on_tensors(spec.subject, arguments),
                     spec.on_tensors(spec.opponent(opponent), arguments),
-                    buffers.redrawn(tensors, fixed) if fixed else tensors,
+                    contents,
                     at_least=at_least,
                     bytes_moved=bytes_moved,
                     operations=operations,
@@ -447,8 +448,7 @@ class Challenge:
                     if compares:
                         compared["speedup"] = comparison.of_times(str(arguments), beside)
             if settings.times_peers:
-                drawn = buffers.redrawn(tensors, fixed) if fixed else tensors
-                sides |= self._fastest_peers(arguments, drawn)
+                sides |= self._fastest_peers(arguments, contents)
         if settings.draws and limits:
             call = f"{spec.function}({arguments})"
             timed.append(Timed.of(limits, call, bytes_moved or whole, operations, sides))

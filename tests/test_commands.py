@@ -513,6 +513,15 @@ def test_a_class_is_graded_one_by_one_and_shown_on_one_page(grade, class_of_two,
     ]
 
 
+def test_a_class_is_summed_up_without_a_page_too(grade, class_of_two):
+    result = grade(f"{HERE}/fma.py", "-q", "-k", "shapes", "--subject", str(class_of_two))
+    assert result.ret == 1
+    summary = result.stdout.str().rpartition("everybody")[2]
+    assert "alice  0 of 1 solved" in summary
+    assert "bob    0 of 1 solved; to fix: fma" in summary
+    assert "not graded" not in summary
+
+
 def test_a_class_in_which_nobody_can_be_graded_ends_at_once(grade, class_of_two):
     result = grade(f"{HERE}/fma.py", "-k", "no_such_test", "--subject", str(class_of_two))
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED

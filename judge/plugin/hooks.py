@@ -81,7 +81,9 @@ def pytest_configure(config):
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
     config.pluginmanager.register(board)
-    gallery = draw_pictures(config) if settings.draws else None
+    # A class needs what was found of each person, also where it has no page.
+    wanted = settings.draws or config.option.one_of_class
+    gallery = draw_pictures(config) if wanted else None
     if gallery and (file := page.file_of(config)):
         machine_in_words = config.stash[machine].header()[0].partition(": ")[2]
         written = page.Page(config, file, machine_in_words, board, gallery)

@@ -53,10 +53,10 @@ def write(path: Path, reports: Sequence[Report]) -> None:
 
 
 def file_of(config) -> Path | None:
-    """Return where this run is to write, None if nowhere. Raises pytest.UsageError."""
+    """Return where this run is to write, None if nowhere. `check` has seen what was typed."""
     if config.option.one_of_class:
         return Path(config.option.one_of_class[1])
-    return check(config.option.page) if config.option.page else None
+    return Path(config.option.page).absolute() if config.option.page else None
 
 
 def typed(config) -> str:
