@@ -1,10 +1,10 @@
-"""pytest's view of the judge: its options. The hooks are in judge/plugin/hooks.py."""
+"""pytest's view of the judge: its options. The hooks are in course/plugin/hooks.py."""
 
 from __future__ import annotations
 
 import argparse
 
-pytest_plugins = ["pytester", "judge.plugin.hooks"]
+pytest_plugins = ["pytester", "course.plugin.hooks"]
 
 
 def pytest_addoption(parser):

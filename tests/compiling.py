@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 import torch
 
-from judge.compilation import ahead_of_time
-from judge.core import paths
-from judge.core.launch import Launch
-from judge.core.verdict import Wrong
+from course import paths
+from kernelgauge.compilation import ahead_of_time
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.verdict import Wrong
 from tests import kernels_to_compile as kernels
 
 HEADER = """

@@ -1,4 +1,4 @@
-"""What the tests of judge/memory share: kernels that copy, and watched launches."""
+"""What the tests of kernelgauge/memory share: kernels that copy, and watched launches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 import triton
 import triton.language as tl
 
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.memory.watch import Watch
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory.watch import Watch
 
 interpreted_only = pytest.mark.skipif(
     not settings.interpreted, reason="only the interpreter is watched"

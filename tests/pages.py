@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from judge.core.figure import Figure
-from judge.page import report as pages
-from judge.page.report import Cause, Check, Picture, Puzzle, Report
+from course.page import report as pages
+from course.page.report import Cause, Check, Picture, Puzzle, Report
+from kernelgauge.core.figure import Figure
 
 HOSTILE = "<script>document.title = 'taken over'</script>\"'&"
 MESSAGE = (

@@ -1,6 +1,6 @@
 """Limits of a GPU for tests that have none."""
 
-from judge.speed.roofline import Limits
+from kernelgauge.speed.roofline import Limits
 
 MB = 10**6
 H200 = Limits(

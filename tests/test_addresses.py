@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from judge.memory import addresses
-from judge.memory.addresses import Region, Storage
+from kernelgauge.memory import addresses
+from kernelgauge.memory.addresses import Region, Storage
 from tests.launching import interpreted_only
 
 pytestmark = interpreted_only

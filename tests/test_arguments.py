@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge.core.arguments import Arguments, describe_value
+from kernelgauge.core.arguments import Arguments, describe_value
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import triton.language as tl
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import AutotunerError
 
-from judge.subject import autotuning
-from judge.subject.autotuning import ConfigSweep
+from kernelgauge.subject import autotuning
+from kernelgauge.subject.autotuning import ConfigSweep
 
 INTERPRETED = triton.knobs.runtime.interpret
 

@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.benchmark import __main__, tables, timing
-from judge.benchmark.peers import FOLDER, Benchmark, Peer, load_benchmarks
-from judge.core import gpus, paths
-from judge.core.settings import settings
-from judge.core.verdict import Unsolved
-from judge.speed.buffers import Buffers
-from judge.speed.roofline import Limits
-from judge.subject import loader
+from course import loader, paths
+from course.benchmark import __main__, tables, timing
+from course.benchmark.peers import FOLDER, Benchmark, Peer, load_benchmarks
+from kernelgauge.core import gpus
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Unsolved
+from kernelgauge.speed.buffers import Buffers
+from kernelgauge.speed.roofline import Limits
 from tests.simulated_limits import H200
 
 # A warning of torch's own, on import of its compiler.

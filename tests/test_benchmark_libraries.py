@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.benchmark.libraries import CUBLASLT, attention_peers, flex, liger, sdpa
-from judge.subject.loader import load_reference
+from course.benchmark.libraries import CUBLASLT, attention_peers, flex, liger, sdpa
+from course.loader import load_reference
 
 B, H, HKV, S, D = 2, 4, 2, 40, 16
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from judge.benchmark import record, tables
-from judge.benchmark.tables import Row
-from judge.core.paths import ROOT
+from course.benchmark import record, tables
+from course.benchmark.tables import Row
+from course.paths import ROOT
 from tests.simulated_limits import H200
 
 
@@ -39,7 +39,7 @@ ROWS = [row("solution", 0.25), row("eager", 1.0), row("fast", 0.2), row("Liger",
 def test_a_row_for_each_solution():
     text = record.summarize(ROWS, [H200])
     assert (
-        "Measured on 2026-11-21 by `python -m judge.benchmark`: NVIDIA H200, torch 2.13.0" in text
+        "Measured on 2026-11-21 by `python -m course.benchmark`: NVIDIA H200, torch 2.13.0" in text
     )
     limits = (
         "copy 4.28 TB/s read plus written; matmul float16 700 TFLOP/s, bfloat16 700 TFLOP/s, "

@@ -15,18 +15,17 @@ import time
 
 import pytest
 
-import judge.numerics.compare
-import judge.subject.guard
-from judge import inputs
-from judge.core import paths
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.plugin import ladder
-from judge.proof import runner
-from judge.speed import gpu, measure
-from judge.speed.interval import Interval
-from judge.speed.result import RaceResult
-from judge.subject import tamper
+import kernelgauge.numerics.compare
+import kernelgauge.subject.guard
+from course import inputs, paths
+from course.plugin import ladder
+from course.proof import runner
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.speed import gpu, measure
+from kernelgauge.speed.interval import Interval
+from kernelgauge.speed.result import RaceResult
+from kernelgauge.subject import tamper
 
 pytestmark = pytest.mark.proof
 
@@ -98,8 +97,8 @@ def test_honest_subject_passes(puzzle, mode, handed_in):
 )
 def test_what_was_replaced_is_restored(cheat, rejections, handed_in):
     def relied_on():
-        compare = judge.numerics.compare.compare
-        return time.perf_counter, compare, compare.__code__, set(judge.subject.guard.FILLED)
+        compare = kernelgauge.numerics.compare.compare
+        return time.perf_counter, compare, compare.__code__, set(kernelgauge.subject.guard.FILLED)
 
     before = relied_on()
     source = (FOLDER / f"{cheat}.py").read_text()

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.core import crash_notes
-from judge.core.paths import ROOT, SOLUTIONS
-from judge.core.settings import settings
-from judge.page import report as pages
+from course.page import report as pages
+from course.paths import ROOT, SOLUTIONS
+from kernelgauge.core import crash_notes
+from kernelgauge.core.settings import settings
 
 pytestmark = [pytest.mark.commands, pytest.mark.proof]
 
@@ -207,14 +207,16 @@ def not_run(text: str) -> int:
 
 def plugin(folder: Path, monkeypatch, change: str) -> None:
     """Make `-p changes` change the judge so in every process."""
-    (folder / "changes.py").write_text(f"import judge.core.timeouts, judge.speed.gpu\n{change}\n")
+    (folder / "changes.py").write_text(
+        f"import kernelgauge.core.timeouts, kernelgauge.speed.gpu\n{change}\n"
+    )
     path = [str(ROOT), str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypatch, workers):
-    plugin(tmp_path, monkeypatch, "judge.speed.gpu.is_busy = lambda: True")
+    plugin(tmp_path, monkeypatch, "kernelgauge.speed.gpu.is_busy = lambda: True")
     result = grade(
         f"{HERE}/test_swish.py", "-n", workers, "-p", "changes", "--time-limit", "2",
         "-k", "test_masks_offset or test_shapes",
@@ -228,7 +230,7 @@ def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypa
 
 def test_one_overrun_is_enough_for_all_workers(grade, tmp_path, monkeypatch):
     """Nothing interrupts this one: its worker is ended, and the new one does not try again."""
-    plugin(tmp_path, monkeypatch, "judge.core.timeouts.GRACE = 0.5")
+    plugin(tmp_path, monkeypatch, "kernelgauge.core.timeouts.GRACE = 0.5")
     result = grade(
         f"{HERE}/test_complex_multiply.py", "-n", "2", "-p", "changes", "--time-limit", "2",
         "-k", "test_shapes or test_masks",
@@ -288,7 +290,7 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, clone):
 def test_a_patch_of_triton_without_effect_fails_the_run(grade, tmp_path, monkeypatch):
     """Also where -q hides the header, and all tests pass."""
     (tmp_path / "unseen.py").write_text(
-        "from judge.memory import selftest\nselftest.failures = lambda: ['nothing is seen']\n"
+        "from kernelgauge.memory import selftest\nselftest.failures = lambda: ['nothing is seen']\n"
     )
     path = [str(ROOT), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))

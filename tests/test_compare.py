@@ -1,4 +1,4 @@
-"""judge.numerics.compare: which elements are right, and which are wrong."""
+"""kernelgauge.numerics.compare: which elements are right, and which are wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from judge.numerics import compare as numerics
-from judge.numerics.compare import compare
+from kernelgauge.numerics import compare as numerics
+from kernelgauge.numerics.compare import compare
 
 HALF = (torch.float16, torch.bfloat16)
 FLOATS = (*HALF, torch.float32, torch.float64)

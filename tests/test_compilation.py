@@ -9,8 +9,8 @@ import pytest
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge.compilation import specialization
-from judge.compilation.targets import TARGETS
+from kernelgauge.compilation import specialization
+from kernelgauge.compilation.targets import TARGETS
 from tests import kernels_to_compile as kernels
 from tests.compiling import (
     compiled,

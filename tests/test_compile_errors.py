@@ -12,8 +12,8 @@ import pytest
 import torch
 import triton
 
-from judge.compilation import errors
-from judge.core import paths
+from course import paths
+from kernelgauge.compilation import errors
 from tests import kernels_to_compile
 from tests.compiling import launch_from, launch_of, load_kernels, rejection, x
 
@@ -244,8 +244,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.errors import CompilationError
 from triton.runtime import driver
 
-from judge.compilation import errors, worker
-from judge.core.settings import settings
+from kernelgauge.compilation import errors, worker
+from kernelgauge.core.settings import settings
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import triton
 
-from judge.compilation import process
+from kernelgauge.compilation import process
 from tests import kernels_to_compile as kernels
 from tests.compiling import (
     compiled,
@@ -149,7 +149,7 @@ def test_a_forked_process_answers_without_the_interpreter(tmp_path):
     script = textwrap.dedent("""
         import os, sys
         os.environ["TRITON_INTERPRET"] = "1"
-        from judge.compilation import process
+        from kernelgauge.compilation import process
         process.fork_early()
         early = process._worker.process.pid
         from tests.compiling import compiled, pointwise
@@ -173,7 +173,7 @@ def test_a_fork_borrows_a_compiler_that_its_parent_has_warmed(tmp_path):
     script = textwrap.dedent("""
         import os, signal, sys, threading
         os.environ["TRITON_INTERPRET"] = "1"
-        from judge.compilation import process
+        from kernelgauge.compilation import process
         process.fork_early()
         from tests.compiling import compiled, pointwise, rejection, slow_matmul
         process.warm_up()
@@ -209,7 +209,7 @@ def test_the_compilers_process_dies_with_its_parent(busy, how, tmp_path):
     hangs.write_text("while True:\n    pass\n")
     script = textwrap.dedent(f"""
         import sys, time
-        from judge.compilation import process
+        from kernelgauge.compilation import process
         if {how == "forked"}:
             process.fork_early()
         worker = process._current()

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from judge.core import blame, paths
-from judge.core.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS
-from judge.desk import comparison, hints
-from judge.desk import stubs as kept
-from judge.plugin import ladder
-from judge.proof import mutants, runner
-from judge.subject import loader
+from course import loader, paths
+from course.desk import comparison, hints
+from course.desk import stubs as kept
+from course.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS
+from course.plugin import ladder
+from course.proof import mutants, runner
+from kernelgauge.core import blame
 
 LADDER = ladder.ladder()
 CHAPTERS = sorted({puzzle.split("/")[0] for puzzle in LADDER})

@@ -11,9 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.core.verdict import Wrong
-from judge.memory.data_races import ACQUIRING, RELEASING, History, Ledger
-from judge.memory.watch import Watch
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory.data_races import ACQUIRING, RELEASING, History, Ledger
+from kernelgauge.memory.watch import Watch
 from tests.launching import ORDERS, copy_kernel, fault, interpreted_only, line_of, watched
 
 pytestmark = interpreted_only

@@ -9,20 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge import challenge
-from judge.compilation.ahead_of_time import Compiled
-from judge.core.paths import PUZZLES, ROOT
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.desk import comparison, hints, stubs
-from judge.inputs import randn
-from judge.plugin import desk
-from judge.plugin.listing import state
-from judge.plugin.progress import Progress
-from judge.proof import runner
-from judge.speed.interval import Interval
-from judge.speed.result import RaceResult
-from judge.speed.roofline import Bound
+from course import challenge
+from course.desk import comparison, hints, stubs
+from course.inputs import randn
+from course.options import asked
+from course.paths import PUZZLES, ROOT
+from course.plugin import desk
+from course.plugin.listing import state
+from course.plugin.progress import Progress
+from course.proof import runner
+from kernelgauge.compilation.ahead_of_time import Compiled
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.speed.interval import Interval
+from kernelgauge.speed.result import RaceResult
+from kernelgauge.speed.roofline import Bound
 from tests.simulated_limits import H200
 
 TODAY = date(2026, 11, 23)
@@ -122,7 +123,7 @@ def test_hints_are_those_of_the_lesson_in_their_order():
     assert lesson[hints.idea_of("07_matmul/tiled") - 1] == "## The idea"
 
 
-def options(**given: bool) -> SimpleNamespace:
+def typed(**given: bool) -> SimpleNamespace:
     names = dict.fromkeys((*desk.OPTIONS, *desk.OTHERS), False)
     return SimpleNamespace(**names | given)
 
@@ -146,7 +147,7 @@ def options(**given: bool) -> SimpleNamespace:
     ],
 )
 def test_options_that_contradict_each_other(one, other, together):
-    given = options(**{one: True, other: True})
+    given = typed(**{one: True, other: True})
     if together:
         desk.check(given)
         return
@@ -181,7 +182,7 @@ def test_the_puzzles_of_a_folder():
 def test_a_puzzle_that_failed_says_how_much_of_it_passes(monkeypatch, tmp_path):
     (tmp_path / "01_pointwise").mkdir()
     (tmp_path / f"{PUZZLE}.py").write_text("mine")
-    for module in ("judge.plugin.listing", "judge.desk.stubs"):
+    for module in ("course.plugin.listing", "course.desk.stubs"):
         monkeypatch.setattr(f"{module}.PUZZLES", tmp_path)
     progress = Progress(None, tmp_path)
     progress.add(PUZZLE, {"solved": {"test_masks": True, "test_shapes": False}})
@@ -281,7 +282,7 @@ def test_a_table_is_aligned_and_no_line_of_it_is_long():
 
 @pytest.mark.skipif(not settings.interpreted, reason="traffic is counted in the interpreter")
 def test_one_call_of_a_file_is_compared_at_the_first_level(monkeypatch, tmp_path):
-    monkeypatch.setattr(settings, "compares", True)
+    monkeypatch.setattr(asked, "compares", True)
     natural = (ROOT / "tests/alternatives/natural" / f"{PUZZLE}.py").read_text()
     cases = {case.test: case for case in runner.cases_of(PUZZLE)}
     with runner.graded(PUZZLE, natural, tmp_path):
@@ -294,9 +295,9 @@ def test_one_call_of_a_file_is_compared_at_the_first_level(monkeypatch, tmp_path
     assert not again
 
 
-@pytest.mark.parametrize("asked", ["compares", "draws"])
+@pytest.mark.parametrize("wanted", ["compares", "draws"])
 def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one(
-    monkeypatch, tmp_path, asked
+    monkeypatch, tmp_path, wanted
 ):
     raced = []
 
@@ -304,8 +305,8 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
         raced.append(at_least)
         return race(at_least=at_least)
 
-    monkeypatch.setattr(settings, asked, True)
-    monkeypatch.setattr(settings, "times_peers", asked == "draws")
+    monkeypatch.setattr(asked, wanted, True)
+    monkeypatch.setattr(asked, "times_peers", wanted == "draws")
     peers = {"slow": 3.0, "fast": 1.0, "usual": 2.0}
     monkeypatch.setattr(challenge.timing, "time_peers", lambda *_: peers)
     monkeypatch.setattr(challenge, "CudaTimer", lambda: None)
@@ -323,7 +324,7 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
     speed_up, *times = challenge.figures()
     assert (speed_up.measured, speed_up.limit, speed_up.at_least) == (0.25, 0.3, True)
     assert [(time.measured, time.unit) for time in times] == [(0.36, "ms"), (0.09, "ms")]
-    if asked == "compares":
+    if wanted == "compares":
         assert challenge.compared["speedup"]["rows"] == [["time", "0.36 ms", "0.09 ms"]]
         assert not challenge.timed
         return

@@ -6,7 +6,7 @@ in it one for each fault, with
 
     fault           what is wrong, in a sentence
     cause           a regular expression that the first block of the puzzle's output must match
-    find, replace   as in judge/proof/mutants.py, applied to the natural answer
+    find, replace   as in course/proof/mutants.py, applied to the natural answer
     every_case      true where all cases are run, since what is told first shows in a later test
 
 A kernel that no small edit makes stands beside it as a whole, NN_chapter/puzzle__fault.py, and
@@ -28,11 +28,11 @@ from pathlib import Path
 
 import pytest
 
-from judge.challenge import Challenge
-from judge.core import paths
-from judge.core.settings import settings
-from judge.plugin import failures, ladder
-from judge.proof import mutants, runner
+from course import paths
+from course.challenge import Challenge
+from course.plugin import failures, ladder
+from course.proof import mutants, runner
+from kernelgauge.core.settings import settings
 
 pytestmark = [
     pytest.mark.proof,

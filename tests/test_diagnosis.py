@@ -1,4 +1,4 @@
-"""judge.diagnosis.report: what a message says about a wrong result, and what it must not say."""
+"""kernelgauge.diagnosis.report: what a message says about a wrong result, and must not say."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from judge.core.dtypes import wide
-from judge.diagnosis import report, symptoms
-from judge.diagnosis.source import Source
-from judge.diagnosis.wrong_result import Mistake
-from judge.numerics import compare
+from kernelgauge.core.dtypes import wide
+from kernelgauge.diagnosis import report, symptoms
+from kernelgauge.diagnosis.source import Source
+from kernelgauge.diagnosis.wrong_result import Mistake
+from kernelgauge.numerics import compare
 
 
 def seeded(seed):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from judge.compilation import early_release
-from judge.plugin import failures
+from course.plugin import failures
+from kernelgauge.compilation import early_release
 from tests.compiling import compiled, launch_of, load_kernels, rejection
 
 KERNELS = """

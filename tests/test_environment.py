@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from judge.core.paths import ROOT
-from judge.plugin import environment
+from course.paths import ROOT
+from course.plugin import environment
 
 
 def test_other_systems_hear_what_to_use(monkeypatch):

@@ -11,11 +11,11 @@ import triton
 import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from judge.core.verdict import Wrong
-from judge.memory import access_hooks, executor, selftest
-from judge.memory.budgets import Traffic
-from judge.memory.executor import KernelError
-from judge.memory.watch import Watch
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory import access_hooks, executor, selftest
+from kernelgauge.memory.budgets import Traffic
+from kernelgauge.memory.executor import KernelError
+from kernelgauge.memory.watch import Watch
 from tests.launching import fault, interpreted_only, watched
 
 pytestmark = interpreted_only

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from judge.plugin import failures
-from judge.plugin.failures import Failure
-from judge.plugin.ladder import PRODUCTION, SOLVED
+from course.plugin import failures
+from course.plugin.failures import Failure
+from course.plugin.ladder import PRODUCTION, SOLVED
 
 OUT_OF_BOUNDS = (
     "puzzles/04_softmax/softmax.py:{line}  tl.load(x_ptr + offs)\n"

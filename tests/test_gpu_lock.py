@@ -14,10 +14,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.core import gpus, paths
-from judge.core.verdict import Wrong
-from judge.plugin import hooks
-from judge.speed import gpu, gpu_lock
+from course import paths
+from course.plugin import hooks
+from kernelgauge.core import gpus
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.speed import gpu, gpu_lock
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PRELUDE = """
 import os, sys, time
 from pathlib import Path
-from judge.speed import gpu_lock
+from kernelgauge.speed import gpu_lock
 gpu_lock.FOLDER = Path(sys.argv[1])
 journal = os.open(gpu_lock.FOLDER / "journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def note(*words):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge import inputs
-from judge.challenge import Challenge
-from judge.core import paths
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.grading import Spec
+from course import inputs, paths
+from course.challenge import Challenge
+from course.grading import Spec
+from kernelgauge.core import paths as core_paths
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
 
 REFERENCE = """
 def scaled(x, y, scale=None):
@@ -73,9 +73,9 @@ def grade(tmp_path, monkeypatch):
         (tmp_path / "reference" / "99_made.py").write_text(REFERENCE)
         (tmp_path / "99_made").mkdir(exist_ok=True)
         (tmp_path / "99_made" / "scaled.py").write_text(source)
-        monkeypatch.setattr(paths, "ROOT", tmp_path)
+        monkeypatch.setattr(paths, "REFERENCE", tmp_path / "reference")
         monkeypatch.setattr(settings, "subjects", tmp_path)
-        monkeypatch.setattr(paths, "_modules", {})
+        monkeypatch.setattr(core_paths, "_modules", {})
         return Challenge(Spec("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True))
 
     inputs.seed("gradients")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.subject.canaries import Arena
-from judge.subject.guard import MAX_SCALARS_READ, Guard
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.subject.canaries import Arena
+from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 
 
 @pytest.fixture

@@ -13,14 +13,13 @@ import textwrap
 import pytest
 import torch
 
-from judge import challenge, inputs
-from judge.challenge import Challenge
-from judge.core import paths
-from judge.core.arguments import Arguments
-from judge.core.settings import settings
-from judge.core.verdict import NotMeasured, Unsolved, Wrong
-from judge.grading import Expected, ResultCheck, Spec
-from judge.subject import loader
+from course import challenge, inputs, loader, paths
+from course.challenge import Challenge
+from course.grading import Expected, ResultCheck, Spec
+from kernelgauge.core import paths as core_paths
+from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 
 HEADER = """
 import torch, triton
@@ -52,7 +51,7 @@ def copying(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text(HEADER + textwrap.dedent(source))
         monkeypatch.setattr(settings, "subjects", tmp_path)
-        monkeypatch.setattr(paths, "_modules", {})
+        monkeypatch.setattr(core_paths, "_modules", {})
         monkeypatch.setattr(loader, "load_reference", lambda *_: clone)
         test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
         return Challenge(Spec("copy", test, **({"exact": True} | spec)))

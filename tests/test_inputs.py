@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from judge import inputs
-from judge.core.settings import settings
-from judge.core.verdict import NotMeasured
-from judge.subject.loader import load_reference
+from course import inputs
+from course.loader import load_reference
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured
 
 
 def test_same_case_same_numbers_whatever_came_before():

@@ -13,7 +13,7 @@ from triton.language.extra import libdevice
 from triton.language.extra.cuda.libdevice import hypot
 from triton.language.extra.libdevice import atan2, fast_tanhf
 
-from judge.interpreter import overflow
+from kernelgauge.interpreter import overflow
 from tests import test_same_as_gpu as kernels
 
 pytestmark = pytest.mark.skipif(

@@ -11,17 +11,16 @@ import re
 
 import pytest
 
-from judge.core import paths
-from judge.core.verdict import Wrong
-from judge.plugin import ladder
-from judge.proof import runner
+from course import paths
+from course.plugin import ladder
+from course.proof import runner
+from kernelgauge.core.verdict import Wrong
 
 pytestmark = pytest.mark.proof
 
 # Appended to the solution. honest is its launcher, unlaunched the same without its launches.
 PREPARATION = """
-from judge.core.tensors import flat
-from judge.subject import loader
+from kernelgauge.core.tensors import flat
 from triton.runtime.jit import KernelInterface
 
 honest = {function}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from judge.compilation import figures, listings, sass
-from judge.compilation.ahead_of_time import Compiled, compile_each
-from judge.compilation.occupancy import occupancy
-from judge.compilation.sass import Listing
-from judge.compilation.targets import find_target
-from judge.core.launch import Launch
-from judge.core.verdict import Wrong
+from kernelgauge.compilation import figures, listings, sass
+from kernelgauge.compilation.ahead_of_time import Compiled, compile_each
+from kernelgauge.compilation.occupancy import occupancy
+from kernelgauge.compilation.sass import Listing
+from kernelgauge.compilation.targets import find_target
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.verdict import Wrong
 from tests import kernels_to_compile as kernels
 from tests.compiling import compiled, launch_from, launch_of, matmul, pointwise, square16, x
 from tests.test_compilation import descriptors

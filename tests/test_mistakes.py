@@ -1,4 +1,4 @@
-"""judge.diagnosis.mistakes: a mistake is named if it was made, and not if another was."""
+"""kernelgauge.diagnosis.mistakes: a mistake is named if it was made, and not if another was."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from judge.core import paths
-from judge.core.arguments import Arguments
-from judge.diagnosis import mistakes
-from judge.diagnosis.symptoms import mistake
-from judge.diagnosis.wrong_result import WrongResult
-from judge.numerics import compare
-from judge.subject import loader
+from course import loader, paths
+from kernelgauge.core.arguments import Arguments
+from kernelgauge.diagnosis import mistakes
+from kernelgauge.diagnosis.symptoms import mistake
+from kernelgauge.diagnosis.wrong_result import WrongResult
+from kernelgauge.numerics import compare
 
 
 def randn(*shape, seed=0):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from judge.challenge import Challenge
-from judge.core.settings import settings
-from judge.proof import mutants, runner
+from course.challenge import Challenge
+from course.proof import mutants, runner
+from kernelgauge.core.settings import settings
 
 pytestmark = pytest.mark.proof
 

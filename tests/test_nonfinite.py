@@ -7,8 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.memory.nonfinite import LOADED, Origin, Origins
-from judge.memory.watch import Watch
+from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
+from kernelgauge.memory.watch import Watch
 from tests.launching import interpreted_only, line_of, watched
 
 pytestmark = interpreted_only
@@ -123,7 +123,7 @@ def test_what_was_loaded_and_never_stored_is_named():
 
 
 def test_afterwards_the_interpreter_is_as_before():
-    from judge.memory.access_hooks import Builder
+    from kernelgauge.memory.access_hooks import Builder
 
     before = Builder.create_fdiv
     origin("quotient", torch.ones(10))

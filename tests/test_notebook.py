@@ -9,8 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from judge.core.paths import ROOT, SOLUTIONS
-from judge.desk.stubs import STUBS
+from course.desk.stubs import STUBS
+from course.paths import ROOT, SOLUTIONS
 
 pytestmark = [pytest.mark.commands, pytest.mark.proof]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from judge.core import paths
-from judge.core.settings import settings
-from judge.core.verdict import NotMeasured
-from judge.plugin import ladder
-from judge.proof import runner
+from course import paths
+from course.plugin import ladder
+from course.proof import runner
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured
 
 pytestmark = pytest.mark.proof
 

@@ -8,15 +8,15 @@ import re
 import pytest
 import torch
 
-from judge import inputs
-from judge.challenge import Challenge
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.diagnosis import report
-from judge.diagnosis.other_cases import Evidence, OtherCase
-from judge.diagnosis.wrong_result import Mistake, WrongResult
-from judge.numerics.compare import compare
-from judge.proof import runner
+from course import inputs
+from course.challenge import Challenge
+from course.proof import runner
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.diagnosis import report
+from kernelgauge.diagnosis.other_cases import Evidence, OtherCase
+from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
+from kernelgauge.numerics.compare import compare
 
 X = torch.arange(1.0, 41.0, dtype=torch.float64).reshape(4, 10)
 TWICE = "x is added twice"

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge.memory.watch import Watch
+from kernelgauge.memory.watch import Watch
 from tests.launching import (
     ORDERS,
     bytes_kernel,

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from judge.core.figure import Figure
-from judge.core.verdict import Unsolved, Wrong
-from judge.page import html
-from judge.page import report as pages
-from judge.plugin import page, people, scoreboard
-from judge.plugin.ladder import PRODUCTION, SOLVED
-from judge.plugin.pictures import Shown
-from judge.speed.interval import Interval
-from judge.speed.result import RaceResult
-from judge.speed.roofline import Bound
+from course.page import html
+from course.page import report as pages
+from course.plugin import page, people, scoreboard
+from course.plugin.ladder import PRODUCTION, SOLVED
+from course.plugin.pictures import Shown
+from kernelgauge.core.figure import Figure
+from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.speed.interval import Interval
+from kernelgauge.speed.result import RaceResult
+from kernelgauge.speed.roofline import Bound
 from tests.launching import interpreted_only
 from tests.pages import DRAWING, HOSTILE, klass, report, solved, wrong
 from tests.test_traffic import copied

@@ -1,12 +1,12 @@
-"""judge.numerics.perturbation: sizes and yardsticks that come from disturbing a reference."""
+"""kernelgauge.numerics.perturbation: sizes and yardsticks that come from disturbing a reference."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from judge.numerics import compare
-from judge.numerics.perturbation import rounded_runs, term_size
+from kernelgauge.numerics import compare
+from kernelgauge.numerics.perturbation import rounded_runs, term_size
 
 
 @pytest.fixture

@@ -14,22 +14,22 @@ import torch
 import triton
 import triton.language as tl
 
-from judge import challenge
-from judge.core.arguments import Arguments
-from judge.memory.recording import MAX_LANES, Recording
-from judge.memory.watch import Watch
-from judge.numerics.compare import compare
-from judge.pictures.calls import KINDS, Candidate, legibility
-from judge.pictures.errors import errors, levels
-from judge.pictures.layout import views_of
-from judge.pictures.order import order
-from judge.pictures.programs import programs
-from judge.pictures.reuse import reuse
-from judge.pictures.roofline import Timed, roofline
-from judge.pictures.scene import Scene
-from judge.pictures.sectors import fetch_of, sectors
-from judge.plugin import pictures
-from judge.plugin.scoreboard import describe
+from course import challenge
+from course.pictures.calls import KINDS, Candidate, legibility
+from course.pictures.errors import errors, levels
+from course.pictures.layout import views_of
+from course.pictures.order import order
+from course.pictures.programs import programs
+from course.pictures.reuse import reuse
+from course.pictures.roofline import Timed, roofline
+from course.pictures.scene import Scene
+from course.pictures.sectors import fetch_of, sectors
+from course.plugin import pictures
+from course.plugin.scoreboard import describe
+from kernelgauge.core.arguments import Arguments
+from kernelgauge.memory.recording import MAX_LANES, Recording
+from kernelgauge.memory.watch import Watch
+from kernelgauge.numerics.compare import compare
 from tests.launching import copy_kernel, interpreted_only
 from tests.simulated_limits import H200
 

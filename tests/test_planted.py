@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from judge.core.settings import settings
-from judge.core.verdict import NotMeasured, Wrong
-from judge.plugin import ladder
-from judge.proof import mutants, runner
+from course.plugin import ladder
+from course.proof import mutants, runner
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured, Wrong
 
 pytestmark = [
     pytest.mark.proof,

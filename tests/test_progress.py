@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge.plugin.progress import MAX_VERSIONS, Progress
+from course.plugin.progress import MAX_VERSIONS, Progress
 
 
 class Cache(dict):

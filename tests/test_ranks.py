@@ -8,18 +8,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge import inputs
-from judge.challenge import Challenge
-from judge.core import gpus, paths
-from judge.core.arguments import Arguments
-from judge.core.launch import Launch
-from judge.core.settings import settings
-from judge.core.verdict import Wrong
-from judge.grading import Spec
-from judge.numerics.compare import spacing
-from judge.subject import late_rank, loader
-from judge.subject.guarded_call import GuardedCall
-from judge.subject.late_rank import Lateness
+from course import inputs, loader, paths
+from course.challenge import Challenge
+from course.grading import Spec
+from kernelgauge.core import gpus
+from kernelgauge.core import paths as core_paths
+from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.numerics.compare import spacing
+from kernelgauge.subject import late_rank
+from kernelgauge.subject.guarded_call import GuardedCall
+from kernelgauge.subject.late_rank import Lateness
 
 in_the_interpreter = pytest.mark.skipif(
     not settings.interpreted, reason="a GPU does not show which program accesses what"
@@ -81,7 +82,7 @@ def summing(tmp_path, monkeypatch):
         assert find in SUM
         path.write_text(SUM.replace(find, replace) if find else SUM)
         monkeypatch.setattr(settings, "subjects", tmp_path)
-        monkeypatch.setattr(paths, "_modules", {})
+        monkeypatch.setattr(core_paths, "_modules", {})
         monkeypatch.setattr(loader, "load_reference", lambda *_: total)
         monkeypatch.setattr(loader, "load_mistakes", lambda *_: None)
         test = paths.PUZZLES / "18_distributed" / "test_total.py"

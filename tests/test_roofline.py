@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judge.speed import gpu, roofline
-from judge.speed.roofline import Limits, format_si, measure
+from kernelgauge.speed import gpu, roofline
+from kernelgauge.speed.roofline import Limits, format_si, measure
 from tests.simulated_limits import H200, MB
 
 
@@ -96,7 +96,7 @@ class Event:
 
 @pytest.fixture
 def products(monkeypatch, request):
-    """Simulate CUDA in judge.speed.roofline. Returns (size, dtype, precision) of each product."""
+    """Simulate CUDA in `roofline`. Returns (size, dtype, precision) of each product."""
     products, no_float8 = [], getattr(request, "param", None) == "no float8"
 
     class Tensor:

@@ -491,7 +491,7 @@ if __name__ == "__main__":
     interpreted = triton.knobs.runtime.interpret
     if interpreted:
         sys.path.insert(0, str(Path(__file__).parents[1]))
-        from judge.interpreter import patches
+        from kernelgauge.interpreter import patches
 
         patches.install()
     part = map(int, sys.argv[2:])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from judge.plugin import scoreboard
-from judge.plugin.ladder import SOLVED
+from course.plugin import scoreboard
+from course.plugin.ladder import SOLVED
 
 
 class Terminal:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge.core.paths import PUZZLES, ROOT
-from judge.plugin import selection
+from course.paths import PUZZLES, ROOT
+from course.plugin import selection
 
 CHAPTER = "puzzles/01_pointwise"
 
@@ -42,7 +42,7 @@ def in_the_repository(monkeypatch):
             True,
             [f"{CHAPTER}/test_swish.py::test_nowhere"],
         ),
-        ("judge/inputs.py", True, ["judge/inputs.py"]),
+        ("course/inputs.py", True, ["course/inputs.py"]),
         ("tests/test_inputs.py", True, ["tests/test_inputs.py"]),
     ],
 )

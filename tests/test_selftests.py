@@ -17,10 +17,10 @@ from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from judge.core import paths
-from judge.interpreter import overflow, patches, selftest
-from judge.subject import autotuning, launch_recorder
-from judge.subject import selftest as launch_selftest
+from course import paths
+from kernelgauge.interpreter import overflow, patches, selftest
+from kernelgauge.subject import autotuning, launch_recorder
+from kernelgauge.subject import selftest as launch_selftest
 
 VERSION = f"in triton {triton.__version__}: "
 
@@ -52,7 +52,7 @@ def test_patches_pass_and_quickly():
 
 
 def test_without_patches_nearly_every_check_fails():
-    script = "from judge.interpreter import selftest; print(len(selftest.failures()))"
+    script = "from kernelgauge.interpreter import selftest; print(len(selftest.failures()))"
     assert int(output(script, interpret=True)) > 10
 
 
@@ -63,8 +63,8 @@ from triton.language.semantic import TritonSemantic
 changed = (stock, stock.InterpreterBuilder, stock.InterpretedFunction, stock.ReduceOps,
            stock.FunctionRewriter, TritonSemantic, tl.tensor, tl.block_type)
 before = [dict(vars(owner)) for owner in changed]
-from judge.interpreter import patches, selftest
-from judge.subject import autotuning, selftest
+from kernelgauge.interpreter import patches, selftest
+from kernelgauge.subject import autotuning, selftest
 print(before == [dict(vars(owner)) for owner in changed], stock.interpreter_builder.options.debug)
 """
     assert output(script, interpret=False) == "True False\n"

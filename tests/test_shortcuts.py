@@ -12,7 +12,7 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
-from judge.interpreter import arithmetic
+from kernelgauge.interpreter import arithmetic
 
 pytestmark = pytest.mark.skipif(
     not triton.knobs.runtime.interpret, reason="needs TRITON_INTERPRET=1"

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from judge.core.settings import settings
-from judge.core.tensors import on_cpu
-from judge.core.verdict import Wrong
-from judge.speed import measure, selftest
-from judge.speed.buffers import Buffers, copy, redrawn
-from judge.speed.interval import interval_of
-from judge.speed.measure import race
+from kernelgauge.core.settings import settings
+from kernelgauge.core.tensors import on_cpu
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.speed import measure, selftest
+from kernelgauge.speed.buffers import Buffers, copy, redrawn
+from kernelgauge.speed.interval import interval_of
+from kernelgauge.speed.measure import race
 from tests.simulated_limits import H200, MB
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

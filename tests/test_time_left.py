@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge.plugin.time_left import CACHE, TimeLeft
+from course.plugin.time_left import CACHE, TimeLeft
 
 
 class Cache(dict):

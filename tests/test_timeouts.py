@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge import challenge
-from judge.core import crash_notes, paths, timeouts
-from judge.core.paths import ROOT
-from judge.core.settings import settings
-from judge.core.verdict import NotRun
-from judge.plugin import hooks
+from course import challenge, paths
+from course.paths import ROOT
+from course.plugin import hooks
+from kernelgauge.core import crash_notes, timeouts
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotRun
 
 
 def endless(wait: float = 0.0):
@@ -81,7 +81,7 @@ def test_lifted_limit():
 def test_what_cannot_be_interrupted_is_ended():
     """A loop in C that ignores signals, like a hung call of a library."""
     code = """
-import judge.core.timeouts as f
+import kernelgauge.core.timeouts as f
 f.GRACE = 0.2
 with f.time_limit(0.2):
     sum(range(10**12))
@@ -100,7 +100,8 @@ with f.time_limit(0.2):
         ("GPU: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
         ("Fatal Python error: Segmentation fault\n", "crashed the process: Segmentation fault"),
         (
-            f'Timeout (0:00:05)!\n  File "{ROOT}/judge/subject/guarded_call.py", line 5 in run\n'
+            "Timeout (0:00:05)!\n"
+            f'  File "{ROOT}/kernelgauge/subject/guarded_call.py", line 5 in run\n'
             f'  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',
             "at puzzles/01_pointwise/fma.py:7 and could not be interrupted",
         ),

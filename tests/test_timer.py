@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from judge.speed import timer as timer_module
-from judge.speed.timer import CudaTimer
+from kernelgauge.speed import timer as timer_module
+from kernelgauge.speed.timer import CudaTimer
 
 CALL_MS = 0.002
 QUERY_MS = 0.001

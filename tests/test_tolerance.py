@@ -15,8 +15,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from judge.numerics import perturbation
-from judge.numerics.compare import compare
+from kernelgauge.numerics import perturbation
+from kernelgauge.numerics.compare import compare
 
 SEEDS = range(2)
 LOG2E = math.log2(math.e)

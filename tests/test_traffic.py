@@ -8,9 +8,9 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from judge.core.verdict import Wrong
-from judge.memory.budgets import Traffic
-from judge.memory.watch import Watch
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory.budgets import Traffic
+from kernelgauge.memory.watch import Watch
 from tests.launching import ORDERS, bytes_kernel, descriptor_kernel, interpreted_only
 
 pytestmark = interpreted_only

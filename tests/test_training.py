@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from judge.core import paths
+from course import paths
 
 pytestmark = pytest.mark.proof
 
 
 def test_our_step_trains_as_pytorch_does():
-    command = [sys.executable, "-m", "judge.training", "--steps", "5"]
+    command = [sys.executable, "-m", "course.training", "--steps", "5"]
     done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True)
     lines = [line.split() for line in done.stdout.splitlines()]
     losses = [(float(mine), float(theirs)) for _, mine, theirs in lines[3:8]]

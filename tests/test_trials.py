@@ -8,13 +8,14 @@ import textwrap
 import pytest
 import torch
 
-from judge.core import paths
-from judge.core.arguments import Arguments
-from judge.core.settings import settings
-from judge.plugin import experiments, looks, trials
-from judge.subject.guarded_call import GuardedCall
-from judge.subject.launcher_source import followed, meta_parameters
-from judge.subject.trial import Trial
+from course import paths
+from course.plugin import experiments, looks, trials
+from kernelgauge.core import paths as core_paths
+from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.settings import settings
+from kernelgauge.subject.guarded_call import GuardedCall
+from kernelgauge.subject.launcher_source import followed, meta_parameters
+from kernelgauge.subject.trial import Trial
 
 HEADER = """
 import torch, triton
@@ -48,7 +49,7 @@ def launched(tmp_path):
             return call.run(programs="none", rehearse=False).launches, trial
 
     yield run
-    paths._modules.pop(tmp_path / "copy.py", None)
+    core_paths._modules.pop(tmp_path / "copy.py", None)
 
 
 LAUNCHERS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judge.core.launch import Launch
-from judge.subject import unwritten
+from kernelgauge.core.launch import Launch
+from kernelgauge.subject import unwritten
 
 
 def kernel():

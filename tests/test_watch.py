@@ -7,8 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.core.verdict import Wrong
-from judge.memory.watch import Watch
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory.watch import Watch
 from tests.launching import bytes_kernel, copy_kernel, fault, interpreted_only, watched
 
 pytestmark = interpreted_only

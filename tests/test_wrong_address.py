@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.memory import gathered
+from kernelgauge.memory import gathered
 from tests.launching import fault, interpreted_only, watched
 
 pytestmark = interpreted_only

@@ -21,9 +21,9 @@ sys.path.insert(0, str(ROOT))
 
 from puzzle_page import anchor_of, page_of, title_of  # noqa: E402
 
-from judge.desk.hints import HINT, lesson_of  # noqa: E402
-from judge.desk.stubs import STUBS  # noqa: E402
-from judge.plugin.ladder import ladder  # noqa: E402
+from course.desk.hints import HINT, lesson_of  # noqa: E402
+from course.desk.stubs import STUBS  # noqa: E402
+from course.plugin.ladder import ladder  # noqa: E402
 
 CONTRIBUTING = ["CONTRIBUTING.md", "docs/judge.md", "docs/private_names.md", "CHANGELOG.md"]
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))

@@ -8,7 +8,7 @@ import re
 import textwrap
 from itertools import pairwise
 
-from judge.desk.hints import hints_of
+from course.desk.hints import hints_of
 
 # A field's name takes ten columns of a spec: "Given     x (N,): float16".
 COLUMN = 10

@@ -1,7 +1,7 @@
 """What 01.6, complex multiplication, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, integers, randn
 
 puzzle = challenge("complex_multiply")
 

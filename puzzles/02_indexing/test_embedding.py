@@ -1,7 +1,7 @@
 """What 02.4, embedding, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 puzzle = challenge("embedding", exact=True)
 

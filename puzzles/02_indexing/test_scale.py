@@ -1,7 +1,7 @@
 """What 02.5, scale, must do to be solved: here the habits of production are the lesson."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, randn, strided
 
 puzzle = challenge("scale")
 

@@ -1,7 +1,7 @@
 """What 02.2, strided copy, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, strided
 
 puzzle = challenge("strided_copy", exact=True)
 

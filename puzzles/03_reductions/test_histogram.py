@@ -1,7 +1,7 @@
 """What 03.7, histogram, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers
 
 puzzle = challenge("histogram")
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 puzzle = challenge("welford", results=("mean", "variance"))
 

@@ -1,7 +1,7 @@
 """What 04.4, cross entropy, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 puzzle = challenge("cross_entropy")
 

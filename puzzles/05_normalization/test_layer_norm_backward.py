@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor, uniform
 
 puzzle = challenge("layer_norm_backward", results=("dx", "dweight", "dbias"), deterministic=True)
 

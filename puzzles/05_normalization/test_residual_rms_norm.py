@@ -1,7 +1,7 @@
 """What 05.3, residual RMS norm, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 # Shipped kernels round the normalized row to the dtype before they multiply by the weight.
 puzzle = challenge("residual_rms_norm", results=("y", "total"), rounded_on_the_way=True)

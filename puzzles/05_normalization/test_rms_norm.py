@@ -1,7 +1,7 @@
 """What 05.2, RMS norm, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 # Shipped kernels round the normalized row to the dtype before they multiply by the weight.
 puzzle = challenge("rms_norm", rounded_on_the_way=True)

@@ -1,7 +1,7 @@
 """What 06.6, Adam step, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, randn, uniform
 
 puzzle = challenge("adam_step", in_place=("param", "exp_avg", "exp_avg_sq"))
 

@@ -1,7 +1,7 @@
 """What 06.5, arc sine, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, randn, uniform
 
 puzzle = challenge("asin")
 

@@ -1,7 +1,7 @@
 """What 06.2, bias and GELU, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor, uniform
 
 puzzle = challenge("bias_gelu")
 

@@ -1,7 +1,7 @@
 """What 06.1, SwiGLU, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor, uniform
 
 # Shipped kernels, and PyTorch itself, round silu(gate) to the dtype before the product.
 puzzle = challenge("swiglu", rounded_on_the_way=True)

@@ -2,9 +2,9 @@
 
 from triton.runtime.autotuner import Autotuner, Heuristics
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, dtypes, integers, matrices, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, matrices, strided
+from kernelgauge.core.verdict import Wrong
 
 # check goes through every configuration.
 puzzle = challenge("autotuned_matmul", input_precision="tf32")

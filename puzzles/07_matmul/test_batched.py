@@ -1,7 +1,7 @@
 """What 07.4, batched matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, randn
 
 puzzle = challenge("batched_matmul", input_precision="tf32")
 

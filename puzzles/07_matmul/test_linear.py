@@ -2,8 +2,8 @@
 
 import pytest
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, randn, strided, tensor
 
 puzzle = challenge("linear", input_precision="tf32")
 

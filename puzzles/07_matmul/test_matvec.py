@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, strided, tensor
 
 puzzle = challenge("matvec")
 

@@ -1,8 +1,8 @@
 """What 07.3, swizzled matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, climbing, dtypes, integers, matrices, strided
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, matrices, strided
+from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("swizzled_matmul", input_precision="tf32")
 

@@ -1,7 +1,7 @@
 """What 07.2, tiled matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, matrices, strided
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, matrices, strided
 
 puzzle = challenge("tiled_matmul", input_precision="tf32")
 

@@ -1,8 +1,8 @@
 """What 08.6, momentum step, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn
+from kernelgauge.core.verdict import Wrong
 
 # check goes through every configuration, and runs the first call for a size as tuning does.
 puzzle = challenge("momentum_step", in_place=("param", "velocity"))

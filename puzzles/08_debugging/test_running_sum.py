@@ -1,7 +1,7 @@
 """What 08.5, running sum, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, uniform
 
 puzzle = challenge("running_sum", deterministic=True)
 

@@ -1,7 +1,7 @@
 """What 08.7, token mean, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn
 
 puzzle = challenge("token_mean", deterministic=True)
 

@@ -1,7 +1,7 @@
 """What 09.4, grouped matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, groups, integers, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, groups, integers, randn, strided, tensor
 
 puzzle = challenge("grouped_matmul", input_precision="tf32")
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, climbing, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, randn
+from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("gram_matrix", input_precision="tf32")
 

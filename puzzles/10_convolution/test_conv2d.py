@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, randn
 
 puzzle = challenge("conv2d", input_precision="tf32")
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, randn
 
 puzzle = challenge("conv2d_dweight", input_precision="tf32", deterministic=True)
 

@@ -1,7 +1,7 @@
 """What 10.2, max pooling, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, uniform
 
 puzzle = challenge("max_pool2d", results=("out", "indices"), exact=True)
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, uniform
 
 # On a GPU a block's sum is as exact as the tensor core makes it.
 puzzle = challenge("fp8_matmul", input_precision="fp8")

@@ -1,7 +1,7 @@
 """What 11.4, int4 matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor, uniform
 
 puzzle = challenge("int4_matmul")
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, integers, tensor, uniform
+from course.challenge import challenge
+from course.inputs import cases, integers, tensor, uniform
 
 puzzle = challenge("int8_matmul")
 

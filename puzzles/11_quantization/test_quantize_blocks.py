@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 # q may be the float8 next to the right one, which where no quotient is near a tie it need not be.
 puzzle = challenge("quantize_blocks", results=("q", "scale"))

@@ -1,7 +1,7 @@
 """What 11.1, quantize rows, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 # q may be off by 1, which where no quotient is near n + 1/2 it need not be.
 puzzle = challenge("quantize_rows", results=("q", "scale"), exact=False)

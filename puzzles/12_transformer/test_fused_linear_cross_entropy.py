@@ -2,8 +2,8 @@
 
 import math
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn
 
 RULES = {"results": ("loss", "dx", "dweight"), "deterministic": True, "input_precision": "tf32"}
 puzzle = challenge("fused_linear_cross_entropy", rounded=True, **RULES)

@@ -1,7 +1,7 @@
 """What 12.2, GEGLU with a backward pass, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, randn, uniform
 
 puzzle = challenge("geglu", gradients=True, rounded_on_the_way=True)
 

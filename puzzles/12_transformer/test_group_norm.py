@@ -1,7 +1,7 @@
 """What 12.3, group norm, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, randn, tensor
 
 puzzle = challenge("group_norm", results=("y", "mean", "rstd"))
 

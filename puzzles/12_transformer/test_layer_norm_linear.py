@@ -1,7 +1,7 @@
 """What 12.4, layer norm and linear layer, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, randn, tensor
 
 puzzle = challenge("layer_norm_linear", input_precision="tf32", rounded=True)
 

@@ -1,7 +1,7 @@
 """What 12.1, rotary position embedding, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, uniform
 
 puzzle = challenge("rope", results=("q_out", "k_out"))
 

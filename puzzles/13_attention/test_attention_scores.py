@@ -1,7 +1,7 @@
 """What 13.1, attention scores, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, heads, randn, rising_scores
+from course.challenge import challenge
+from course.inputs import cases, dtypes, heads, randn, rising_scores
 
 puzzle = challenge("attention_scores", rounded=True)
 

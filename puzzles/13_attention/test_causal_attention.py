@@ -1,7 +1,7 @@
 """What 13.3, causal attention, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, heads, integers, randn, rising_scores
+from course.challenge import challenge
+from course.inputs import cases, dtypes, heads, integers, randn, rising_scores
 
 puzzle = challenge("causal_attention", rounded=True)
 

@@ -1,7 +1,7 @@
 """What 13.5, sliding window attention, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, heads, integers, randn, rising_scores
+from course.challenge import challenge
+from course.inputs import cases, dtypes, heads, integers, randn, rising_scores
 
 puzzle = challenge("sliding_window_attention", rounded=True)
 

@@ -1,7 +1,7 @@
 """Tests of 14.2, flash decoding."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, rising_scores
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, rising_scores
 
 puzzle = challenge("flash_decoding", rounded=True)
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, randn, tensor
 
 puzzle = challenge("kv_cache_append", in_place=("key_cache", "value_cache", "dropped"), exact=True)
 

@@ -1,7 +1,7 @@
 """Tests of 14.3, paged attention."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, paged_cache, randn
+from course.challenge import challenge
+from course.inputs import cases, dtypes, paged_cache, randn
 
 puzzle = challenge("paged_attention", rounded=True)
 

@@ -1,7 +1,7 @@
 """Tests of 14.5, speculative verification."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, speculation
+from course.challenge import challenge
+from course.inputs import cases, speculation
 
 puzzle = challenge("speculative_verify", results=("tokens", "accepted"))
 

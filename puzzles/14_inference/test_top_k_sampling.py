@@ -1,7 +1,7 @@
 """Tests of 14.4, top-k sampling."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, sampling
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, sampling
 
 puzzle = challenge("top_k_sampling")
 

@@ -1,7 +1,7 @@
 """Tests of 15.4, mixture of experts."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn
 
 puzzle = challenge("fused_moe", deterministic=True, rounded=True)
 

@@ -1,7 +1,7 @@
 """Tests of 15.3, products with experts."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, expert_blocks, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, expert_blocks, integers, randn, tensor
 
 puzzle = challenge("grouped_expert_gemm", input_precision="tf32")
 

@@ -1,7 +1,7 @@
 """Tests of 15.2, sort by expert."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, tensor
 
 puzzle = challenge("permute_tokens", results=("order", "inverse", "block_experts"))
 

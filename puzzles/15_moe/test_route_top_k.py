@@ -1,7 +1,7 @@
 """Tests of 15.1, choose k experts."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, tensor
 
 puzzle = challenge("route_top_k", results=("weights", "experts", "balance"), deterministic=True)
 

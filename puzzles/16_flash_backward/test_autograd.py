@@ -2,9 +2,9 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, heads_and_dout, rising_scores, tensor
+from course.challenge import challenge
+from course.inputs import cases, heads_and_dout, rising_scores, tensor
+from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 

@@ -2,8 +2,8 @@
 
 import math
 
-from judge.challenge import challenge
-from judge.inputs import attention_saved, cases, dtypes, heads_and_dout, integers, rising_scores
+from course.challenge import challenge
+from course.inputs import attention_saved, cases, dtypes, heads_and_dout, integers, rising_scores
 
 puzzle = challenge("attention_dq", rounded=True)
 

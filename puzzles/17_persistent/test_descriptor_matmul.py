@@ -1,8 +1,8 @@
 """What 17.3, descriptor matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors
+from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")

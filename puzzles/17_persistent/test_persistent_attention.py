@@ -1,7 +1,7 @@
 """What 17.4, persistent attention, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, heads, multiprocessors, rising_scores
+from course.challenge import challenge
+from course.inputs import cases, dtypes, heads, multiprocessors, rising_scores
 
 puzzle = challenge("persistent_attention", rounded=True)
 

@@ -1,7 +1,7 @@
 """What 17.2, persistent matmul, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors, strided
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors, strided
 
 puzzle = challenge("persistent_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")

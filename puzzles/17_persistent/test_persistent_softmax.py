@@ -1,7 +1,7 @@
 """What 17.1, persistent softmax, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, multiprocessors, randn
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, multiprocessors, randn
 
 puzzle = challenge("persistent_softmax")
 

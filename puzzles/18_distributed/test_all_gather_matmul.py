@@ -1,7 +1,7 @@
 """What 18.4, all-gather and matmul in one launch, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, climbing, dtypes, integers, randn, ranks, spread
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, integers, randn, ranks, spread
 
 puzzle = challenge("all_gather_matmul", ranks=True)
 

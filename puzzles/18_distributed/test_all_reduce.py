@@ -1,7 +1,7 @@
 """What 18.1, all-reduce in one shot, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, ranks, spread, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, ranks, spread, tensor
 
 puzzle = challenge("all_reduce", ranks=True, alike=True)
 

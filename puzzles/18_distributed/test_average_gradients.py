@@ -1,7 +1,7 @@
 """What 18.3, average the gradients that are finite, must do to be solved."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, randn, ranks
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, randn, ranks
 
 puzzle = challenge("average_gradients", results=("averages", "faults"), ranks=True)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 
 def swish(x, blocks):

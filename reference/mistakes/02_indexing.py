@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from judge.core.dtypes import dtype_name
+from kernelgauge.core.dtypes import dtype_name
 
 
 def triu(x, diagonal, blocks):

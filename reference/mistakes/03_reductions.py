@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 LAST_LEFT_OUT = "the last element is left out: a mask or a loop ends one element too early"
 COUNTED = "masked lanes are counted: the 0 in them is far from the mean"

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 NOT_RESCALED = "the sum is not rescaled when a later block has a larger maximum"
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 OUTSIDE = "eps is added to the square root instead of under it"
 

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from judge.diagnosis.mistakes import half_precisions
-from judge.subject.loader import load_reference
+from course.loader import load_reference
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 # Of at most so many programs the random numbers are drawn with a seed of their own.
 MAX_SEEDS = 64

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 
 def _entropy(p, inside):

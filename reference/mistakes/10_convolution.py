@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 # Sums of more steps than this are not rounded step by step.
 MAX_STEPS = 64

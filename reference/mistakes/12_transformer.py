@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.diagnosis.mistakes import half_precisions
-from judge.subject.loader import load_reference
+from course.loader import load_reference
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 
 def rope(q, k, cos, sin, inverse, blocks):

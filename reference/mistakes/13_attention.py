@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from judge.core.paths import load
+from kernelgauge.core.paths import load
 
 attention = load(Path(__file__).with_name("attention.py"))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from judge.core.paths import load
-from judge.diagnosis.mistakes import half_precisions
+from kernelgauge.core.paths import load
+from kernelgauge.diagnosis.mistakes import half_precisions
 
 matmul = load(Path(__file__).with_name("matmul.py"))
 

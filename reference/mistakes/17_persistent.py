@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import pad
 
-from judge.core.paths import load
+from kernelgauge.core.paths import load
 
 attention = load(Path(__file__).with_name("attention.py"))
 matmul = load(Path(__file__).with_name("matmul.py"))

@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved, randn
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved, randn
 
 SIZES = ((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,))
 COEFFICIENTS = (1.0, -1.0, 0.5, -0.25, 0.125, -0.0625, 0.03125, -0.015625)

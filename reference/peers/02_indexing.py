@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved, randn
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved, randn
 
 SIZES = ((2048, 2048), (16384, 16384), (20_011, 19_997), (16384, 32768))
 

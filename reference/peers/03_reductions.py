@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved, randn
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved, randn
 
 SIZES = ((16384, 4096), (20_011, 12_007), (32768, 8192), (1024, 524_288))
 # Rows that fit on a multiprocessor.

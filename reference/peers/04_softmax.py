@@ -3,9 +3,9 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved, randn, softmax
+from course.benchmark.libraries import liger
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved, randn, softmax
 
 
 def loss(logits, targets):

@@ -3,9 +3,9 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved
+from course.benchmark.libraries import liger
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved
 
 SIZES = ((16384, 4096), (20_011, 6007), (32768, 8192), (4096, 32768))
 EPS_LAYER, EPS_RMS = 1e-5, 1e-6

@@ -6,9 +6,9 @@ import torch
 from torch.nn import functional
 from torch.optim.adamw import adamw
 
-from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved, randn
+from course.benchmark.libraries import liger
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved, randn
 
 SIZES = ((4096, 4096), (8192, 16384), (20_011, 11_007), (16384, 16384))
 PROBABILITY, SEED = 0.5, 123

@@ -7,9 +7,9 @@ functions with more to fuse are compiled.
 import torch
 from torch.nn import functional
 
-from judge.benchmark.libraries import CUBLASLT
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import HALF, MATMUL_SIZES, matmul, matmul_bytes, matmul_operations
+from course.benchmark.libraries import CUBLASLT
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import HALF, MATMUL_SIZES, matmul, matmul_bytes, matmul_operations
 
 
 def batches(B, M, N, K, dtype):

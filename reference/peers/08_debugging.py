@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import moved, randn
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import moved, randn
 
 
 def categorical(x):

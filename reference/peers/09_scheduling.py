@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from judge.benchmark.libraries import CUBLASLT
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import HALF, matmul
+from course.benchmark.libraries import CUBLASLT
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import HALF, matmul
 
 # Where K is long beside M and N, Inductor tries a bmm of pieces and a sum among its kernels.
 MAX_AUTOTUNE = Peer(

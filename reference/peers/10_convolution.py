@@ -5,8 +5,8 @@ import importlib
 import torch
 from torch.nn import functional
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import HALF, moved
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import HALF, moved
 
 
 def sequences(B, D, L, dtype):

@@ -4,8 +4,8 @@ import functools
 
 import torch
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import HALF, MATMUL_SIZES, matmul_operations
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import HALF, MATMUL_SIZES, matmul_operations
 
 ROWS = ((16384, 4096), (20_011, 6007), (32768, 8192), (4096, 32768))
 

@@ -6,10 +6,10 @@ import torch
 from torch.nn import functional
 from torch.optim.adamw import adamw
 
-from judge.benchmark.libraries import liger
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import HALF, matmul_bytes, matmul_operations
-from judge.subject.loader import load_reference
+from course.benchmark.libraries import liger
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import HALF, matmul_bytes, matmul_operations
+from course.loader import load_reference
 
 
 def rotary(B, H, Hkv, S, D, dtype):

@@ -5,9 +5,9 @@ A compiled reference stores all scores, masked or not, so the causal ones are no
 
 import torch
 
-from judge.benchmark.libraries import attention_peers, flex, sdpa
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import ATTENTION_SIZES, HALF, attention_operations, randn
+from course.benchmark.libraries import attention_peers, flex, sdpa
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import ATTENTION_SIZES, HALF, attention_operations, randn
 
 GROUPED_SIZES = (
     (1, 16, 4, 1024, 64),

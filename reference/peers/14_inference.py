@@ -3,9 +3,9 @@
 import torch
 from torch.nn import functional
 
-from judge.benchmark.libraries import BACKENDS
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import HALF
+from course.benchmark.libraries import BACKENDS
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import HALF
 
 PAGE = 16
 # Tokens, heads of keys, D, pages.

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch.nn.functional import silu
 
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.core.paths import load
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from kernelgauge.core.paths import load
 
 reference = load(Path(__file__).parents[1] / "15_moe.py")
 

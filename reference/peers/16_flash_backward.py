@@ -10,9 +10,9 @@ import torch
 from torch._functorch import config as functorch
 from torch.nn import functional
 
-from judge.benchmark.libraries import attention_peers, sdpa
-from judge.benchmark.peers import COMPILED, Benchmark, Peer
-from judge.benchmark.workloads import ATTENTION_SIZES, HALF, attention_operations, randn
+from course.benchmark.libraries import attention_peers, sdpa
+from course.benchmark.peers import COMPILED, Benchmark, Peer
+from course.benchmark.workloads import ATTENTION_SIZES, HALF, attention_operations, randn
 
 SIZES = ATTENTION_SIZES[1:]
 BACKENDS = ("SDPA flash", "SDPA cuDNN")

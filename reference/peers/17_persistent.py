@@ -1,8 +1,8 @@
 """What a user would take instead of the solutions of chapter 17."""
 
-from judge.benchmark.libraries import attention_peers
-from judge.benchmark.peers import Benchmark
-from judge.benchmark.workloads import (
+from course.benchmark.libraries import attention_peers
+from course.benchmark.peers import Benchmark
+from course.benchmark.workloads import (
     ATTENTION_SIZES,
     HALF,
     attention_operations,

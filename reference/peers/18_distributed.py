@@ -8,8 +8,8 @@ import os
 
 import torch
 
-from judge.benchmark.peers import Benchmark, Peer
-from judge.benchmark.workloads import HALF
+from course.benchmark.peers import Benchmark, Peer
+from course.benchmark.workloads import HALF
 
 GPUS = max(1, torch.cuda.device_count())
 # 64 KB to 256 MB a rank.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from judge.core.paths import ROOT
-from judge.page import html
-from judge.plugin.ladder import ladder
+from course.page import html
+from course.paths import ROOT
+from course.plugin.ladder import ladder
 from tests.pages import HOSTILE, klass, report, solved, wrong
 
 pytestmark = pytest.mark.proof

@@ -20,9 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from judge.core.paths import PUZZLES, ROOT, SOLUTIONS
-from judge.desk.stubs import STUBS
-from judge.plugin.ladder import ladder
+from course.desk.stubs import STUBS
+from course.paths import PUZZLES, ROOT, SOLUTIONS
+from course.plugin.ladder import ladder
 from tests.browser.conftest import lacks
 
 pytestmark = pytest.mark.proof

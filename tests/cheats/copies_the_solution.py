@@ -3,6 +3,6 @@
 # rejected with: starts a process
 import subprocess
 
-import judge.core.paths
+import course.paths
 
-exec(subprocess.check_output(["cat", judge.core.paths.SOLUTIONS / "01_pointwise" / "swish.py"]))
+exec(subprocess.check_output(["cat", course.paths.SOLUTIONS / "01_pointwise" / "swish.py"]))

@@ -1,10 +1,10 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: judge.numerics.compare.compare was replaced
+# rejected with: kernelgauge.numerics.compare.compare was replaced
 import torch
 from honest import swish as honest
 
-from judge.numerics.compare import compare
+from kernelgauge.numerics.compare import compare
 
 
 def nothing(*tensors, **options):

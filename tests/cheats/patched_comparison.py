@@ -1,12 +1,12 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: judge.numerics.compare.compare was replaced
+# rejected with: kernelgauge.numerics.compare.compare was replaced
 import torch
 from honest import swish as honest
 
-import judge.numerics.compare
+import kernelgauge.numerics.compare
 
-judge.numerics.compare.compare = lambda *tensors, **options: None
+kernelgauge.numerics.compare.compare = lambda *tensors, **options: None
 
 
 def swish(x):

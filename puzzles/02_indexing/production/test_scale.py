@@ -1,7 +1,7 @@
 """What 02.5, scale, must do to be shipped: little is left."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, offset, randn, strided, tensor
 
 puzzle = challenge("scale")
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 02.3, transpose, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("transpose", exact=True)
 

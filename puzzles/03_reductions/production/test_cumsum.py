@@ -1,7 +1,7 @@
 """What 03.6, cumulative sum, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("cumsum")
 

@@ -1,7 +1,17 @@
 """What 03.2, row argmax, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
+from course.challenge import challenge
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 
 puzzle = challenge("row_argmax")
 inf, nan = float("inf"), float("nan")

@@ -2,8 +2,18 @@
 
 import pytest
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor, uniform
+from course.challenge import challenge
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 
 puzzle = challenge("total_sum", deterministic=True)
 

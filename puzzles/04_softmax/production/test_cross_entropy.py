@@ -1,7 +1,7 @@
 """What 04.4, cross entropy, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("cross_entropy")
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 05.1, layer norm, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("layer_norm", results=("y", "mean", "rstd"))
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("layer_norm_backward", results=("dx", "dweight", "dbias"), deterministic=True)
 

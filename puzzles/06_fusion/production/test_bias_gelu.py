@@ -1,7 +1,7 @@
 """What 06.2, bias and GELU, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import far_apart, integers, offset, randn, strided
 
 puzzle = challenge("bias_gelu")
 

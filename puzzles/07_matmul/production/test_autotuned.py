@@ -1,9 +1,9 @@
 """What 07.6, autotuned matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
-from judge.subject.autotuning import ConfigSweep
+from course.challenge import challenge
+from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.subject.autotuning import ConfigSweep
 
 # check goes through every configuration.
 puzzle = challenge("autotuned_matmul", input_precision="tf32")

@@ -1,7 +1,7 @@
 """What 07.4, batched matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("batched_matmul", input_precision="tf32")
 

@@ -1,8 +1,8 @@
 """What 07.3, swizzled matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("swizzled_matmul", input_precision="tf32")
 

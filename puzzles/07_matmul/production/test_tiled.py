@@ -1,7 +1,7 @@
 """What 07.2, tiled matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
 
 puzzle = challenge("tiled_matmul", input_precision="tf32")
 

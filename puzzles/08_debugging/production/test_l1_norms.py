@@ -1,7 +1,7 @@
 """What 08.4, L1 norms, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("l1_norms")
 

@@ -1,7 +1,7 @@
 """What 08.3, last tokens, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("last_tokens", exact=True)
 

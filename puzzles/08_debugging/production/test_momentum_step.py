@@ -1,9 +1,9 @@
 """What 08.6, momentum step, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import cases, integers, offset, randn, strided, tensor
-from judge.subject.autotuning import ConfigSweep
+from course.challenge import challenge
+from course.inputs import cases, integers, offset, randn, strided, tensor
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.subject.autotuning import ConfigSweep
 
 puzzle = challenge("momentum_step", in_place=("param", "velocity"))
 

@@ -1,7 +1,7 @@
 """What 08.7, token mean, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import along, cases, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("token_mean", deterministic=True)
 

@@ -1,7 +1,7 @@
 """What 09.4, grouped matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import (
+from course.challenge import challenge
+from course.inputs import (
     along,
     cases,
     dtypes,

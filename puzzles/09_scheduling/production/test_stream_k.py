@@ -1,7 +1,7 @@
 """What 09.2, stream-K matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
 
 puzzle = challenge("stream_k_matmul", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 09.3, Gram matrix, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("gram_matrix", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 10.1, causal 1-D convolution, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("causal_conv1d")
 INF, NAN = float("inf"), float("nan")

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("conv2d_dweight", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 10.2, max pooling, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("max_pool2d", results=("out", "indices"), exact=True)
 INF, NAN = float("inf"), float("nan")

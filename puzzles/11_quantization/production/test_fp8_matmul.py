@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided, uniform
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided, uniform
 
 puzzle = challenge("fp8_matmul", input_precision="fp8")
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, randn, strided, uniform
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, randn, strided, uniform
 
 puzzle = challenge("int4_matmul")
 

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 # The bits of q and of scale.
 puzzle = challenge("quantize_blocks", results=("q", "scale"), exact=True)

@@ -1,7 +1,7 @@
 """What 11.1, quantize rows, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 # The bits of q and of scale.
 puzzle = challenge("quantize_rows", results=("q", "scale"), exact=True)

@@ -2,8 +2,8 @@
 
 import math
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, offset, randn, strided
 
 puzzle = challenge(
     "fused_linear_cross_entropy",

@@ -1,7 +1,7 @@
 """What 12.3, group norm, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("group_norm", results=("y", "mean", "rstd"))
 

@@ -1,7 +1,7 @@
 """What 12.4, layer norm and linear layer, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("layer_norm_linear", input_precision="tf32", rounded=True)
 # Rounding each step of x - mean would excuse what cancels.

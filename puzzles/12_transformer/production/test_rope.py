@@ -1,7 +1,7 @@
 """What 12.1, rotary position embedding, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import (
+from course.challenge import challenge
+from course.inputs import (
     along,
     cases,
     dtypes,

@@ -2,8 +2,8 @@
 
 import math
 
-from judge.challenge import challenge
-from judge.inputs import cases, integers, offset, randn, strided, tensor, uniform
+from course.challenge import challenge
+from course.inputs import cases, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("train_step", in_place=("params", "exp_avg", "exp_avg_sq", "loss"), rounded=True)
 

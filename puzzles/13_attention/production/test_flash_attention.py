@@ -1,7 +1,7 @@
 """What 13.2, FlashAttention, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, heads, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, heads, integers, offset, randn, strided
 
 puzzle = challenge("flash_attention", results=("out", "lse"), rounded=True)
 

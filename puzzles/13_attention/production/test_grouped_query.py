@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from judge.challenge import challenge
-from judge.inputs import (
+from course.challenge import challenge
+from course.inputs import (
     along,
     cases,
     dtypes,

@@ -2,8 +2,8 @@
 
 import math
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
 
 puzzle = challenge("sliding_window_attention", rounded=True)
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 
 puzzle = challenge("flash_decoding", rounded=True, deterministic=True)
 

@@ -1,7 +1,7 @@
 """Tests of 14.3, paged attention, in production."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, offset, paged_cache, randn, reserve, strided, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, offset, paged_cache, randn, reserve, strided, tensor
 
 puzzle = challenge("paged_attention", rounded=True, deterministic=True)
 

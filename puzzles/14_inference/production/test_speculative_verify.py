@@ -1,7 +1,7 @@
 """Tests of 14.5, speculative verification, in production."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, far_apart, offset, speculation, strided, uniform
+from course.challenge import challenge
+from course.inputs import along, cases, far_apart, offset, speculation, strided, uniform
 
 puzzle = challenge("speculative_verify", results=("tokens", "accepted"))
 

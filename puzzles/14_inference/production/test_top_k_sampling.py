@@ -2,8 +2,18 @@
 
 import pytest
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, randn, sampling, strided, tensor
+from course.challenge import challenge
+from course.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    randn,
+    sampling,
+    strided,
+    tensor,
+)
 
 puzzle = challenge("top_k_sampling")
 

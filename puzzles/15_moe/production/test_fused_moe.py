@@ -1,7 +1,7 @@
 """Production tests of 15.4, mixture of experts."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
 
 puzzle = challenge("fused_moe", deterministic=True, rounded=True)
 # Without the yardsticks in which what cancels here does not cancel.

@@ -1,7 +1,7 @@
 """Production tests of 15.3, products with experts."""
 
-from judge.challenge import challenge
-from judge.inputs import (
+from course.challenge import challenge
+from course.inputs import (
     along,
     cases,
     dtypes,

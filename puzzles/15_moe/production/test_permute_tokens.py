@@ -1,7 +1,7 @@
 """Production tests of 15.2, sort by expert."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, strided, tensor
 
 puzzle = challenge("permute_tokens", results=("order", "inverse", "block_experts"))
 

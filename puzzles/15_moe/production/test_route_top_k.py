@@ -1,7 +1,7 @@
 """Production tests of 15.1, choose k experts."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, integers, randn, strided, tensor
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, integers, randn, strided, tensor
 
 puzzle = challenge("route_top_k", results=("weights", "experts", "balance"), deterministic=True)
 INF, NAN = float("inf"), float("nan")

@@ -2,9 +2,8 @@
 
 import torch
 
-from judge.challenge import challenge
-from judge.core.verdict import Wrong
-from judge.inputs import (
+from course.challenge import challenge
+from course.inputs import (
     along,
     cases,
     dtypes,
@@ -16,6 +15,7 @@ from judge.inputs import (
     strided,
     tensor,
 )
+from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 

@@ -1,7 +1,7 @@
 """What 16.1, delta, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import along, cases, dtypes, far_apart, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import along, cases, dtypes, far_apart, offset, randn, strided
 
 puzzle = challenge("attention_delta")
 

@@ -2,8 +2,8 @@
 
 import math
 
-from judge.challenge import challenge
-from judge.inputs import (
+from course.challenge import challenge
+from course.inputs import (
     along,
     attention_saved,
     cases,

@@ -1,7 +1,7 @@
 """What 17.3, descriptor matmul, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, integers, matrices, offset, strided
+from course.challenge import challenge
+from course.inputs import cases, integers, matrices, offset, strided
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 17.1, persistent softmax, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, far_apart, integers, multiprocessors, offset, randn, strided
+from course.challenge import challenge
+from course.inputs import cases, far_apart, integers, multiprocessors, offset, randn, strided
 
 puzzle = challenge("persistent_softmax")
 INF, NAN = float("inf"), float("nan")

@@ -1,7 +1,7 @@
 """What 18.4, all-gather and matmul in one launch, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, far_apart, integers, offset, randn, ranks, strided
+from course.challenge import challenge
+from course.inputs import cases, dtypes, far_apart, integers, offset, randn, ranks, strided
 
 puzzle = challenge("all_gather_matmul", ranks=True)
 run_twice = challenge("all_gather_matmul", ranks=True, deterministic=True)

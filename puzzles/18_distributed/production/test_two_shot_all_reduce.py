@@ -1,7 +1,7 @@
 """What 18.2, all-reduce in two shots, must do to be shipped."""
 
-from judge.challenge import challenge
-from judge.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor
+from course.challenge import challenge
+from course.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor
 
 puzzle = challenge("two_shot_all_reduce", ranks=True, alike=True)
 

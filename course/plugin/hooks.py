@@ -1,0 +1,289 @@
+"""The hooks by which pytest grades puzzles: choose the mode, limit, report, and survive crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from course import paths
+from course.options import asked
+from course.plugin import desk, environment, ladder, page, pictures, selection, watch
+from course.plugin import people as class_of_people
+from course.plugin import scoreboard as reporting
+from course.plugin.time_left import TimeLeft
+from kernelgauge.core import crash_notes, timeouts
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
+
+machine = pytest.StashKey[environment.Environment]()
+notes = pytest.StashKey[tempfile.TemporaryDirectory]()
+order = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Choose the mode before any plugin starts workers, which inherit it.
+
+    What grades nothing is done here, and no run begins.
+    """
+    option = config.option
+    if option.help or option.version:
+        return None
+    desk.check(option)
+    if desk.is_asked(option):
+        return desk.run(config)
+    if option.solutions and option.subject:
+        raise pytest.UsageError("--solutions and --subject name different files: give one of them")
+    if not hasattr(config, "workerinput"):
+        if option.page and not option.one_of_class:
+            page.check(option.page)
+        people = class_of_people.find(option)
+        if len(people) > 1:
+            return class_of_people.run(config, people)
+    if option.watch:
+        ended = watch.run(config)
+        if ended is not None:
+            return ended
+    try:
+        config.stash[machine] = environment.prepare()
+    except environment.CannotRun as reason:
+        raise pytest.UsageError(str(reason)) from None
+    if option.tries or option.compiled is not None:
+        # What one process finds out about a kernel is what it prints.
+        option.numprocesses = 0
+    # A kernel that crashes on a GPU takes its process along: let that be a worker.
+    debugging = option.usepdb or option.trace or option.capture == "no" or option.collectonly
+    alone = option.numprocesses is None and not hasattr(config, "workerinput")
+    if alone and not debugging and not config.stash[machine].interpreted:
+        option.numprocesses = 1
+    # However many puzzles end their process, the others are graded.
+    if option.maxworkerrestart is None:
+        option.maxworkerrestart = str(10**6)
+    return None
+
+
+def pytest_configure(config):
+    if machine not in config.stash:
+        return
+    if config.option.solutions:
+        settings.subjects = paths.SOLUTIONS
+    elif people := class_of_people.find(config.option):
+        (settings.subjects,) = people.values()
+    both = config.option.production or config.option.solutions
+    config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
+    from course.plugin import session
+
+    if not config.stash.get(watch.started, False):
+        session.start(config, config.stash[machine])
+    from course.plugin import experiments
+
+    board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
+    config.pluginmanager.register(board)
+    # A class needs what was found of each person, also where it has no page.
+    wanted = asked.draws or config.option.one_of_class
+    gallery = draw_pictures(config) if wanted else None
+    if gallery and (file := page.file_of(config)):
+        machine_in_words = config.stash[machine].header()[0].partition(": ")[2]
+        written = page.Page(config, file, machine_in_words, board, gallery)
+        config.pluginmanager.register(written)
+    if worker := getattr(config, "workerinput", None):
+        crash_notes.share(Path(worker["notes"]), worker["workerid"])
+
+
+def draw_pictures(config) -> pictures.Gallery | None:
+    """Draw where tests run, and collect where the run is controlled. Raises pytest.UsageError."""
+    from course.plugin import looks
+
+    config.pluginmanager.register(pictures.Artist())
+    if hasattr(config, "workerinput"):
+        return None
+    folder = config.option.pictures
+    gallery = pictures.Gallery(folder and looks.folder_to_write("--pictures", folder))
+    config.pluginmanager.register(gallery)
+    return gallery
+
+
+def pytest_sessionstart(session):
+    config = session.config
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal and terminal.isatty and config.option.verbose >= 0:
+        time_left = TimeLeft(getattr(config, "cache", None))
+        time_left.show_in(terminal)
+        config.pluginmanager.register(time_left)
+
+
+def pytest_ignore_collect(collection_path, config):
+    both = config.option.production or config.option.solutions
+    return selection.is_hidden(collection_path, config.args, both) or None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Give the workers of this run a folder for what the controller and the others must know."""
+    stash = node.config.stash
+    if notes not in stash:
+        stash[notes] = tempfile.TemporaryDirectory(prefix="triton-kata-")
+        node.config.add_cleanup(stash[notes].cleanup)
+    node.workerinput["notes"] = stash[notes].name
+    # xdist would end the run if another worker is gone of which it has not heard yet. It hears it
+    # next, and gives the tests to others.
+    send = node.sendcommand
+
+    def send_if_alive(name, **arguments):
+        with contextlib.suppress(OSError):
+            send(name, **arguments)
+
+    node.sendcommand = send_if_alive
+
+
+def pytest_report_header(config):
+    from course.plugin import session
+
+    return config.stash[machine].header() + session.complaints
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    items[:], left_out = selection.split_proof(
+        selection.in_order(items), config.option.proof, config.args
+    )
+    config.hook.pytest_deselected(items=left_out)
+    for number, item in enumerate(items):
+        item.stash[order] = number
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Spare the garbage collection what lives on: torch, Triton, the tests and their names.
+
+    It takes a tenth of a run otherwise. The interpreter makes many objects and few cycles.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_sessionfinish(session):
+    """Repairs of Triton that did not take make every verdict doubtful: no such run passes."""
+    from course.plugin import session as judge_session
+
+    unrepaired = judge_session.complaints and not session.config.option.allow_unrepaired
+    if unrepaired and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    from course.plugin import session
+
+    for line in session.complaints:
+        terminalreporter.line(line, red=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    from course import challenge
+    from course.plugin import session
+    from kernelgauge.speed import gpu
+
+    session.begin(item.nodeid)
+    puzzle = ladder.puzzle_of(item.path)
+    if puzzle and (why := crash_notes.given_up(puzzle)):
+        raise NotRun(f"not run: {puzzle} {why}")
+    if puzzle:
+        session.require_measurable(ladder.check_of(item.name))
+    commands = item.get_closest_marker("commands")
+    spec = getattr(getattr(item.module, "puzzle", None), "spec", None)
+    # A race of ranks has them on one GPU.
+    every = bool(spec and spec.ranks) and ladder.check_of(item.name) != "speedup"
+    held = contextlib.nullcontext() if commands else gpu.shared(every)
+    # Each of the processes it starts takes seconds before its own limit begins.
+    seconds = item.config.option.time_limit * (3 if commands else 1)
+    if settings.debugged:
+        seconds = 0.0
+    with held:
+        try:
+            try:
+                with timeouts.time_limit(seconds):
+                    outcome = yield
+                    challenge.passed()
+                    return outcome
+            except Exception as error:
+                if not gpu.ran_out_of_memory(error):
+                    raise
+            # Other workers may have had the memory: once more without them.
+            with gpu.exclusive(), timeouts.time_limit(seconds):
+                session.begin(item.nodeid)
+                item.runtest()
+                challenge.passed()
+        except timeouts.Overrun as overrun:
+            if puzzle:
+                crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
+            # Before the GPU is handed on: that waits for its work to end.
+            if gpu.is_busy():
+                capture = item.config.pluginmanager.getplugin("capturemanager")
+                with capture.global_and_fixture_disabled():
+                    crash_notes.end_process(
+                        f"{overrun}\nthe kernel still runs: its process was ended"
+                    )
+            raise
+
+
+def pytest_enter_pdb():
+    from kernelgauge.subject import audit
+
+    timeouts.lift_time_limit()
+    audit.debugged.append(True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    from course import challenge
+
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, Verdict):
+        # pytest would draw a traceback, with the source of each frame, which takes long.
+        item.repr_failure = lambda excinfo: str(excinfo.value)
+    made = yield
+    if isinstance(error, NotMeasured):
+        made.outcome = "skipped"
+        made.longrepr = (str(item.path), item.location[1], f"not measured: {error}")
+    elif isinstance(error, Verdict):
+        made.longrepr = str(error)
+    puzzle = ladder.puzzle_of(item.path)
+    if puzzle and (call.when == "call" or made.failed):
+        reporting.describe(
+            made,
+            puzzle,
+            ladder.level_of(item.path),
+            item.name,
+            error,
+            order=item.stash.get(order, 0),
+            measured=challenge.measured,
+            raced=challenge.raced,
+            compared=challenge.compared,
+            figures=challenge.figures(),
+        )
+    return made
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem, report):
+    """A worker died in this test: say of what, and count it for its puzzle."""
+    worker = report.node.workerinput
+    folder = Path(worker["notes"])
+    reason = crash_notes.describe_crash(folder, worker["workerid"])
+    path, _, name = crashitem.partition("::")
+    report.location = (path, None, name)
+    report.longrepr = f"{path}: {reason}"
+    if puzzle := ladder.puzzle_of(paths.ROOT / path):
+        crash_notes.give_up(puzzle, f"ended its process in {name}", folder)
+        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report):
+    return reporting.status(report)

@@ -1,0 +1,129 @@
+"""Run a puzzle's own tests in this process, on a subject of one's choice."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from course import challenge, paths
+from course.inputs import parameters_of
+from course.plugin import failures, ladder, session
+from kernelgauge.core.kept import kept
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test of a puzzle with its parameters.
+
+    level: as in course.plugin.ladder
+    name: as pytest shows it, test_masks[ragged]
+    """
+
+    puzzle: str
+    level: str
+    test: str
+    name: str
+    function: Callable
+    parameters: dict
+
+    def run(self, seed: str = "") -> None:
+        """Run it as pytest would, on the same random numbers. Raises what the test raises."""
+        path = ladder.path_of_tests(self.puzzle, self.level).relative_to(paths.ROOT)
+        session.begin(f"{path}::{self.name}{seed}")
+        session.require_measurable(ladder.check_of(self.test))
+        self.function(**self.parameters)
+        challenge.passed()
+
+
+def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
+    """Load a puzzle's tests of one level, as a module."""
+    return paths.load(ladder.path_of_tests(puzzle, level))
+
+
+def cases_of(puzzle: str, *levels: str) -> list[Case]:
+    """List every case of every test of the puzzle, in the order of its files.
+
+    levels: the first one if none is given
+    """
+    found = []
+    for level in levels or (ladder.SOLVED,):
+        if not ladder.path_of_tests(puzzle, level).exists():
+            continue
+        for test, function in vars(module_of(puzzle, level)).items():
+            if ladder.check_of(test) and inspect.isfunction(function):
+                for label, parameters in parameters_of(function):
+                    name = f"{test}[{label}]" if label else test
+                    found.append(Case(puzzle, level, test, name, function, parameters))
+    return found
+
+
+@contextmanager
+def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
+    """In the body this source is what the puzzle's tests grade; it is written below folder."""
+    path = folder / f"{puzzle}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    before, settings.subjects = settings.subjects, folder
+    try:
+        with kept.about(puzzle):
+            yield
+    finally:
+        settings.subjects = before
+
+
+def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
+    """The first case that fails and why, or None. Raises NotMeasured if none can be measured."""
+    unmeasured = None
+    measured = False
+    for case in cases:
+        try:
+            case.run()
+        except Wrong as wrong:
+            return case, wrong
+        except NotMeasured as reason:
+            unmeasured = reason
+        else:
+            measured = True
+    if unmeasured and not measured:
+        raise unmeasured
+    return None
+
+
+def first_told(cases: Iterable[Case], enough: float = 4) -> failures.Failure | None:
+    """The failure that a learner reads first, None if all pass.
+
+    To save time, kernels are compiled only if nothing else fails.
+
+    enough: stop after so many failures, or once the cause is beyond doubt; infinity for never
+    """
+    found: list[failures.Failure] = []
+    ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
+    for order, case in enumerate(ordered):
+        if found and ladder.check_of(case.test) == "compiles":
+            break
+        try:
+            case.run()
+        except NotMeasured:
+            continue
+        except Verdict as verdict:
+            path = str(ladder.path_of_tests(case.puzzle, case.level).relative_to(paths.ROOT))
+            failure = failures.Failure(
+                case.puzzle, case.level, case.name, str(verdict), path, order
+            )
+            found.append(failure)
+        if len(found) == enough or (enough < math.inf and _is_settled(found)):
+            break
+    return failures.grouped(found)[0][0] if found else None
+
+
+def _is_settled(found: list[failures.Failure]) -> bool:
+    """Whether other cases confirm the cause that is told first, and two have failed of it."""
+    first = failures.grouped(found)[0] if found else []
+    return len(first) > 1 and any(failure.is_proven for failure in first)

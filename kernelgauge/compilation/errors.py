@@ -1,0 +1,141 @@
+"""Say what the compiler rejects: in its own words, at the learner's line, with what to do."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+from pathlib import Path
+from types import CodeType
+
+import triton
+from triton.compiler.errors import CompilationError
+
+from kernelgauge.compilation.advice import advice
+from kernelgauge.compilation.worker import describe
+from kernelgauge.core.blame import graded_frame
+from kernelgauge.core.paths import display_path
+
+LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
+
+# A diagnostic of MLIR. Before Triton 3.8 its column does not count the indentation.
+DIAGNOSTIC = re.compile(r"^(/[^\n:]+):(\d+):\d+: error: (?!Failures have been)(.+)$", re.MULTILINE)
+CALL = re.compile(r"^(/[^\n:]+):(\d+):\d+: note: called from", re.MULTILINE)
+ASSERTION = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILINE)
+FATAL = re.compile(r"^.*(?:LLVM ERROR|[Ff]atal error|terminate called).*$", re.MULTILINE)
+FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
+
+
+def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str) -> tuple[str, str]:
+    """Return the place where the compiler rejected a kernel, and the message below it.
+
+    error: what worker.describe returned
+    printed: what the compiler wrote to its output
+    kernel: file and line of the kernel's definition
+    launched: a line for the message that says how the kernel was launched, or ""
+    """
+    message, frames = error["message"], error["frames"]
+    if not frames and (diagnostic := _diagnostic(printed)):
+        message, frames = diagnostic
+    elif not frames:
+        frames = _search(message, *kernel)
+    message = _plain(message) or error["kind"]
+    if message == "PassManager::run failed" and (part := crash(printed)):
+        message += f" in {part}"
+    own = [frame for frame in frames if not frame[0].startswith(LIBRARY)] or [(*kernel, None)]
+    file, line, column = own[-1][:3]
+    place = f"{display_path(file)}:{line}" + (f":{column + 1}" if column is not None else "")
+    body = [*_excerpt(file, line, column), message]
+    body += [f"called from {display_path(frame[0])}:{frame[1]}" for frame in own[-2::-1]]
+    body += [launched] if launched else []
+    if sentence := advice(message):
+        body.append(f"hint: {sentence}")
+    return place, "\n".join(body)
+
+
+def explain(error: CompilationError, path: Path) -> str:
+    """Say what a launch on a GPU raised, in the words of the compile check.
+
+    path: the learner's file
+    """
+    launched = f"launched at {graded_frame(error.__traceback__, path)}"
+    place, body = rejection(describe(error, str(path)), "", (str(path), 1), launched)
+    return f"{place}  does not compile\n{body}"
+
+
+def definition(code: CodeType) -> tuple[str, int]:
+    """Return file and line of a kernel's `def`, below its decorators."""
+    file, line = os.path.abspath(code.co_filename), code.co_firstlineno
+    while linecache.getline(file, line).lstrip().startswith(("@", "#")):
+        line += 1
+    return file, line
+
+
+def crash(printed: str) -> str:
+    """Return which part of the compiler failed, from what it printed; "" if that does not say."""
+    failed = FAILED_PASS.search(printed)
+    part = f"{failed[1]}, " if failed else ""
+    if assertion := ASSERTION.search(printed):
+        return f"{part}{assertion[1]}: {assertion[2]}"
+    fatal = FATAL.search(printed)
+    return fatal[0].strip() if fatal else part.rstrip(", ")
+
+
+def _diagnostic(printed: str) -> tuple[str, list[tuple]] | None:
+    """Return the error that MLIR printed and its frame, at the call if it is in the library."""
+    found = DIAGNOSTIC.search(printed)
+    if not found:
+        return None
+    places = [found.groups()[:2], *CALL.findall(printed)]
+    own = (place for place in places if not place[0].startswith(LIBRARY))
+    file, line = next(own, places[0])
+    return found[3], [(file, int(line), None)]
+
+
+def _search(message: str, file: str, first: int) -> list[tuple]:
+    """Find the place of an error that has none: the name that it mentions, or `a = b = c`.
+
+    first: the line from which to search, in preference to earlier lines
+    """
+    named = re.search(r"(?:<function |method )(\w+)|no attribute '(\w+)'", message)
+    wanted = (named[1] or named[2]) if named else None
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
+    found = []
+    for node in (it for it in ast.walk(tree) if isinstance(it, (ast.stmt, ast.expr))):
+        chained = isinstance(node, ast.Assign) and len(node.targets) > 1
+        names = (getattr(node, "id", None), getattr(node, "attr", None))
+        if (chained and "multiple assignment" in message) or (wanted and wanted in names):
+            found.append((node.lineno, node.col_offset))
+    found = [place for place in found if place[0] >= first] or found
+    return [(file, *min(found), "")] if found else []
+
+
+def _excerpt(file: str, line: int, column: int | None) -> list[str]:
+    text = linecache.getline(file, line).rstrip()
+    indentation = len(text) - len(text.lstrip())
+    if not text.strip():
+        return []
+    excerpt = ["    " + text.strip()]
+    if column is not None and column >= indentation:
+        excerpt.append("    " + " " * (column - indentation) + "^")
+    return excerpt
+
+
+def _plain(message: str) -> str:
+    """Remove the noise of C++ and of Python's reprs from a message."""
+    message = re.sub(
+        r"<\[([^\]]*)\], (\w+)>", lambda m: f"{m[2]}[{m[1]}]".replace("'", ""), message
+    )
+    message = re.sub(r"<(?:class|function) '?([\w.]+)[^>]*>", r"\1", message)
+    message = re.sub(r"<built-in \w+ (\w+)[^>]*>", r"\1", message)
+    message = re.sub(r"^kata:\S+?\.(\w+?)__\S*$", r"\1 is called before it is compiled", message)
+    message = re.sub(r"<triton\.language\.core\.(\w+) object at \w+>", r"\1", message)
+    message = re.sub(r"\s*Repro command:.*", "", message, flags=re.DOTALL)
+    if "Cannot access global variable" in message:
+        message = message.split(". Triton kernels")[0]
+    lines = [line for line in message.splitlines() if line.strip()]
+    return "\n".join(lines[:12])

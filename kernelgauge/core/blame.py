@@ -1,0 +1,107 @@
+"""Whose code raised an error or is running now: the learner's, the judge's or a library's."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from kernelgauge.core.paths import display_path
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Verdict
+
+# Found in the error or in the line that raised it, these show that the launcher assumes a GPU.
+ASSUMES_CUDA = ("active drivers", "not compiled with CUDA", "is_cuda", "No CUDA GPUs")
+
+
+def is_unsolved(error: BaseException, path: Path) -> bool:
+    """Return whether code in `path` itself raised NotImplementedError, as untouched stubs do."""
+    if type(error) is not NotImplementedError or error.__traceback__ is None:
+        return False
+    innermost = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(innermost.filename).resolve() == path.resolve()
+
+
+def explain(error: BaseException, path: Path) -> str:
+    """Say what the subject in `path` raised, after the file and line of the learner's code."""
+    if isinstance(error, Verdict):
+        return str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        line = f"\n    {error.text.strip()}" if error.text else ""
+        place = f"{display_path(error.filename)}:{error.lineno}"
+        return f"{place}  {type(error).__name__}: {error.msg}{line}"
+    frame = _graded_frame(error.__traceback__, path)
+    line = f"\n    {frame.line}" if frame and frame.line else ""
+    message = f"{_place(frame) or display_path(path)}  {type(error).__name__}: {error}{line}"
+    if any(word in f"{error}{line}" for word in ASSUMES_CUDA):
+        message += (
+            "\nhint: this file also has to run without a GPU, in the interpreter: allocate with "
+            "device=x.device, and do not name a device yourself"
+        )
+    return message
+
+
+def graded_frame(trace: TracebackType | None, path: Path | None = None) -> str | None:
+    """Return file:line of the innermost frame that is the learner's code, None without one.
+
+    path: a file that counts as the learner's too
+    """
+    return _place(_graded_frame(trace, path))
+
+
+def is_graded_file(filename: str) -> bool:
+    """Return whether this file is graded, unlike those of the judge, the tests and libraries."""
+    path = Path(filename)
+    if settings.subjects is None:
+        return not filename.startswith(("<", *library_folders()))
+    return path.is_relative_to(settings.subjects.resolve()) and not path.name.startswith("test_")
+
+
+@functools.cache
+def library_folders() -> tuple[str, ...]:
+    """Return the folders of code that is neither a kernel nor its launcher."""
+    import numpy
+    import torch
+    import triton
+
+    modules = [os, numpy, torch, triton, *(sys.modules[name] for name in settings.packages)]
+    return tuple(os.path.dirname(os.path.abspath(it.__file__ or "")) + os.sep for it in modules)
+
+
+def current_line() -> str | None:
+    """Return file:line of the learner's code that is being executed, None if there is none."""
+    for frame in _from_the_learners_code():
+        return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return None
+
+
+def compiled_by_torch() -> bool:
+    """Return whether the learner's code that is being executed was called by torch.compile."""
+    return any(
+        Path(frame.f_code.co_filename).parts[-3:] == ("torch", "_dynamo", "eval_frame.py")
+        for frame in _from_the_learners_code()
+    )
+
+
+def _from_the_learners_code() -> Iterator[FrameType]:
+    """Yield the innermost frame of the learner's code that is being executed, and its callers."""
+    frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    return itertools.dropwhile(lambda it: not is_graded_file(it.f_code.co_filename), frames)
+
+
+def _graded_frame(trace: TracebackType | None, path: Path | None) -> traceback.FrameSummary | None:
+    frames = [
+        frame
+        for frame in traceback.extract_tb(trace)
+        if is_graded_file(frame.filename) or (path and Path(frame.filename) == path.resolve())
+    ]
+    return frames[-1] if frames else None
+
+
+def _place(frame: traceback.FrameSummary | None) -> str | None:
+    return f"{display_path(frame.filename)}:{frame.lineno}" if frame else None

@@ -1,0 +1,111 @@
+"""Time limits for tests that never end.
+
+In the interpreter a limit counts processor time: other programs may keep a machine busy, and that
+is not the learner's fault. A body that waits and computes nothing is interrupted after `PATIENCE`
+times as long. On a GPU, where a limit has to end kernels too, it counts the time of a clock.
+
+A time limit interrupts Python, which is all that runs in the interpreter. Python cannot interrupt a
+hung kernel on a GPU; then the whole process ends `GRACE` seconds later. Under xdist that costs only
+the puzzle that was running, and a new worker goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import math
+import signal
+from collections.abc import Iterator
+
+from kernelgauge.core import crash_notes
+from kernelgauge.core.blame import graded_frame
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+
+# Seconds after the limit at which a process that could not be interrupted is ended.
+GRACE = 15.0
+# How many seconds may pass for each second of processor time.
+PATIENCE = 4.0
+
+_seconds = 0.0
+
+
+class TimeLimit(BaseException):
+    """Raised in the main thread at the limit. `except Exception` in a subject does not catch it."""
+
+
+class Overrun(Wrong):
+    """The subject did not return in time."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise Overrun if the body takes longer; end the process if it cannot be interrupted.
+
+    seconds: the limit, of processor time in the interpreter; 0 for none
+    """
+    if seconds <= 0:
+        yield
+        return
+
+    def interrupt(signum: int, frame: object) -> None:
+        _end_process_after(GRACE)
+        raise TimeLimit(signum)
+
+    before = {timer: signal.signal(timer, interrupt) for timer in (signal.SIGPROF, signal.SIGALRM)}
+    _start(seconds)
+    try:
+        yield
+    except TimeLimit as interruption:
+        place = graded_frame(interruption.__traceback__)
+        counted = f"{seconds:g} s of processor time"
+        if interruption.args == (signal.SIGALRM,):
+            counted = f"{_clock_seconds(seconds):g} s"
+        raise Overrun(
+            f"{place + ' ' if place else ''}did not return within {counted}\n"
+            "hint: does every loop end? (--time-limit SECONDS allows more time)"
+        ) from None
+    finally:
+        lift_time_limit()
+        for timer, handler in before.items():
+            signal.signal(timer, handler)
+
+
+@contextlib.contextmanager
+def no_time_limit() -> Iterator[None]:
+    """Suspend the time limit in the body; afterwards it starts from zero again."""
+    limited = seconds_left() < math.inf
+    lift_time_limit()
+    yield
+    if limited:
+        _start(_seconds)
+
+
+def lift_time_limit() -> None:
+    """Cancel the time limit of the body that is running, for a debugger."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def seconds_left() -> float:
+    """Return how many seconds of the clock the body that is running has left; inf if no limit."""
+    return signal.getitimer(signal.ITIMER_REAL)[0] or math.inf
+
+
+def _start(seconds: float) -> None:
+    global _seconds
+    _seconds = seconds
+    clock = _clock_seconds(seconds)
+    if clock > seconds:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, clock)
+    _end_process_after(clock + GRACE)
+
+
+def _end_process_after(seconds: float) -> None:
+    faulthandler.dump_traceback_later(seconds, exit=True, file=crash_notes.crash_log())
+
+
+def _clock_seconds(seconds: float) -> float:
+    return seconds * PATIENCE if settings.interpreted else seconds

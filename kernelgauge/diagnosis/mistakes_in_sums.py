@@ -1,0 +1,140 @@
+"""Mistakes in a loop that sums: it covers only some of its steps, or its sum loses bits.
+
+The dimensions that are summed over are found by trial: they can shrink while the result keeps its
+shape.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Iterator
+
+import torch
+
+from kernelgauge.core.dtypes import dtype_name
+from kernelgauge.diagnosis.what_if import Tensors, WhatIf
+from kernelgauge.diagnosis.wrong_result import Mistake
+
+# A size that more dimensions than this share is not tried.
+MAX_SHARING_DIMS = 6
+# Of so many numbers the reference is run on the inputs themselves. On meta tensors, which cost
+# nothing at any size, torch first imports its compiler, which takes seconds.
+MAX_NUMEL = 2**16
+# Longest loop whose sum is computed step by step.
+MAX_STEPS = 128
+
+Dims = list[tuple[str, int]]
+
+# What `reduced` found for inputs of these shapes, since it is asked again and again.
+_reduced: dict[tuple, list[tuple[int, Dims]]] = {}
+MAX_KEPT = 256
+
+
+def partial(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield sums over a part of the loop's steps."""
+    early = "a loop, a mask or the grid ends too early"
+    late = "each step overwrites the accumulator instead of adding to it"
+    for length, dims in reduced(what_if):
+        name, dim = dims[0]
+        for block in what_if.blocks:
+            if not 1 < block < length:
+                continue
+            rest = (length - 1) // block * block
+            parts = [(0, end, early) for end in sorted({block, rest})]
+            for begin, end, cause in (*parts, (rest, length, late)):
+                which = f"last {end - begin}" if begin else f"first {end}"
+                yield what_if.mistake(
+                    cause,
+                    f"only the {which} of the {length} along dimension {dim} of {name}",
+                    **_narrowed(what_if, dims, begin, end),
+                )
+
+
+def in_few_bits(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield sums that are rounded to the inputs' dtype after each step, and before it too."""
+    dtypes = {x.dtype for x in what_if.arguments.tensors.values()} & {torch.float16, torch.bfloat16}
+    for length, dims in reduced(what_if) if dtypes else ():
+        for block in what_if.blocks:
+            if not 1 < block < length <= MAX_STEPS * block:
+                continue
+            parts = functools.cache(lambda d=dims, n=length, b=block: _parts(what_if, d, n, b))
+            for dtype in dtypes:
+                word = dtype_name(dtype)
+                for each, order in ((False, "after"), (True, "before and after")):
+                    yield Mistake(
+                        f"a sum is accumulated in {word} instead of float32",
+                        lambda p=parts, t=dtype, e=each: _summed(p(), t, e),
+                        f"a sum rounded to {word} {order} every {block} of {length}",
+                    )
+
+
+def _parts(what_if: WhatIf, dims: Dims, length: int, block: int) -> list[torch.Tensor]:
+    """Return the results of each step alone. Raises ValueError unless they add up to the whole."""
+    parts = []
+    for begin in range(0, length, block):
+        values = _narrowed(what_if, dims, begin, min(begin + block, length))
+        parts.append(what_if.evaluate(what_if.arguments.replaced(values)))
+    if not torch.allclose(sum(parts), what_if.evaluate(what_if.arguments)):
+        raise ValueError("the reference is not the sum of its parts")
+    return parts
+
+
+def _summed(parts: list[torch.Tensor], dtype: torch.dtype, each: bool) -> torch.Tensor:
+    """Return the sum, rounded after each step; each: whether the step's own part is rounded too."""
+    total = torch.zeros_like(parts[0])
+    for part in parts:
+        total = (total + (part.to(dtype).double() if each else part)).to(dtype).double()
+    return total
+
+
+def _narrowed(what_if: WhatIf, dims: Dims, begin: int, end: int) -> Tensors:
+    values: dict[str, torch.Tensor] = {}
+    for name, dim in dims:
+        whole = values.get(name, what_if.arguments.tensors[name])
+        values[name] = whole.narrow(dim, begin, end - begin)
+    return values
+
+
+def reduced(what_if: WhatIf) -> list[tuple[int, Dims]]:
+    """Return each size that the result does not have, and the dimensions of inputs that have it."""
+    given = what_if.arguments
+    kinds = [(name, x.dtype, x.shape, x.stride()) for name, x in given.tensors.items()]
+    options = [x for x in given.values.values() if not isinstance(x, (torch.Tensor, list))]
+    key = inspect.unwrap(what_if.function), what_if.number, repr((kinds, options))
+    if key not in _reduced:
+        if len(_reduced) >= MAX_KEPT:
+            _reduced.clear()
+        _reduced[key] = list(_shrinking(what_if))
+    return _reduced[key]
+
+
+def _shrinking(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
+    tensors = dict(what_if.arguments.tensors)
+    if len(what_if.numbers) < len(tensors) or sum(map(torch.numel, tensors.values())) > MAX_NUMEL:
+        tensors = {
+            name: torch.empty(x.shape, dtype=x.dtype, device="meta") for name, x in tensors.items()
+        }
+    expected = what_if.shape(tensors)
+    by_length: dict[int, Dims] = {}
+    for name, tensor in tensors.items():
+        for dim, length in enumerate(tensor.shape):
+            by_length.setdefault(length, []).append((name, dim))
+    for length, sharing in by_length.items():
+        if length < 2 or len(sharing) > MAX_SHARING_DIMS or expected is None:
+            continue
+        found: list[set] = []
+        for count in range(1, len(sharing) + 1):
+            for chosen in itertools.combinations(sharing, count):
+                if any(known <= set(chosen) for known in found):
+                    continue
+                half = dict(tensors)
+                for name, dim in chosen:
+                    half[name] = half[name].narrow(dim, 0, length // 2)
+                if what_if.shape(half) == expected:
+                    found.append(set(chosen))
+                    yield length, list(chosen)
+
+
+KINDS = (partial, in_few_bits)

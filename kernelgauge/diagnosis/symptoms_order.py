@@ -1,0 +1,59 @@
+"""Symptoms of right values in the wrong places: see symptoms.py."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelgauge.core.dtypes import rounds
+from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
+
+
+def transposed(result: WrongResult) -> Symptom | None:
+    """Detect the transpose of the expected result."""
+    truth = result.truth
+    if truth.dim() < 2 or 1 in truth.shape[-2:]:
+        return None
+    if result.varied(result.got[result.wrong]) and result.fits(truth.mT.reshape(truth.shape)):
+        return Symptom(
+            "the result is the transpose of the expected one",
+            "rows and columns are swapped, in the offsets of a load or store or in the strides",
+        )
+    return None
+
+
+def out_of_place(result: WrongResult) -> Symptom | None:
+    """Detect values in other places: equal once sorted, though single elements are far off."""
+    got, truth = result.got[result.wrong], result.truth[result.wrong]
+    if got.is_complex() or len(got) < 2 * MIN_WRONG or not got.isfinite().all():
+        return None
+    got, truth = got.sort().values, truth.sort().values
+    allowed = result.allowed[result.wrong].max()
+    moved = (result.got - result.truth)[result.wrong].abs().median()
+    if ((got - truth).abs() <= allowed).all() and moved > 100 * allowed:
+        return Symptom(
+            "the values are right, but in the wrong places",
+            "the offsets of a store or a load use the wrong stride or index",
+        )
+    return None
+
+
+def restarted(result: WrongResult) -> Symptom | None:
+    """Detect a result that is right within each block but ignores the blocks before it."""
+    truth = result.truth
+    if truth.dim() < 1 or truth.is_complex():
+        return None
+    position = torch.arange(truth.shape[-1])
+    for block in (2**k for k in range(3, 14)):
+        before = position // block * block - 1
+        carry = truth[..., before.clamp(min=0)].where(before >= 0, 0.0)
+        if block < truth.shape[-1] and result.fits(truth - carry):
+            return Symptom(
+                f"the result starts over every {block} elements",
+                "the carry from block to block is missing",
+            )
+        if not rounds(result.dtype) and result.fits(truth % block):
+            return Symptom(
+                f"the result is the expected one modulo {block}",
+                "the index is counted within its block, and the block's start is not added",
+            )
+    return None

@@ -1,0 +1,270 @@
+"""Arithmetic as a GPU does it: elementwise operations, casts, dot products and histograms.
+
+Floats of 16 bits and less are computed in float32 and rounded to nearest even. Triton's own
+interpreter holds bfloat16 and 8-bit floats as bit patterns, and computes on the patterns.
+
+TensorHandle, its arguments and all names of BUILDER_METHODS are private names of Triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import triton.language as tl
+from triton._C.libtriton import ir
+from triton.runtime.interpreter import TensorHandle
+
+from kernelgauge.interpreter import float_formats, libdevice
+
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_NUMPY = {
+    **{name: np.dtype(name) for name in _INTEGERS},
+    "int1": np.dtype(bool),
+    "fp16": np.dtype(np.float16),
+    "fp32": np.dtype(np.float32),
+    "fp64": np.dtype(np.float64),
+    **dict.fromkeys(float_formats.PACKED, np.dtype(np.uint8)),
+    "bf16": np.dtype(np.uint16),
+}
+
+_ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
+
+_COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
+
+# int1 wraps around like every other integer.
+_ONE_BIT = {np.add: np.logical_xor, np.subtract: np.logical_xor, np.multiply: np.logical_and}
+
+# Tensor cores that accumulate in float16 round after each group of this many products.
+_FLOAT16_GROUP = 16
+
+# Sums of up to this many products of int8 are exact in float32.
+_INT8_EXACT = 1024
+
+
+def numpy_dtype(dtype: tl.dtype) -> np.dtype:
+    """Return the NumPy type in which the interpreter holds elements of a Triton type."""
+    scalar = dtype.scalar
+    if isinstance(scalar, tl.pointer_type):
+        return np.dtype(np.uint64)
+    return _NUMPY[scalar.name]
+
+
+def make_handle(self: TensorHandle, data: np.ndarray, dtype: tl.dtype, attr: dict | None = None):
+    """Stand in for TensorHandle.__init__, in one step. Raises ValueError for elements too large."""
+    held = _ITEMSIZE.get(dtype.name)
+    if held is not None and data.itemsize > held:
+        raise ValueError(f"elements of {data.itemsize} bytes are too large for {dtype}")
+    self.data, self.dtype, self.attr = data, dtype, {} if attr is None else attr
+
+
+def make_tensor(data: np.ndarray, dtype: tl.dtype) -> tl.tensor:
+    """Return the interpreter's tensor of these elements, a scalar if the array has no axes.
+
+    data: held as numpy_dtype(dtype) says
+    """
+    shape = np.shape(data)
+    kind = tl.block_type(dtype, list(shape)) if shape else dtype
+    # The interpreter holds a scalar as an array of one element.
+    return tl.tensor(TensorHandle(np.atleast_1d(data), dtype), kind)
+
+
+def widen(data: np.ndarray, name: str) -> np.ndarray:
+    """Return the numbers to compute with: float32 for narrower floats, else the data itself.
+
+    name: Triton's name of the element type, such as bf16
+    """
+    if name in float_formats.PACKED:
+        return float_formats.unpack(data, name)
+    return data.astype(np.float32) if name == "fp16" else data
+
+
+def narrow(values: np.ndarray, name: str) -> np.ndarray:
+    """Return computed numbers as the interpreter holds them, rounded to nearest even."""
+    if name in float_formats.PACKED:
+        return float_formats.pack(values, name)
+    return values.astype(_NUMPY[name], copy=False)
+
+
+def convert(
+    data: np.ndarray, source: tl.dtype, target: tl.dtype, toward_zero: bool = False
+) -> np.ndarray:
+    """Cast data of one element type to another, rounding to nearest even or toward zero."""
+    if source.name in float_formats.PACKED:
+        data = float_formats.unpack(data, source.name)
+    if target.name in float_formats.PACKED:
+        return float_formats.pack(data, target.name, toward_zero)
+    dtype = numpy_dtype(target)
+    if toward_zero and dtype == np.float16:
+        return float_formats.to_float16_toward_zero(data)
+    if data.dtype.kind == "f" and dtype.kind in "iu":
+        return float_formats.to_integer(data, dtype)
+    return data.astype(dtype)
+
+
+def _cast(builder, source, target, rounding=None):
+    toward_zero = rounding == ir.ROUNDING_MODE.RTZ
+    data = convert(source.data, source.dtype.scalar, target.scalar, toward_zero)
+    return TensorHandle(data, target.scalar)
+
+
+def _bfloat16(builder, value):
+    return TensorHandle(float_formats.pack(np.array([value], np.float64), "bf16"), tl.bfloat16)
+
+
+def _all_ones(builder, dtype):
+    return TensorHandle(np.invert(np.zeros(1, numpy_dtype(dtype))), dtype.scalar)
+
+
+def _unary(builder, operand, compute):
+    dtype = operand.dtype.scalar
+    result = compute(widen(operand.data, dtype.name))
+    return TensorHandle(narrow(result, dtype.name), dtype)
+
+
+def _binary(builder, left, right, compute):
+    dtype = left.dtype.scalar
+    name = dtype.name
+    if name == "int1":
+        compute = _ONE_BIT.get(compute, compute)
+    result = compute(widen(left.data, name), widen(right.data, name))
+    if compute in _COMPARISONS:
+        return TensorHandle(result, tl.int1)
+    if name in float_formats.PACKED:
+        result = float_formats.pack(result, name)
+    elif result.dtype != left.data.dtype:
+        result = result.astype(left.data.dtype)
+    return TensorHandle(result, dtype)
+
+
+def _add_to_pointer(builder, pointer, offset):
+    width = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
+    moved = offset.data.astype(np.uint64)
+    if width > 1:
+        moved *= np.uint64(width)
+    if moved.shape == pointer.data.shape:
+        moved += pointer.data
+    else:
+        moved = moved + pointer.data
+    return TensorHandle(moved, pointer.dtype)
+
+
+def _clamp(builder, operand, low, high, propagate_nan):
+    if propagate_nan == ir.PROPAGATE_NAN.NONE:
+        at_least, at_most = np.fmax, np.fmin
+    else:
+        at_least, at_most = np.maximum, np.minimum
+    return _binary(builder, _binary(builder, operand, low, at_least), high, at_most)
+
+
+def _integer_division(compute: Callable) -> Callable:
+    """Make a method that divides integers and sets all bits where the divisor is 0.
+
+    So does an NVIDIA GPU.
+    """
+
+    def divide(builder, left, right):
+        divisor = right.data
+        zero = divisor == 0
+        if not zero.any():
+            return TensorHandle(compute(left.data, divisor), left.dtype.scalar)
+        result = compute(left.data, np.where(zero, divisor.dtype.type(1), divisor))
+        all_ones = np.invert(result.dtype.type(0))
+        return TensorHandle(np.where(zero, all_ones, result), left.dtype.scalar)
+
+    return divide
+
+
+def _multiply_high(builder, left, right):
+    held = left.data.dtype
+    unsigned = f"u{held.itemsize}"
+    high = float_formats.multiply_high(left.data.view(unsigned), right.data.view(unsigned))
+    return TensorHandle(high.view(held), left.dtype.scalar)
+
+
+def _fma(builder, x, y, z):
+    dtype = z.dtype.scalar
+    result = float_formats.fma(*(widen(operand.data, dtype.name) for operand in (x, y, z)))
+    return TensorHandle(narrow(result, dtype.name), dtype)
+
+
+def _dot(builder, a, b, acc, input_precision, max_num_imprecise_acc):
+    held = acc.data.dtype
+    if held == np.int32:
+        exact = np.float32 if a.data.shape[-1] <= _INT8_EXACT else np.float64
+        product = np.matmul(a.data.astype(exact), b.data.astype(exact))
+        return TensorHandle(product.astype(np.int32) + acc.data, acc.dtype.scalar)
+    left, right = widen(a.data, a.dtype.scalar.name), widen(b.data, b.dtype.scalar.name)
+    if held == np.float16:
+        return TensorHandle(_sum_in_float16(left, right, acc.data), acc.dtype.scalar)
+    if a.data.dtype == np.float32:
+        product = _float32_product(left, right, input_precision.name)
+    else:
+        product = np.matmul(left, right)
+    return TensorHandle(product + acc.data, acc.dtype.scalar)
+
+
+def _float32_product(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray:
+    """Multiply float32 matrices. TF32x3 and BF16x6 are so close to IEEE that they count as it."""
+    if precision == "TF32":
+        return np.matmul(float_formats.to_tf32(a), float_formats.to_tf32(b))
+    if precision == "BF16x3":
+        a_high, a_low = float_formats.split_bfloat16(a)
+        b_high, b_low = float_formats.split_bfloat16(b)
+        low = np.matmul(a_low, b_high) + np.matmul(a_high, b_low)
+        return low + np.matmul(a_high, b_high)
+    return np.matmul(a, b)
+
+
+def _sum_in_float16(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
+    for k in range(0, a.shape[-1], _FLOAT16_GROUP):
+        group = slice(k, k + _FLOAT16_GROUP)
+        acc = (np.matmul(a[..., group], b[..., group, :]) + acc).astype(np.float16)
+    return acc
+
+
+def _histogram(builder, values, bins, mask):
+    """Count the values of each bin; values outside [0, bins) are not counted."""
+    data = values.data
+    counted = (data >= 0) & (data < bins)
+    if mask is not None:
+        counted &= mask.data
+    counts = np.bincount(data[counted].astype(np.intp), minlength=bins)
+    return TensorHandle(counts.astype(np.int32), tl.int32)
+
+
+def _extern_elementwise(builder, library, path, symbol, arguments, return_type, is_pure):
+    data = libdevice.call(symbol, [operand.data for operand in arguments])
+    return TensorHandle(data.astype(numpy_dtype(return_type), copy=False), return_type.scalar)
+
+
+def _inline_asm(builder, *_):
+    raise NotImplementedError(
+        "tl.inline_asm_elementwise needs a GPU: the interpreter cannot run assembly"
+    )
+
+
+# By the name of the method of InterpreterBuilder that each replaces.
+BUILDER_METHODS: dict[str, Callable] = {
+    "cast_impl": _cast,
+    "create_fp_to_fp": _cast,
+    "unary_op": _unary,
+    "binary_op": _binary,
+    "create_addptr": _add_to_pointer,
+    "create_minnumf": lambda builder, left, right: _binary(builder, left, right, np.fmin),
+    "create_maxnumf": lambda builder, left, right: _binary(builder, left, right, np.fmax),
+    "create_clampf": _clamp,
+    # Toward zero, and the remainder has the sign of the dividend.
+    "create_idiv": _integer_division(lambda a, b: (a - np.fmod(a, b)) // b),
+    "create_srem": _integer_division(np.fmod),
+    "create_urem": _integer_division(np.fmod),
+    "create_umulhi": _multiply_high,
+    "create_fma": _fma,
+    "create_erf": lambda builder, operand: _unary(builder, operand, float_formats.erf),
+    "create_dot": _dot,
+    "create_histogram": _histogram,
+    "create_extern_elementwise": _extern_elementwise,
+    "create_inline_asm": _inline_asm,
+    "get_all_ones_value": _all_ones,
+    "get_bf16": _bfloat16,
+}

@@ -1,0 +1,155 @@
+"""The hooks in Triton's interpreter that show the judge every access. All are private names there.
+
+They are set for one launch and removed after it, so they wrap whatever is there at that time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import triton.runtime.interpreter as interpreter
+from triton.language.semantic import TritonSemantic
+
+from kernelgauge.memory.tracker import Tracker
+
+Builder = interpreter.InterpreterBuilder
+
+ATOMICS = ("rmw", "cas", "load", "store", "poll")
+
+
+class Memory:
+    """Replaces `_interpreter`, and does the same at the real addresses.
+
+    given_other: whether the current load was given an `other`
+    without_other: the element type of the current load, if it was not
+    order: memory semantics of the current atomic, if it only loads or stores
+    local: whether the current atomic is atomic only for the threads of one program
+    """
+
+    def __init__(self, stock, tracker: Tracker):
+        self._stock = stock
+        self._tracker = tracker
+        self.given_other = False
+        self.without_other = None
+        self.order: str | None = None
+        self.local = False
+
+    def __getattr__(self, name: str):
+        return getattr(self._stock, name)
+
+    def load(self, pointers, mask, other, dtype):
+        mask = _broadcast(mask, pointers)
+        dtype = np.dtype(dtype)
+        real = self._tracker.access("reads", pointers, mask, dtype.itemsize, self.order)
+        if self.without_other is not None and not mask.all():
+            other = self._tracker.fill(mask, dtype, self.without_other)
+        result = self._stock.load(real, mask, other, dtype)
+        if self.order:
+            self._tracker.after_atomic(pointers, result)
+        return result
+
+    def store(self, pointers, values, mask):
+        mask = _broadcast(mask, pointers)
+        real = self._tracker.access("writes", pointers, mask, values.itemsize, self.order)
+        return self._stock.store(real, values, mask)
+
+    def atomic_rmw(self, operation, pointers, values, mask, order):
+        mask = _broadcast(mask, pointers)
+        real = self._update(pointers, mask, values, order)
+        result = self._stock.atomic_rmw(operation, real, values, mask, order)
+        self._tracker.after_atomic(pointers, result)
+        return result
+
+    def atomic_cas(self, pointers, expected, values, order):
+        real = self._update(pointers, np.ones(np.shape(pointers), dtype=bool), values, order)
+        result = self._stock.atomic_cas(real, expected, values, order)
+        self._tracker.after_atomic(pointers, result)
+        return result
+
+    def _update(self, pointers, mask, values, order) -> np.ndarray:
+        order = None if self.local else order.name
+        return self._tracker.access("updates", pointers, mask, values.itemsize, order)
+
+
+def _broadcast(mask, pointers: np.ndarray) -> np.ndarray:
+    mask = np.asarray(mask, dtype=bool)
+    return mask if mask.shape == pointers.shape else np.broadcast_to(mask, pointers.shape)
+
+
+@contextlib.contextmanager
+def installed(tracker: Tracker) -> Iterator[None]:
+    """Pass the interpreter's accesses through the tracker in the body."""
+    memory = Memory(interpreter._interpreter, tracker)
+    hooks = {
+        f"create_atomic_{name}": _note_order(memory, name in ("rmw", "cas")) for name in ATOMICS
+    }
+    hooks["create_masked_load"] = _note_missing_other(memory)
+    if tracker.traffic:
+        hooks["create_dot"] = tracker.traffic.count_dots
+        hooks["create_dot_scaled"] = tracker.traffic.count_scaled_dots
+    with contextlib.ExitStack() as stack:
+        for name, hook in hooks.items():
+            # Not every version of Triton has every atomic.
+            if hasattr(Builder, name):
+                stack.enter_context(replaced(Builder, name, hook(getattr(Builder, name))))
+        load = _note_other(memory, TritonSemantic.load)
+        stack.enter_context(replaced(TritonSemantic, "load", load))
+        stack.enter_context(replaced(interpreter, "_interpreter", memory))
+        yield
+
+
+@contextlib.contextmanager
+def replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    """Set an attribute in the body, and set it back afterwards."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _note_other(memory: Memory, original: Callable) -> Callable:
+    """Wrap TritonSemantic.load, which drops an `other` of a single lane if it is 0."""
+
+    def load(semantic, pointers, mask, other, *rest, **options):
+        memory.given_other = other is not None
+        try:
+            return original(semantic, pointers, mask, other, *rest, **options)
+        finally:
+            memory.given_other = False
+
+    return load
+
+
+def _note_missing_other(memory: Memory) -> Callable:
+    def wrap(original):
+        def create_masked_load(builder, pointers, mask, other, *rest, **options):
+            given = memory.given_other or other is not None
+            memory.without_other = None if given else pointers.get_element_ty()
+            try:
+                return original(builder, pointers, mask, other, *rest, **options)
+            finally:
+                memory.without_other = None
+
+        return create_masked_load
+
+    return wrap
+
+
+def _note_order(memory: Memory, is_update: bool) -> Callable:
+    def wrap(original):
+        def create_atomic(builder, *args):
+            order, scope = args[-2:]
+            memory.local = scope.name == "CTA"
+            memory.order = None if is_update or memory.local else order.name
+            try:
+                return original(builder, *args)
+            finally:
+                memory.order, memory.local = None, False
+
+        return create_atomic
+
+    return wrap

@@ -1,0 +1,268 @@
+"""Runs interpreted launches in place of Triton's GridExecutor.
+
+Kernels compute with virtual addresses (`addresses`), every access is checked (`tracker`), programs
+may run in any order (`scheduling`), and errors name the learner's own line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+import math
+import operator
+import traceback
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as interpreter
+from triton.backends.amd.compiler import HIPOptions
+from triton.backends.nvidia.compiler import CUDAOptions
+from triton.runtime.errors import InterpreterError
+from triton.runtime.jit import KernelParam, TensorWrapper
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.verdict import Verdict, Wrong
+from kernelgauge.memory import access_hooks
+from kernelgauge.memory.addresses import Storage
+from kernelgauge.memory.call_sites import raised_at
+from kernelgauge.memory.scheduling import Scheduler
+from kernelgauge.memory.tracker import StopProgram, Tracker
+from kernelgauge.memory.watch import Watch, current_watch
+
+OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
+
+MAX_GRID = (2**31 - 1, 65535, 65535)
+
+StockExecutor = interpreter.GridExecutor
+
+
+class KernelError(Wrong):
+    """A kernel raised a Python exception, which is the __cause__ of this one."""
+
+
+def install() -> None:
+    """Run all interpreted launches of this process by `Executor`."""
+    interpreter.GridExecutor = Executor
+
+
+class Executor(StockExecutor):
+    """One launch, made by `kernel[grid]`. Calling it runs it."""
+
+    def __call__(self, *args, **kwargs) -> None:
+        """Run the kernel with these arguments and launch options.
+
+        Raises Wrong, KernelError or, as Triton does for wrong arguments, TypeError.
+        """
+        name = self.fn.__name__
+        parameters = {key: value for key, value in kwargs.items() if key in self.arg_names}
+        options = {key: value for key, value in kwargs.items() if key not in self.arg_names}
+        if unknown := sorted(options.keys() - OPTIONS):
+            raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'")
+        try:
+            bound = inspect.signature(self.fn).bind(*args, **parameters)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        bound.apply_defaults()
+        for hook in self.pre_run_hooks:
+            hook(*args, **parameters)
+        arguments = {key: _plain(value) for key, value in bound.arguments.items()}
+        grid = _checked(self.grid(dict(arguments)) if callable(self.grid) else self.grid, name)
+        watch = current_watch()
+        watch.check_contents()
+        launch = Launch(_undecorated(self.fn), grid, arguments, frozenset(self.constexprs), options)
+        watch.launches.append(launch)
+        run = functools.partial(self._run, watch, launch)
+        if watch.programs != "none" and not (watch.puts_off and watch.puts_off(run)):
+            run()
+
+    def _run(self, watch: Watch, launch: Launch) -> None:
+        tracker = Tracker(watch, launch, self.fn.__code__)
+        converter = _Converter(tracker)
+        scope = interpreter._patch_lang(self.fn)
+        try:
+            types = _annotated(self.fn)
+            arguments = {
+                name: value
+                if name in self.constexprs
+                else converter.convert(name, value, types.get(name))
+                for name, value in launch.arguments.items()
+            }
+            for storage in converter.storages:
+                storage.to_host()
+            self._run_programs(tracker, arguments)
+        finally:
+            scope.restore()
+            for storage in converter.storages:
+                storage.to_device()
+            watch.end_launch()
+
+    def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
+        launch = tracker.launch
+        interpreter.interpreter_builder.set_grid_dim(*launch.grid)
+
+        def run(number: int) -> None:
+            tracker.start_program(number)
+            with contextlib.suppress(StopProgram):
+                self.fn(**arguments)
+
+        tracker.turns = Scheduler(_order(tracker.watch, launch), run)
+        try:
+            with access_hooks.installed(tracker):
+                tracker.turns.run_all()
+        except Exception as error:
+            root = _root(error)
+            if isinstance(root, Verdict):
+                raise root from None
+            raise _kernel_error(root, error) from root
+
+
+class _Pointer:
+    """A tensor argument as Triton's interpreter needs it: its type and its address."""
+
+    def __init__(self, dtype, address: int):
+        self.dtype = dtype
+        self._address = address
+
+    def data_ptr(self) -> int:
+        return self._address
+
+
+class _Converter:
+    """Turns the arguments of a launch into what the interpreter passes to the kernel.
+
+    storages: the memory of the tensors among them
+    """
+
+    def __init__(self, tracker: Tracker):
+        self._tracker = tracker
+        self.storages: list[Storage] = []
+
+    def convert(self, name: str, value: object, dtype: tl.dtype | None) -> object:
+        """dtype: the parameter's annotation, which the stock interpreter ignores"""
+        converted = interpreter._implicit_cvt(self._placed(name, value))
+        if dtype is None or not isinstance(value, (int, float)):
+            return converted
+        if isinstance(value, float):
+            if not dtype.is_floating():
+                raise TypeError(f"{name} is annotated {dtype}, but {value} is not an integer")
+            converted = _scalar(value, tl.float64)
+        return interpreter.interpreter_semantic.cast(converted, dtype)
+
+    def _placed(self, name: str, value: object) -> object:
+        """Return the value with virtual addresses in place of its tensors."""
+        if isinstance(value, TensorDescriptor):
+            placed = copy.copy(value)
+            placed.base = self._placed(name, value.base)
+            return placed
+        if isinstance(value, list):
+            raise TypeError(f"{name} is a list, which a kernel does not take: pass tuple({name})")
+        if isinstance(value, tuple):
+            names = getattr(value, "_fields", range(len(value)))
+            parts = [
+                self._placed(f"{name}[{key}]" if isinstance(key, int) else f"{name}.{key}", part)
+                for key, part in zip(names, value, strict=True)
+            ]
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        if isinstance(value, bool):
+            # Triton before 3.8 makes an int32 of it, which it then rejects.
+            return _scalar(value, tl.int1)
+        if not hasattr(value, "data_ptr"):
+            return value
+        tensor = value.base if isinstance(value, TensorWrapper) else value
+        region = self._tracker.watch.region(_without_suffix(name), tensor)
+        self._tracker.space.place(region)
+        if region.storage not in self.storages:
+            self.storages.append(region.storage)
+        return _Pointer(value.dtype, region.virtual)
+
+
+def _scalar(value: bool | float, dtype: tl.dtype) -> tl.tensor:
+    return tl.tensor(interpreter.TensorHandle(np.array([value]), dtype), dtype)
+
+
+def _annotated(fn: Callable) -> dict[str, tl.dtype]:
+    """Return the scalar types of parameters that are annotated, as in `stride: tl.int64`."""
+    kinds = {
+        name: KernelParam(0, parameter, False, False).annotation_type
+        for name, parameter in inspect.signature(fn).parameters.items()
+    }
+    return {
+        name: tl.str_to_ty(kind, None)
+        for name, kind in kinds.items()
+        if kind and not kind.startswith("*")
+    }
+
+
+def _without_suffix(name: str) -> str:
+    for suffix in ("_ptr", "_ptrs", "_desc"):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) or name
+    return name
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _undecorated(fn: Callable) -> Callable:
+    """Return the function as it was written; the interpreter runs a rewritten copy."""
+    rewritten = interpreter.InterpretedFunction.rewritten_fn
+    return next((original for original, copied in rewritten.items() if copied is fn), fn)
+
+
+def _checked(grid: object, kernel: str) -> tuple[int, int, int]:
+    """Return the grid's three sizes. Raises Wrong. A size of 0 launches nothing, as on a GPU."""
+    if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
+        raise Wrong(f"the grid of {kernel} is {grid!r}: it must be a tuple of 1 to 3 integers")
+    try:
+        sizes = tuple(operator.index(size) for size in grid)
+    except TypeError:
+        raise Wrong(
+            f"the grid of {kernel} is {tuple(grid)!r}: its sizes must be integers\n"
+            "hint: triton.cdiv(n, BLOCK) rounds up to an integer"
+        ) from None
+    for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
+        if size < 0:
+            raise Wrong(f"the grid of {kernel} is {sizes}: a size cannot be negative")
+        if size > limit:
+            raise Wrong(
+                f"the grid of {kernel} is {sizes}: a GPU takes at most {limit} programs along "
+                f"axis {axis}\n"
+                "hint: put the largest number first, or split axis 0 into two with // and %"
+            )
+    return sizes + (1,) * (3 - len(sizes))
+
+
+def _order(watch: Watch, launch: Launch) -> Iterable[int]:
+    """Return the programs to run, in order, numbered as a GPU starts them (x fastest)."""
+    count = math.prod(launch.grid)
+    if watch.programs == "ends":
+        return sorted({0, count - 1}) if count else []
+    if watch.order == "ascending":
+        return range(count)
+    return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return what was raised, under the wrapper that the interpreter adds at each call."""
+    while isinstance(error, InterpreterError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _kernel_error(root: BaseException, error: Exception) -> KernelError:
+    site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
+    if isinstance(root, AssertionError) and not str(root):
+        # Triton's own, which say nothing else: acc.type.element_ty == out_dtype.
+        root.args = (traceback.extract_tb(root.__traceback__)[-1].line,)
+    text = f"{type(root).__name__}: {root}"
+    if site is None:
+        return KernelError(text)
+    first, *rest = text.splitlines()
+    lines = (f"{site.place} in {site.function}: {first}", f"    {site.line_text}", *rest)
+    return KernelError("\n".join(lines))

@@ -1,0 +1,219 @@
+"""Why an access leaves its tensor although its mask is right: the index was loaded, and is wrong.
+
+The kernel's source says which of its variables are loaded from memory, or made from what is. One of
+them is at fault if its values are past the ends of a dimension in just the lanes that are out of
+bounds, and the rest of their addresses is inside the tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from kernelgauge.memory import mask_limits
+from kernelgauge.memory.addresses import Region
+from kernelgauge.memory.coordinates import Access, integers, noun
+
+MAX_DEPTH = 4
+# Larger tensors, which lie beyond 2**31 bytes for instance, are not read for an explanation.
+MAX_ENTRIES = 2**24
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Integers of a kernel that come from memory.
+
+    name: as the kernel writes it
+    values: int64, one for each lane along an axis of the tile, or one for all
+    source: the parameter of the tensor that they were loaded from, None if that is not known or
+        the name says it
+    loaded: what was loaded there, of the same shape; `values` itself if nothing was done to it
+    """
+
+    name: str
+    values: np.ndarray
+    source: str | None
+    loaded: np.ndarray
+
+    @property
+    def is_as_loaded(self) -> bool:
+        return np.array_equal(self.values, self.loaded)
+
+
+def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray) -> str | None:
+    """Return which index that was loaded is wrong, None if none of them is known to be.
+
+    element: int64 offsets in elements, of the tile's shape
+    bad: which lanes of the tile are outside the elements of the region
+    """
+    for index in _indices(access):
+        for values in _in_tile(index.values, element.shape):
+            for dim in range(len(region.shape)):
+                if region.strides[dim] == 1 < len(region.shape) and not index.is_as_loaded:
+                    # An offset in elements, not an index of a row.
+                    continue
+                if not _is_at_fault(values, dim, region, element, bad, access.mask & ~bad):
+                    continue
+                loaded = next(_in_tile(index.loaded, element.shape), None)
+                # A lane that was masked off there loaded nothing.
+                entries = _entries(access, index.source) if index.source else loaded
+                if loaded is not None and not np.isin(loaded[bad], entries).all():
+                    return None
+                return _said(index, values[bad], region, dim)
+    return None
+
+
+def _is_at_fault(
+    values: np.ndarray,
+    dim: int,
+    region: Region,
+    element: np.ndarray,
+    bad: np.ndarray,
+    good: np.ndarray,
+) -> bool:
+    """Return whether just the bad lanes have an index that this dimension does not have."""
+    size, stride = region.shape[dim], region.strides[dim]
+    inside = (values >= 0) & (values < size)
+    others = zip(region.shape, region.strides, strict=True)
+    extent = sum((n - 1) * step for d, (n, step) in enumerate(others) if d != dim)
+    if not stride or inside[bad].any() or not inside[good].all():
+        return False
+    rest = (element - values * stride)[bad | good]
+    return bool(((rest >= 0) & (rest <= extent)).all())
+
+
+def _said(index: _Index, wrong: np.ndarray, region: Region, dim: int) -> str:
+    size, low, high = region.shape[dim], int(wrong.min()), int(wrong.max())
+    has = f"{region.name} has {size} {noun(region.shape, dim, size)}"
+    if len(region.shape) > 2:
+        has = f"{region.name} has size {size} in dimension {dim}"
+    how = ""
+    if index.source:
+        source = index.source.removesuffix("_ptr")
+        how = f", as it was loaded from {source}"
+        if not index.is_as_loaded:
+            how = f", made from what was loaded from {source}"
+    if high < 0:
+        value = str(low) if low == high else f"{high} or less"
+        return (
+            f"{index.name} is {value}{how}: an entry below 0 stands for nothing, so leave it out, "
+            f"with {index.name} >= 0 or a mask that ends before such entries"
+        )
+    one = index.values.size == 1
+    text = f"{index.name} {'is' if one else 'reaches'} {high}{how}, but {has}: "
+    if low == high == size:
+        return (
+            f"{text}one past the last, so it is a count taken for an index, or an entry that "
+            "stands for nothing"
+        )
+    if index.is_as_loaded:
+        return (
+            f"{text}the index is wrong, not the mask; what was loaded numbers something else, or "
+            "stands for nothing and has to be left out"
+        )
+    return f"{text}the index is wrong, not the mask; check how it is made"
+
+
+def _in_tile(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """Yield these values as lanes of a tile, along each axis that they may run along."""
+    if values.size == 1:
+        yield np.broadcast_to(values.reshape(-1)[0], shape)
+    elif values.ndim == len(shape) and all(
+        own in (1, length) for own, length in zip(values.shape, shape, strict=True)
+    ):
+        yield np.broadcast_to(values, shape)
+    elif values.ndim == 1:
+        for axis, length in enumerate(shape):
+            if length == values.size:
+                along = [length if a == axis else 1 for a in range(len(shape))]
+                yield np.broadcast_to(values.reshape(along), shape)
+
+
+def _indices(access: Access) -> Iterator[_Index]:
+    """Yield the kernel's variables that were loaded, those that are made from them, and entries."""
+    function = mask_limits.function_of(access)
+    if function is None:
+        return
+    for name in access.variables:
+        value = _integers(access, name)
+        origin = None if value is None else _origin(name, function, access)
+        if value is None or origin is None:
+            continue
+        parent, source = origin
+        loaded = _integers(access, parent)
+        yield _Index(name, value, source, value if loaded is None else loaded)
+    for node in ast.walk(function):
+        # An entry of the program's own, loaded within an expression.
+        if _is_load(node) and (source := _tensor_of(node, function, access)):
+            entries = _entries(access, source)
+            for program in access.program:
+                if entries.dtype.kind in "iu" and program < entries.size:
+                    value = np.array([entries[program]], dtype=np.int64)
+                    name = f"{source.removesuffix('_ptr')}[{program}]"
+                    yield _Index(name, value, None, value)
+
+
+def _entries(access: Access, name: str) -> np.ndarray:
+    """Return what a tensor holds, as one row; nothing of a large one."""
+    with _disable_current_modes():
+        tensor = access.launch.arguments[name].detach()
+        if tensor.numel() > MAX_ENTRIES:
+            return np.empty(0)
+        # NumPy has no bfloat16.
+        tensor = tensor.cpu().flatten()
+        return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
+
+
+def _integers(access: Access, name: str) -> np.ndarray | None:
+    if name in access.launch.arguments:
+        return None
+    data = integers(access.variables.get(name))
+    return None if data is None else data.astype(np.int64)
+
+
+def _origin(
+    name: str, function: ast.FunctionDef, access: Access, depth: int = 0
+) -> tuple[str, str | None] | None:
+    """Return the variable that was loaded and the parameter it was loaded from, or None."""
+    value = mask_limits.last_value(name, function, access.site.line)
+    if value is None or depth > MAX_DEPTH:
+        return None
+    for node in ast.walk(value):
+        if _is_load(node):
+            return name, _tensor_of(node, function, access)
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id != name:
+            found = _origin(node.id, function, access, depth + 1)
+            if found:
+                return found
+    return None
+
+
+def _is_load(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "load"
+        and bool(node.args)
+    )
+
+
+def _tensor_of(call: ast.Call, function: ast.FunctionDef, access: Access) -> str | None:
+    """Return the parameter for the tensor that a call loads from."""
+    names = [node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)]
+    for name in names:
+        if isinstance(access.launch.arguments.get(name), torch.Tensor):
+            return name
+    for name in names:
+        value = mask_limits.last_value(name, function, access.site.line)
+        for node in ast.walk(value) if value is not None else ():
+            if isinstance(node, ast.Name) and isinstance(
+                access.launch.arguments.get(node.id), torch.Tensor
+            ):
+                return node.id
+    return None

@@ -1,0 +1,299 @@
+"""One interpreted launch while it runs: every access is checked and recorded before it happens."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as interpreter
+
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory import data_races, out_of_bounds
+from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
+from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
+from kernelgauge.memory.coordinates import Access, format_element, noun
+from kernelgauge.memory.masked_lanes import poisoned
+from kernelgauge.memory.recording import Recording
+from kernelgauge.memory.scheduling import Scheduler
+from kernelgauge.memory.watch import Parts, Watch
+
+# After this many atomics of one line with the same result, the program yields its turn. Once every
+# program that has not ended waits like that, each for so many atomics, they are deadlocked.
+POLLS_BEFORE_YIELD = 64
+
+POLLS_BEFORE_DEADLOCK = 2048
+
+# Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
+MAX_ACCESSES_OF_AN_END = 1000
+
+
+class StopProgram(BaseException):
+    """Ends a program that has been watched for long enough."""
+
+
+class _OutOfBounds(Exception):
+    """Lanes outside the elements of a region; of no region at all if it is None."""
+
+    def __init__(self, region: Region | None, lanes: np.ndarray):
+        self.region, self.lanes = region, lanes
+
+
+class Tracker:
+    """One launch while it runs: where its tensors are, which program runs, what it may access.
+
+    code: of the kernel
+    turns: the scheduler of its programs
+    """
+
+    def __init__(self, watch: Watch, launch: Launch, code: CodeType):
+        self.watch, self.launch, self.code = watch, launch, code
+        self.history, self.sites, self.traffic = watch.history, watch.sites, watch.traffic
+        self.space = AddressSpace(watch.known)
+        self.turns = Scheduler((), lambda number: None)
+        self.history.start_launch()
+        watch.begun.append((self.history.launch, launch))
+        if self.traffic:
+            self.traffic.start_launch(launch)
+        if watch.record:
+            watch.record.launches.append(launch)
+        self._last_atomic: tuple = (0, 0, None, None)
+        self._polls = 0
+        self._polls_of_all = 0
+        self._begun = 0
+
+    def start_program(self, number: int) -> None:
+        """Begin a program, numbered in the order in which a GPU starts them (x fastest)."""
+        self._polls_of_all = 0
+        self._begun = len(self.history.site)
+        self._resume(number)
+
+    def _resume(self, number: int) -> None:
+        self.number, self.program = number, self.launch.program(number)
+        interpreter.interpreter_builder.set_grid_idx(*self.program)
+        self.history.start_program(number)
+
+    def access(
+        self,
+        verb: Verb,
+        pointers: np.ndarray,
+        mask: np.ndarray,
+        size: int,
+        order: str | None = None,
+    ) -> np.ndarray:
+        """Check and record an access. Return the lanes' real addresses. Raises Wrong.
+
+        pointers, mask: uint64 and bool, of the same shape
+        size: bytes per lane
+        order: memory semantics of an atomic, None if other programs do not see it as one
+        """
+        ends_only = self.watch.programs == "ends"
+        if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
+            raise StopProgram
+        site = self.sites.current(self.code)
+        if self.watch.record:
+            real, parts = self._recorded(self.watch.record, verb, site, pointers, mask, size)
+        else:
+            try:
+                real, parts = self._resolve(pointers, mask, size)
+            except _OutOfBounds as fault:
+                access = self._described(verb, site, pointers, mask, size)
+                raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
+        if verb == "reads":
+            self.watch.loaded = parts
+        if not parts:
+            return real
+        if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):
+            raise StopProgram
+        number = self.history.access(site)
+        seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
+        for region, units in parts:
+            conflict = self.history.note(seen, region.storage.ledger, units, number, order)
+            if conflict and not self.watch.record:
+                raise Wrong(self._race(verb, site, region, units, conflict))
+            if self.traffic:
+                self.traffic.note(self.number, region, units, verb, site)
+        return real
+
+    def _described(
+        self, verb: Verb, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
+    ) -> Access:
+        """Return an access with the variables of the learner's function that makes it."""
+        frame = user_frame(self.code)
+        variables = frame.f_locals if frame else {}
+        return Access(
+            verb, self.sites[site], self.program, self.launch, pointers, mask, size, variables
+        )
+
+    def _recorded(
+        self,
+        record: Recording,
+        verb: Verb,
+        site: int,
+        pointers: np.ndarray,
+        mask: np.ndarray,
+        size: int,
+    ) -> tuple[np.ndarray, Parts]:
+        """Do as `_resolve`, record the access, and lead its lanes out of bounds nowhere."""
+        if record.is_full:
+            raise StopProgram
+        outside = np.zeros(mask.shape, dtype=bool)
+        while True:
+            try:
+                real, parts = self._resolve(pointers, mask & ~outside, size)
+                break
+            except _OutOfBounds as fault:
+                outside |= fault.lanes
+        access = self._described(verb, site, pointers, mask, size)
+        record.note(self.space, self.number, access, outside)
+        if outside.any():
+            real = np.where(outside, np.uint64(record.nowhere.ctypes.data), real)
+        return real, parts
+
+    def _is_unwritten(self, region: Region, units: np.ndarray) -> bool:
+        """Return whether programs that did not run should have stored what is loaded here."""
+        last = region.storage.ledger.last
+        return region.storage.key not in self.watch.given and not any(
+            last[kind][units].any() for kind in ("writes", "updates") if kind in last
+        )
+
+    def _resolve(
+        self, pointers: np.ndarray, mask: np.ndarray, size: int
+    ) -> tuple[np.ndarray, Parts]:
+        """Return real addresses, and the units of each tensor that the active lanes touch."""
+        active = pointers.reshape(-1) if mask.all() else pointers[mask]
+        if not active.size:
+            return pointers, []
+        low = int(active.min())
+        region = self.space.windows.get(low >> WINDOW_BITS)
+        if (
+            region is None
+            or not region.dense
+            or low < region.virtual
+            or int(active.max()) + size > region.end
+            or int(np.bitwise_or.reduce(active)) & (size - 1)
+        ):
+            return self._resolve_lanes(pointers, mask, size, active)
+        units = region.storage.ledger.units(active - region.origin, size)
+        return pointers - region.shift, [(region, units)]
+
+    def _resolve_lanes(
+        self, pointers: np.ndarray, mask: np.ndarray, size: int, active: np.ndarray
+    ) -> tuple[np.ndarray, Parts]:
+        """Do as `_resolve` for lanes in several tensors, between elements or out of bounds."""
+        lanes_of = np.flatnonzero(mask)
+        real = np.array(pointers, order="C")
+        parts = []
+        for region, lanes in self.space.split(active):
+            good = np.zeros(lanes.size, dtype=bool)
+            if region:
+                offset = (active[lanes] - np.uint64(region.virtual)).view(np.int64)
+                good = region.holds(offset, size)
+            if not good.all():
+                bad = np.zeros(mask.size, dtype=bool)
+                bad[lanes_of[lanes[~good]]] = True
+                raise _OutOfBounds(region, bad.reshape(mask.shape))
+            real.reshape(-1)[lanes_of[lanes]] -= region.shift
+            units = region.storage.ledger.units(active[lanes] - region.origin, size)
+            parts.append((region, units))
+        return real, parts
+
+    def _race(
+        self,
+        verb: Verb,
+        site: int,
+        region: Region,
+        units: np.ndarray,
+        conflict: data_races.Conflict,
+    ) -> str:
+        storage = region.storage
+        address = int(units[conflict.index]) * storage.ledger.unit + storage.base
+        element = format_element(region, address - region.real)
+        other = self.launch.program(self.history.program[conflict.access])
+        place = self.sites[self.history.site[conflict.access]].place
+        too = "also " if verb == conflict.verb else ""
+        text = (
+            f"{self.sites[site].describe(*ACCESS_CALLS[verb])}\n"
+            f"race: program {self.program} {_does(verb)} {element}, which program {other} {too}"
+            f"{_does(conflict.verb)} at {place}; "
+            "the programs of a launch may run at the same time, in no fixed order"
+        )
+        shared = [
+            view.name
+            for view in self.space.windows.values()
+            if view.storage is storage and view.holds(np.array([address - view.real]), 1).all()
+        ]
+        if len(shared) > 1:
+            text += f"\n{' and '.join(shared)} share this memory"
+        hint = data_races.hint(verb, conflict.verb, self.history.relaxed)
+        if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
+            hint = _at_tile_numbers(region, units, conflict.index) or hint
+        return f"{text}\nhint: {hint}"
+
+    def fill(self, mask: np.ndarray, dtype: np.dtype, element: tl.dtype) -> np.ndarray:
+        """Return the values for masked-off lanes of a load without `other`."""
+        site = self.sites[self.sites.current(self.code)]
+        count = self.watch.loads_without_other
+        place = (site.file, site.line)
+        count[place] = count.get(place, 0) + int(np.count_nonzero(~mask))
+        if self.watch.poison:
+            return poisoned(mask, dtype, element)
+        return np.zeros(mask.shape, dtype=dtype)
+
+    def after_atomic(self, pointers: np.ndarray, result: np.ndarray) -> None:
+        """Let other programs run if this one seems to wait: one line, again with the same result.
+
+        Raises Wrong when every program that has not ended waits.
+        """
+        number, site = len(self.history.site) - 1, self.history.site[-1]
+        before = self._last_atomic
+        self._last_atomic = (number, site, pointers, result)
+        if (
+            before[:2] != (number - 1, site)
+            or not np.array_equal(result, before[3])
+            or not np.array_equal(pointers, before[2])
+        ):
+            self._polls = self._polls_of_all = 0
+            return
+        self._polls += 1
+        if self._polls % POLLS_BEFORE_YIELD:
+            return
+        self._polls_of_all += POLLS_BEFORE_YIELD
+        if self._polls_of_all > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
+            raise Wrong(
+                f"{self.sites[site].describe(*ACCESS_CALLS['updates'])}\n"
+                f"program {self.program} waits here forever: every other program has ended or is "
+                "waiting, and none of them stored what this one waits for\n"
+                "hint: release every lock that you take, and let no two programs wait for each "
+                "other"
+            )
+        program = self.number
+        if self.turns.yield_turn():
+            self._resume(program)
+            self._last_atomic = (len(self.history.site) - 1, site, pointers, result)
+            self._polls = 0
+
+
+def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> str | None:
+    """Say so if one of two tiles that overlap begins near the start, where its number may be meant.
+
+    first: the position among the units of this tile of the first one that the other has, too
+    """
+    elements = units * region.storage.ledger.unit + region.storage.base - region.real
+    for dim, index in enumerate(region.coordinates(elements // region.itemsize)):
+        if index is None:
+            continue
+        length = int(index.max() - index.min()) + 1
+        begin = max(int(index.min()), int(index[first]))
+        if length & (length - 1) == 0 and 0 < 2 * begin < length:
+            row, rows = noun(region.shape, dim, 1), noun(region.shape, dim)
+            return (
+                f"tiles of {length} {rows} overlap, and one begins at {row} {begin}: the number of "
+                f"a tile is taken for its first {row}"
+            )
+    return None
+
+
+def _does(verb: Verb) -> str:
+    return "atomically updates" if verb == "updates" else verb

@@ -1,0 +1,376 @@
+"""What the launches of one call move between memory and the programs.
+
+Tensors are named after the subject's parameters; "result" (or "result 0", "result 1", ...) is what
+the subject returns, and "scratch" is all else that it allocates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from kernelgauge.core.dtypes import dtype_name
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.tensors import nbytes
+from kernelgauge.memory.addresses import Region
+from kernelgauge.memory.call_sites import CallSites, Verb
+
+SECTOR_BYTES = 32
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass
+class Flow:
+    """What was loaded from a tensor, or stored to it.
+
+    numel: the tensor's elements
+    elements: active lanes
+    sectors: 32-byte sectors that each access touches, summed over the accesses
+    least: the fewest sectors that hold as many bytes, summed likewise
+    lines: elements by the number of the call site
+    """
+
+    numel: int = 0
+    elements: float = 0.0
+    bytes: int = 0
+    sectors: int = 0
+    least: int = 0
+    lines: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, other: Flow) -> None:
+        """Add another flow to this one."""
+        self.elements += other.elements
+        self.bytes += other.bytes
+        self.sectors += other.sectors
+        self.least += other.least
+        for site, elements in other.lines.items():
+            self.lines[site] += elements
+
+    @property
+    def times(self) -> float:
+        """How many times the whole tensor was moved."""
+        return self.elements / self.numel if self.numel else 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Sectors over the fewest possible; 1 if there were none."""
+        return self.sectors / self.least if self.least else 1.0
+
+    @property
+    def passes(self) -> float:
+        """Sectors over those of the whole tensor, densely packed."""
+        return self.sectors * SECTOR_BYTES * self.times / self.bytes if self.bytes else 0.0
+
+
+class Moved:
+    """One tensor's traffic in all launches. numel: its elements."""
+
+    def __init__(self, name: str, numel: int):
+        self.name, self.numel = name, numel
+        self.loaded, self.stored = Flow(numel), Flow(numel)
+
+    @property
+    def loads(self) -> float:
+        """How many times the whole tensor was loaded."""
+        return self.loaded.times
+
+    @property
+    def stores(self) -> float:
+        """How many times the whole tensor was stored."""
+        return self.stored.times
+
+
+class TrafficMeter:
+    """The traffic of one run of a subject.
+
+    inputs: the subject's tensors, by the names of its parameters
+    grids, kernels: the grid and the name of each launch
+    macs: for each launch, the multiply-adds of tl.dot by the ids of the program
+    allocated: bytes that the launcher allocated beside the results, freed or not
+    allocations: what those were, for messages
+    sites: the call sites, by the numbers in `Flow.lines`
+    """
+
+    def __init__(self, sites: CallSites, inputs: dict[str, torch.Tensor]):
+        self.grids: list[tuple[int, int, int]] = []
+        self.macs: list[Counter[tuple[int, int, int]]] = []
+        self.kernels: list[str] = []
+        self.allocated = 0
+        self.allocations: list[str] = []
+        self.sites = sites
+        self.inputs = inputs
+        self._results: tuple[torch.Tensor, ...] | None = None
+        # By launch, argument of a launch, whether it is a store, and call site.
+        self._flows: dict[tuple[int, int, bool, int], tuple[Region, Flow]] = {}
+        # By launch, program and storage: first and last byte of each run of bytes touched.
+        self._touched: list[dict[int, dict[int, list[np.ndarray]]]] = []
+
+    @property
+    def launches(self) -> int:
+        """The number of launches."""
+        return len(self.grids)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The largest grid of a launch."""
+        return max(self.grids, key=math.prod, default=(0, 0, 0))
+
+    @property
+    def dot_macs(self) -> int:
+        """All multiply-adds of tl.dot."""
+        return sum(macs.total() for macs in self.macs)
+
+    @property
+    def programs(self) -> int:
+        """The programs of the launch with the most multiply-adds, or of the largest without any."""
+        if not self.dot_macs:
+            return math.prod(self.grid)
+        done = [macs.total() for macs in self.macs]
+        return math.prod(self.grids[done.index(max(done))])
+
+    @property
+    def largest_share(self) -> float:
+        """The multiply-adds of a launch's busiest program over the mean of all its programs.
+
+        This is the largest of all launches that multiply with tl.dot, 1 if there are none.
+        """
+        return max(
+            (
+                max(macs.values()) * math.prod(grid) / macs.total()
+                for grid, macs in zip(self.grids, self.macs, strict=True)
+                if macs
+            ),
+            default=1.0,
+        )
+
+    @property
+    def idle(self) -> int:
+        """The number of programs, of all launches, that neither load nor store an element."""
+        return sum(map(math.prod, self.grids)) - sum(map(len, self._touched))
+
+    @property
+    def share_of_least(self) -> float:
+        """The bytes of all sectors moved, over those of the inputs and the results."""
+        flows = [flow for _, flow in self._flows.values()]
+        tensors = [*self.inputs.values(), *(self._results or ())]
+        moved = SECTOR_BYTES * sum(flow.sectors for flow in flows)
+        return moved / (sum(map(nbytes, tensors)) or 1)
+
+    def distinct(self, name: str) -> float:
+        """How many times an input is moved if each program moves each of its bytes once."""
+        key = self.inputs[name].untyped_storage().data_ptr()
+        moved = sum(
+            _positions(storages[key]).size
+            for programs in self._touched
+            for storages in programs.values()
+            if key in storages
+        )
+        return moved / (self.inputs[name].nbytes or 1)
+
+    def name_results(self, *results: torch.Tensor) -> None:
+        """Set what the subject returned, or changed in place.
+
+        Until then every tensor except the inputs counts as "result".
+        """
+        self._results = results
+
+    def name_allocated(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Set what the launcher allocated, the results included; `name_results` comes first."""
+        own = sorted(tensors, key=nbytes, reverse=True)
+        kept = {result.untyped_storage().data_ptr(): result for result in self._results or ()}
+        results = [kept.get(tensor.untyped_storage().data_ptr()) for tensor in own]
+        self.allocated = sum(map(nbytes, own)) - sum(nbytes(it) for it in results if it is not None)
+        self.allocations = [
+            f"{dtype_name(tensor.dtype)} {tuple(tensor.shape)}"
+            for tensor, result in zip(own, results, strict=True)
+            if result is None
+        ]
+
+    def start_launch(self, launch: Launch) -> None:
+        """Begin a launch."""
+        self.grids.append(launch.grid)
+        self.kernels.append(launch.kernel.__name__)
+        self.macs.append(Counter())
+        self._touched.append(defaultdict(lambda: defaultdict(list)))
+
+    def note(self, program: int, region: Region, units: np.ndarray, verb: Verb, site: int) -> None:
+        """Count one access of a program. Atomics count as stores.
+
+        units: what it touches, in units of the storage's ledger
+        """
+        unit = region.storage.ledger.unit
+        key = (len(self.grids), id(region), verb != "reads", site)
+        if key not in self._flows:
+            self._flows[key] = region, Flow()
+        flow = self._flows[key][1]
+        first = _distinct(units) * unit
+        flow.bytes += units.size * unit
+        flow.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
+        flow.least += -(-first.size * unit // SECTOR_BYTES)
+        breaks = np.flatnonzero(np.diff(first) != unit)
+        starts = first[np.concatenate(([0], breaks + 1))]
+        ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
+        self._touched[-1][program][region.storage.key].append(np.stack((starts, ends)))
+
+    def count_dots(self, original: Callable) -> Callable:
+        """Wrap Triton's create_dot, and count its multiply-adds."""
+
+        def create_dot(builder, a, b, *rest, **options):
+            self.macs[-1][builder.grid_idx] += a.data.size * b.data.shape[-1]
+            return original(builder, a, b, *rest, **options)
+
+        return create_dot
+
+    def count_scaled_dots(self, original: Callable) -> Callable:
+        """Wrap Triton's create_dot_scaled, and count its multiply-adds by the result's shape."""
+
+        def create_dot_scaled(builder, a, a_scale, a_format, b, *rest, **options):
+            result = original(builder, a, a_scale, a_format, b, *rest, **options)
+            packed = 2 if a_format.name == "E2M1" else 1
+            self.macs[-1][builder.grid_idx] += a.data.size * packed * result.data.shape[-1]
+            return result
+
+        return create_dot_scaled
+
+    @property
+    def tensors(self) -> dict[str, Moved]:
+        """All traffic, by name of tensor."""
+        # Kernels may see a tensor as one of another type, such as complex64 as pairs of float32.
+        known = [*self.inputs.items(), *((self._name(x), x) for x in self._results or ())]
+        sizes: dict[str, int] = {}
+        itemsizes: dict[str, int] = {}
+        for name, tensor in known:
+            sizes.setdefault(name, tensor.numel())
+            itemsizes.setdefault(name, tensor.element_size())
+        others: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        for region, _ in self._flows.values():
+            name, key = self._name_of(region), region.storage.key
+            if name not in sizes:
+                others[name][key] = max(others[name][key], region.numel)
+        sizes |= {name: sum(numels.values()) for name, numels in others.items()}
+        found = {name: Moved(name, numel) for name, numel in sizes.items()}
+        for (_, _, is_store, site), (region, flow) in self._flows.items():
+            moved = found[self._name_of(region)]
+            elements = flow.bytes / itemsizes.get(moved.name, region.itemsize)
+            total = moved.stored if is_store else moved.loaded
+            total.add(replace(flow, elements=elements, lines={site: elements}))
+        return found
+
+    def tensor(self, name: str) -> Moved:
+        """Return the traffic of one tensor; "result" is all results together. Raises KeyError."""
+        tensors = self.tensors
+        if name in tensors:
+            return tensors[name]
+        if name not in ("result", "scratch"):
+            raise KeyError(f"{name} is none of {', '.join(tensors)}")
+        parts = [moved for key, moved in tensors.items() if key.startswith(f"{name} ")]
+        total = Moved(name, sum(moved.numel for moved in parts))
+        for moved in parts:
+            total.loaded.add(moved.loaded)
+            total.stored.add(moved.stored)
+        return total
+
+    def loads_by_launch(self, name: str) -> list[float]:
+        """Return how many times each launch loaded a whole input. Raises KeyError."""
+        size = self.inputs[name].nbytes or 1
+        loaded = [0.0] * self.launches
+        for (launch, _, is_store, _), (region, flow) in self._flows.items():
+            if not is_store and self._name_of(region) == name:
+                loaded[launch - 1] += flow.bytes / size
+        return loaded
+
+    def window_bytes(self, tensors: Iterable[str], window: int) -> float:
+        """Return how many distinct bytes of these tensors `window` consecutive programs touch.
+
+        This is the mean over all windows of all launches, in the order in which a GPU starts
+        programs (x fastest). A launch of fewer programs is one window.
+        """
+        wanted = set(tensors)
+        regions = [region for region, _ in self._flows.values()]
+        keys = {region.storage.key for region in regions if self._name_of(region) in wanted}
+        totals: list[int] = []
+        for grid, programs in zip(self.grids, self._touched, strict=True):
+            sizes = [_window_sizes(programs, math.prod(grid), key, window) for key in keys]
+            totals += np.sum(sizes, axis=0).tolist() if sizes else []
+        return float(np.mean(totals)) if totals else 0.0
+
+    @property
+    def stored_sizes(self) -> set[tuple[str, int]]:
+        """Name and number of elements of every tensor that a kernel stored to."""
+        return {
+            (self._name_of(region), region.numel)
+            for (_, _, is_store, _), (region, _) in self._flows.items()
+            if is_store
+        }
+
+    @property
+    def result_names(self) -> list[str]:
+        """The names of the results."""
+        return ["result"] if self._results is None else [self._name(r) for r in self._results]
+
+    def _name_of(self, region: Region) -> str:
+        return self._name(region.tensor, region.name)
+
+    def _name(self, tensor: torch.Tensor, argument: str = "") -> str:
+        """Return a tensor's name by its memory.
+
+        argument: the kernel's name for it, which decides between inputs that share memory
+        """
+        key = tensor.untyped_storage().data_ptr()
+        same = {n: t for n, t in self.inputs.items() if t.untyped_storage().data_ptr() == key}
+        if argument in same:
+            return argument
+        for name, other in same.items():
+            if other.data_ptr() == tensor.data_ptr() and other.shape == tensor.shape:
+                return name
+        if same:
+            return next(iter(same))
+        if self._results is None:
+            return "result"
+        for number, result in enumerate(self._results):
+            if result.untyped_storage().data_ptr() == key:
+                return "result" if len(self._results) == 1 else f"result {number}"
+        return "scratch"
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return what np.unique does, in a sixth of the time for the few thousand of one access."""
+    ordered = np.sort(values, axis=None)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if ordered.size else _NONE
+
+
+def _window_sizes(
+    programs: dict[int, dict[int, list[np.ndarray]]], count: int, key: int, window: int
+) -> list[int]:
+    """Return the distinct bytes of one storage in each window of consecutive programs."""
+    touched = [_positions(programs[n][key]) if n in programs else _NONE for n in range(count)]
+    distinct = _distinct(np.concatenate(touched)) if touched else _NONE
+    ranks = [np.searchsorted(distinct, positions) for positions in touched]
+    users = np.zeros(distinct.size, dtype=np.int32)
+    size, sizes = 0, []
+    for number, positions in enumerate(ranks):
+        size += np.count_nonzero(users[positions] == 0)
+        users[positions] += 1
+        if number >= window:
+            gone = ranks[number - window]
+            users[gone] -= 1
+            size -= np.count_nonzero(users[gone] == 0)
+        if number >= min(window, count) - 1:
+            sizes.append(size)
+    return sizes
+
+
+def _positions(runs: list[np.ndarray]) -> np.ndarray:
+    """Return the distinct bytes of runs of bytes, each given by its first and its last."""
+    if not runs:
+        return _NONE
+    starts, ends = np.concatenate(runs, axis=1)
+    lengths = ends - starts
+    before = np.cumsum(lengths) - lengths
+    return _distinct(np.arange(lengths.sum()) + np.repeat(starts - before, lengths))

@@ -1,0 +1,237 @@
+"""One run of a subject in the interpreter, and what is known of it after each launch.
+
+The `Tracker` of a launch checks every access before it happens. What outlives the launch is kept
+by the `Watch` of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from kernelgauge.core.launch import Launch
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory.addresses import Region, Storage
+from kernelgauge.memory.budgets import Traffic
+from kernelgauge.memory.call_sites import ACCESS_CALLS, CallSites, Verb
+from kernelgauge.memory.coordinates import format_element
+from kernelgauge.memory.data_races import History
+from kernelgauge.memory.recording import Recording
+
+# The contents of larger allocations are not compared from launch to launch.
+MAX_COMPARED_BYTES = 2**26
+
+# Atomics whose result depends on what was there.
+CHANGES = r"atomic_(add|max|min|and|or|xor|cas)\b"
+
+STORES: tuple[Verb, ...] = ("writes", "updates")
+
+# What an access touches: units of the ledger, by tensor.
+Parts = list[tuple[Region, np.ndarray]]
+
+_watches: list[Watch] = []
+
+
+class Store(NamedTuple):
+    """A store: the ids of its program, and its line."""
+
+    program: tuple[int, int, int]
+    line: str
+
+
+class Watch:
+    """One run of a subject: `with Watch(...) as watch:` around the call.
+
+    order: of the programs of each launch, "ascending" (x fastest) or "shuffled"
+    seed: of the shuffled order
+    poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0
+    count: whether to record the traffic of each access
+    programs: which run: "all" of a launch, the first and the last ("ends"), or "none"
+    inputs: the subject's tensors, by the names of its parameters
+    record: keeps all that is touched; a run with it goes on where it would be wrong
+    launches: what was launched, in order
+    begun: the number of each launch's first access, and the launch
+    loads_without_other: the number of masked-off lanes in such loads, by (file, line)
+    traffic: what the launches moved, if `count`
+    loaded: the parts of memory that the last load touched
+    puts_off: whether a launch runs later, if anything decides that; it then runs it
+    """
+
+    def __init__(
+        self,
+        order: str = "ascending",
+        seed: int = 0,
+        poison: bool = True,
+        count: bool = False,
+        programs: str = "all",
+        inputs: dict[str, torch.Tensor] | None = None,
+        record: Recording | None = None,
+    ):
+        if order not in ("ascending", "shuffled"):
+            raise ValueError(f'order is {order!r}, not "ascending" or "shuffled"')
+        inputs = inputs or {}
+        self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
+        self.record = record
+        self.launches: list[Launch] = []
+        self.begun: list[tuple[int, Launch]] = []
+        self.loads_without_other: dict[tuple[str, int], int] = {}
+        self.history = History()
+        self.sites = CallSites()
+        self.known: list[Region] = []
+        self.loaded: Parts = []
+        self.puts_off: Callable[[Callable[[], None]], bool] | None = None
+        self.traffic = Traffic(self.sites, inputs) if count else None
+        self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
+        self._storages: dict[int, Storage] = {}
+        self._remembered: list[tuple[Region, np.ndarray]] = []
+        for name, tensor in inputs.items():
+            self.know(tensor, name)
+
+    def __enter__(self) -> Watch:
+        _watches.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        _watches.remove(self)
+        if kind is None:
+            self.check_contents()
+
+    def know(self, tensor: torch.Tensor, name: str) -> None:
+        """Allow kernels to access this tensor by its data_ptr(), loaded from memory."""
+        if all(region.tensor is not tensor for region in self.known):
+            self.known.append(self.region(name, tensor))
+
+    def remember(self, tensor: torch.Tensor, name: str = "an allocation") -> None:
+        """Allow access to a tensor, and expect only kernels to change its contents from now on.
+
+        Call it again after any other change that is allowed, such as zero_().
+        """
+        self.know(tensor, name)
+        region = self.region(name, tensor)
+        of_storage = [pair for pair in self._remembered if pair[0].storage is region.storage]
+        for remembered, before in of_storage:
+            before[:] = remembered.contents()
+        if not of_storage and region.extent <= MAX_COMPARED_BYTES:
+            self._remembered.append((region, region.contents().copy()))
+
+    def check_contents(self) -> None:
+        """Raise Wrong if anything but a kernel changed a remembered tensor."""
+        for region, before in self._remembered:
+            contents = region.contents()
+            if not np.array_equal(contents, before):
+                changed = np.flatnonzero(contents != before)
+                element = format_element(region, int(changed[0]), name="")
+                raise Wrong(
+                    f"{region.name} was written outside a kernel: its element {element} changed, "
+                    "but no kernel stored to it\n"
+                    "hint: compute in the kernel, and store with tl.store"
+                )
+
+    def stored(self, tensor: torch.Tensor) -> np.ndarray:
+        """Return which elements kernels stored, every byte of them: bool, of the tensor's shape."""
+        region, last, first = self._last_stores(tensor)
+        units = region.itemsize // region.storage.ledger.unit
+        # The units of each element are the last dimension.
+        shape = (*region.shape, units)
+        strides = [4 * units * stride for stride in region.strides] + [4]
+        done = np.zeros(shape, dtype=bool)
+        for accesses in last.values():
+            done |= np.lib.stride_tricks.as_strided(accesses[first:], shape, strides) != 0
+        return done.all(axis=-1)
+
+    @property
+    def has_atomics(self) -> bool:
+        """Whether a kernel used atomics."""
+        return any("updates" in storage.ledger.last for storage in self._storages.values())
+
+    def line_that_stores_to(self, tensor: torch.Tensor) -> str | None:
+        """Return a line of a kernel that stored to one of the tensor's elements, if one did."""
+        region, last, first = self._last_stores(tensor)
+        end = first + -(-region.extent // region.storage.ledger.unit)
+        for verb, accesses in last.items():
+            if (access := int(accesses[first:end].max(initial=0))) > 0:
+                return self.sites[self.history.site[access]].describe(*ACCESS_CALLS[verb])
+        return None
+
+    def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> Store | None:
+        """Return the last store to an element, None if there was none."""
+        region, last, first = self._last_stores(tensor)
+        units = region.itemsize // region.storage.ledger.unit
+        unit = first + units * sum(i * s for i, s in zip(index, tensor.stride(), strict=True))
+        stores = [(int(accesses[unit]), verb) for verb, accesses in last.items() if accesses[unit]]
+        if not stores:
+            return None
+        number, verb = max(stores)
+        launch = next(launch for first, launch in reversed(self.begun) if first <= number)
+        line = self.sites[self.history.site[number]].describe(*ACCESS_CALLS[verb])
+        return Store(launch.program(self.history.program[number]), line)
+
+    def check_set(self, fresh: list[torch.Tensor]) -> None:
+        """Raise Wrong if an atomic changed memory that nothing had set.
+
+        fresh: allocations that held anything when they were made, as those of torch.empty
+        """
+        for tensor in fresh:
+            _, last, _ = self._last_stores(tensor)
+            if "updates" not in last:
+                continue
+            updated = last["updates"]
+            unset = updated > 0 if "writes" not in last else (updated > 0) & (last["writes"] == 0)
+            for number in np.unique(updated[unset])[:1]:
+                site = self.sites[self.history.site[int(number)]]
+                if re.search(CHANGES, site.whole_call(*ACCESS_CALLS["updates"])):
+                    raise Wrong(
+                        f"{site.describe(*ACCESS_CALLS['updates'])}\n"
+                        "changes elements that nothing has set: torch.empty leaves anything there\n"
+                        "hint: allocate what atomics add to with torch.zeros, or set it in a "
+                        "kernel that is launched before"
+                    )
+
+    def first_unset(self) -> str:
+        """Return the first element that the last load found and no program stored, or "".
+
+        Elements of the inputs are set.
+        """
+        for region, units in self.loaded:
+            if region.storage.key in self.given:
+                continue
+            ledger = region.storage.ledger
+            unset = np.ones(units.shape, dtype=bool)
+            for verb in STORES:
+                if verb in ledger.last:
+                    unset &= ledger.last[verb][units] == 0
+            if unset.any():
+                address = int(units[unset.argmax()]) * ledger.unit + region.storage.base
+                return format_element(region, address - region.real)
+        return ""
+
+    def _last_stores(self, tensor: torch.Tensor) -> tuple[Region, dict[Verb, np.ndarray], int]:
+        """Return the last stores and atomics to a tensor's memory, and the tensor's first unit."""
+        region = self.region("", tensor)
+        ledger = region.storage.ledger
+        if region.extent and region.itemsize < ledger.unit:
+            ledger.refine(region.itemsize)
+        last = {verb: ledger.last[verb] for verb in STORES if verb in ledger.last}
+        return region, last, (region.real - region.storage.base) // ledger.unit
+
+    def region(self, name: str, tensor: torch.Tensor) -> Region:
+        """Return the elements of a tensor; those of one storage share its `Storage`."""
+        key = tensor.untyped_storage().data_ptr()
+        if key not in self._storages:
+            self._storages[key] = Storage(tensor)
+        return Region(name, tensor, self._storages[key])
+
+    def end_launch(self) -> None:
+        """Accept the contents that kernels stored to remembered tensors."""
+        for region, before in self._remembered:
+            if region.storage.ledger.was_written_in(self.history.launch):
+                before[:] = region.contents()
+
+
+def current_watch() -> Watch:
+    """Return the innermost active watch, or one without poison if there is none."""
+    return _watches[-1] if _watches else Watch(poison=False)

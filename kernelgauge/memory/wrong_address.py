@@ -1,0 +1,297 @@
+"""Why an access leaves its tensor although its mask is right: a wrong stride, or a wrong start.
+
+The mask is compared with what the kernel's source says (mask_limits.py). If it keeps every index
+inside, the address is at fault, and the strides that the kernel used are read off the spacing of
+the lanes. What was added before the tile is tried as a multiple of each scalar of the kernel.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from kernelgauge.memory.addresses import Region
+from kernelgauge.memory.call_sites import source_of
+from kernelgauge.memory.coordinates import Access, integers, noun, spacing
+from kernelgauge.memory.mask_limits import Limit, function_of, limits_of
+
+
+@dataclass(frozen=True)
+class _Scalar:
+    """A number of the kernel that differs between programs or turns of a loop.
+
+    axis: that of the grid, if it is a program id
+    """
+
+    name: str
+    value: int
+    axis: int | None
+
+
+def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
+    """Return what is wrong with the address, None if it may be the mask.
+
+    element: int64 offsets in elements, of the tile's shape
+    """
+    limits = limits_of(access)
+    flat = [limit for limit in limits.values() if limit.value == region.numel]
+    if flat and sum(size > 1 for size in region.shape) > 1:
+        return (
+            f"the mask holds, {flat[0].variable} < {flat[0].name}: what is made of "
+            f"{flat[0].variable} by // and %, or a stride, is wrong; the strides of {region.name} "
+            f"are {region.strides}"
+        )
+    steps = spacing(element)
+    if steps is None or not region.shape:
+        return None
+    start = int(element.flat[0])
+    # The dimensions that an axis of the tile runs along, and what bounds it there.
+    taken: dict[int, Limit | None] = {}
+    for axis, step in enumerate(steps):
+        length, limit = element.shape[axis], limits.get(axis)
+        if length == 1 or not step:
+            continue
+        if limit is None:
+            whole = [
+                d for d, n in enumerate(region.shape) if (n, region.strides[d]) == (length, step)
+            ]
+            if not whole:
+                return None
+            taken[whole[-1]] = None
+            continue
+        if not limit.step and (dim := _in_turn(region, limit, step)) is not None:
+            many = noun(region.shape, dim)
+            return (
+                f"the mask bounds {limit.variable}, but the address takes the {many} of "
+                f"{region.name} in turn, and is not made of {limit.variable}"
+            )
+        if not limit.step or step % limit.step:
+            return None
+        used = step // limit.step
+        start -= int(limit.values[0]) * used
+        dims = [dim for dim, stride in enumerate(region.strides) if stride == used]
+        through = np.moveaxis(access.mask, axis, 0).reshape(length, -1).any(1).sum()
+        if not dims and through > 1:
+            return _wrong_stride(access, region, limit, used)
+        fitting = [dim for dim in dims if limit.value <= region.shape[dim] and dim not in taken]
+        if dims and not fitting and through > 1:
+            return _other_dimension(access, region, limit, used, dims[-1])
+        if fitting:
+            best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
+            taken[best] = limit
+    return _wrong_start(access, region, start, taken)
+
+
+def _in_turn(region: Region, limit: Limit, step: int) -> int | None:
+    """Return the dimension that an even step runs along although the mask's index is uneven."""
+    sizes = zip(region.shape, region.strides, strict=True)
+    found = [dim for dim, own in enumerate(sizes) if own == (limit.value, step)]
+    return found[0] if found else None
+
+
+def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> str:
+    names = _names_of(access, used, limit.variable)
+    called = f" ({names[0]})" if names else ""
+    elements = "element" if used == 1 else "elements"
+    return (
+        f"the mask holds, the address does not: each step of {limit.variable} moves by {used} "
+        f"{elements}{called}, but the strides of {region.name} are {region.strides}"
+    )
+
+
+def _other_dimension(
+    access: Access, region: Region, limit: Limit, used: int, dim: int
+) -> str | None:
+    """The mask allows what the dimension of this stride does not have."""
+    shape = region.shape
+    meant = [d for d, size in enumerate(shape) if size == limit.value and d != dim]
+    if meant and limit.is_of_its_name:
+        return (
+            f"{limit.variable} < {limit.name} holds for the {noun(shape, meant[0])} of "
+            f"{region.name}, but {limit.variable} moves by {used} elements, the stride of its "
+            f"{noun(shape, dim)}: are its strides swapped?"
+        )
+    compared = f"the mask compares {limit.variable} with {limit.name}, which is {limit.value}, but"
+    if len(shape) > 2:
+        return (
+            f"{compared} {region.name} has size {shape[dim]} in dimension {dim}: compare with that"
+        )
+    others = [name for value, name in _arguments(access) if value == shape[0]]
+    if len(shape) == 1 and others and not limit.name.startswith("BLOCK"):
+        return (
+            f"{compared} {region.name} has {shape[0]} elements ({others[0]}): index it by what "
+            f"runs to {others[0]}"
+        )
+    return None
+
+
+def _wrong_start(
+    access: Access, region: Region, start: int, taken: dict[int, Limit | None]
+) -> str | None:
+    """Find the scalar that moves the tile too far. start: where it begins, in elements"""
+    rest = [dim for dim, size in enumerate(region.shape) if dim not in taken]
+    if start <= 0 or _is_inside(region, start, rest):
+        return None
+    text = source_of(access.site.file)
+    scalars = _scalars(access)
+    loops = [it.value for it in scalars if _is_of_a_loop(it.name, text)]
+    # A loop may count tiles.
+    loops += [value * factor for value in loops for factor, _ in _arguments(access)]
+    for dim, limit in taken.items():
+        stride = region.strides[dim]
+        # Without other dimensions, all that is added before the tile belongs to this one.
+        for begin in loops if rest else [start // stride]:
+            left = start - begin * stride
+            if rest and begin >= region.shape[dim]:
+                # That is a step along another dimension.
+                continue
+            if limit and left >= 0 and _is_inside(region, left, rest):
+                return (
+                    f"the tile begins at {begin}, and the mask compares {limit.variable} without "
+                    f"that: it must be the whole index that is less than {limit.name}"
+                )
+    found = []
+    for scalar in scalars:
+        for rank, factor, label, said in _factors(access, region, scalar, rest):
+            left = start - scalar.value * factor
+            if left >= 0 and _is_inside(region, left, rest):
+                times = rf"\b{re.escape(scalar.name)}\b[^\n=]*\* {re.escape(label)}\b"
+                unseen = not label or re.search(times, text) is None
+                found.append(((left > 0, rank, unseen, scalar.value), said))
+    return min(found, default=(None, None), key=lambda it: it[0])[1]
+
+
+def _factors(
+    access: Access, region: Region, scalar: _Scalar, rest: list[int]
+) -> Iterator[tuple[int, int, str, str]]:
+    """Yield by what a scalar may have been multiplied: rank, factor, its name, and what to say."""
+    for dim in rest:
+        if scalar.value >= region.shape[dim] and region.strides[dim]:
+            yield 0, region.strides[dim], "", _too_large(access, region, scalar, dim)
+    moves = f"{scalar.name} ({scalar.value}) moves {region.name} by"
+    own = {region.strides[dim] for dim in rest}
+    for factor, label in _arguments(access):
+        if factor not in own:
+            yield (
+                1 if "stride" in label else 2,
+                factor,
+                label,
+                f"{moves} {factor} elements a step ({label}), but the strides of {region.name} are "
+                f"{region.strides}: the address is wrong, not the mask",
+            )
+    for dim, (stride, size) in enumerate(zip(region.strides, region.shape, strict=True)):
+        for factor, label in _arguments(access):
+            if stride > 1 and "stride" not in label and factor != size:
+                yield (
+                    3,
+                    factor * stride,
+                    "",
+                    f"{moves} {factor} ({label}) {noun(region.shape, dim)} a step, but there are "
+                    f"{size}: the address is wrong, not the mask",
+                )
+
+
+def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str:
+    shape = region.shape
+    size = f"{region.name} has size {shape[dim]} in dimension {dim}"
+    if len(shape) <= 2:
+        size = f"{region.name} has {shape[dim]} {noun(shape, dim, shape[dim])}"
+    axis = scalar.axis
+    if axis is not None and shape[dim] == 1 and len(shape) > 2:
+        return (
+            f"{scalar.name} is {scalar.value}, but {size}: if that one is for all, its stride "
+            "there must count as 0"
+        )
+    if axis is not None and len(shape) <= 2 and access.launch.grid[axis] > shape[dim]:
+        programs = (
+            f"the grid has {access.launch.grid[axis]} programs along axis {axis}, but {size}:"
+        )
+        indices = _tensors(access, lambda x: not x.is_floating_point())
+        if indices and region.name not in indices:
+            return f"{programs} is the index to be loaded from {indices[0]}?"
+        vector = [name for value, name in _arguments(access) if value == shape[0]]
+        rows = _tensors(access, lambda x: x.dim() > 1 and len(x) == access.launch.grid[axis])
+        if len(shape) == 1 and vector and rows:
+            return f"{programs} it has one for each of {vector[0]}, not for each row of {rows[0]}"
+        return f"{programs} launch fewer, or skip what is past the end"
+    found = f"{scalar.name} is {scalar.value}, but {size}:"
+    if axis is not None:
+        programs = access.launch.grid[axis]
+        numbers = _tensors(
+            access, lambda x: not x.is_floating_point() and x.shape[:1] == (programs,)
+        )
+        if programs > shape[dim] and numbers and region.name not in numbers:
+            return f"{found} is the index to be loaded from {numbers[0]}?"
+    function = function_of(access)
+    divides = function is not None and re.search("//|%", ast.unparse(function))
+    check = "check its // and %, and what they divide by" if divides else "check how it is made"
+    return f"{found} the index is wrong, not the mask; {check}"
+
+
+def _is_inside(region: Region, start: int, dims: list[int]) -> bool:
+    """Return whether an offset is that of indices along these dimensions."""
+    for dim in sorted(dims, key=lambda d: -region.strides[d]):
+        if region.strides[dim] > 0:
+            index = min(start // region.strides[dim], region.shape[dim] - 1)
+            start -= index * region.strides[dim]
+    return start == 0
+
+
+def _tensors(access: Access, which: Callable[[torch.Tensor], bool]) -> list[str]:
+    """Return the kernel's tensors of this kind, without _ptr in their names."""
+    return [
+        name.removesuffix("_ptr")
+        for name, value in access.launch.arguments.items()
+        if isinstance(value, torch.Tensor) and which(value)
+    ]
+
+
+def _is_of_a_loop(name: str, text: str) -> bool:
+    return re.search(rf"\bfor {re.escape(name)} in\b", text) is not None
+
+
+def _scalars(access: Access) -> list[_Scalar]:
+    """Return the positive ones, without products of a program id and an argument."""
+    text, numbers = source_of(access.site.file), {}
+    for name, value in access.variables.items():
+        if name in access.launch.arguments:
+            continue
+        data = integers(value)
+        if data is not None and data.size == 1:
+            numbers[name] = int(data.flat[0])
+        elif isinstance(value, int) and not isinstance(value, bool):
+            numbers[name] = value
+    ids = [value for value in access.program if value > 1]
+    products = {value * factor for value in ids for factor, _ in _arguments(access)}
+    found = []
+    for name, value in numbers.items():
+        if value > 0 and (value not in products or _is_of_a_loop(name, text)):
+            axis = re.search(rf"^\s*{name} = tl\.program_id\((?:axis=)?(\d)\)$", text, re.M)
+            found.append(_Scalar(name, value, int(axis[1]) if axis else None))
+    named = {scalar.axis for scalar in found}
+    for axis, value in enumerate(access.program):
+        if value and axis not in named:
+            found.append(_Scalar(f"program_id({axis})", value, axis))
+    return found
+
+
+def _arguments(access: Access) -> list[tuple[int, str]]:
+    """Return the kernel's integer arguments above 1, and their names."""
+    return [
+        (value, name)
+        for name, value in access.launch.arguments.items()
+        if isinstance(value, int) and not isinstance(value, bool) and value > 1
+    ]
+
+
+def _names_of(access: Access, number: int, variable: str) -> list[str]:
+    """Return the arguments of this value, first those that the variable is multiplied by."""
+    names = [name for value, name in _arguments(access) if value == number]
+    text = source_of(access.site.file)
+    times = rf"\b{re.escape(variable)}\b(\[[^\]]*\])?\s*\*\s*{{}}\b"
+    return sorted(names, key=lambda name: not re.search(times.format(re.escape(name)), text))

@@ -1,0 +1,291 @@
+"""What a subject may do besides launching kernels, and the memory it allocates.
+
+A subject may allocate, take views, query shapes, read a few scalars and launch kernels. Any other
+torch operation would do the work outside the kernel, so it fails with a message that names it.
+
+Every tensor that a subject allocates lies between canaries and is filled with the same bytes, so an
+element that no kernel wrote is NaN in the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import numpy as np
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from kernelgauge.core.blame import compiled_by_torch, current_line, is_graded_file
+from kernelgauge.core.dtypes import rounds
+from kernelgauge.core.settings import settings
+from kernelgauge.core.tensors import storage_of
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+
+# Integers of as many bytes.
+WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+# Without device=, these allocate on the host, even if the inputs are on a GPU.
+FACTORIES = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
+
+# A launcher may read back a flag that its kernel set, or a maximum.
+MAX_SCALARS_READ = 4
+
+aten = torch.ops.aten
+EMPTY = {
+    aten.empty.memory_format,
+    aten.empty_strided.default,
+    aten.empty_like.default,
+    aten.new_empty.default,
+    aten.new_empty_strided.default,
+}
+FILLED = {
+    aten.zeros.default,
+    aten.zeros_like.default,
+    aten.new_zeros.default,
+    aten.ones.default,
+    aten.ones_like.default,
+    aten.new_ones.default,
+    aten.full.default,
+    aten.full_like.default,
+    aten.new_full.default,
+}
+FILLS = {aten.fill_.Scalar, aten.zero_.default}
+# torch.tensor and torch.from_numpy arrive as one of these "views".
+IMPORTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
+
+# Methods that read a tensor without passing through the dispatcher.
+ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
+
+
+# What subjects allocated through torch under a guard, in any call: they may keep work space.
+_allocated: list[StorageWeakRef] = []
+
+
+class Guard(TorchDispatchMode):
+    """Watches one run of a subject.
+
+    subject: its name, for messages
+    readable: how many scalars it may read back
+    violations: a message for each thing it did that it may not do
+    on_allocation: called with each tensor that it allocates or fills
+    arenas: the memory that it allocated
+    unguarded: tensors that it allocated and that are too large to be filled
+    scalars: how many it read
+    """
+
+    def __init__(self, subject: str, readable: int = MAX_SCALARS_READ):
+        super().__init__()
+        self.subject, self.readable = subject, readable
+        self.violations: list[str] = []
+        self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
+        self.arenas: list[Arena] = []
+        self.unguarded: list[torch.Tensor] = []
+        self.scalars = 0
+        _allocated[:] = [storage for storage in _allocated if not storage.expired()]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise torch imports its compiler, which takes seconds, only to skip this class.
+        return False
+
+    def owns(self, tensor: torch.Tensor) -> bool:
+        """Return whether the subject allocated this memory through torch in this run."""
+        return self._arena_of(tensor) is not None or any(
+            storage_of(tensor) == storage_of(allocated) for allocated in self.unguarded
+        )
+
+    @staticmethod
+    def has_seen(tensor: torch.Tensor) -> bool:
+        """Return whether a subject allocated this memory through torch in any run so far."""
+        return StorageWeakRef(tensor.untyped_storage()) in _allocated
+
+    def has_filled(self, tensor: torch.Tensor) -> bool:
+        """Return whether the launcher itself gave every element of this memory a value."""
+        arena = self._arena_of(tensor)
+        return arena is not None and arena.filled
+
+    def stored(self, tensor: torch.Tensor) -> np.ndarray | np.bool_:
+        """Return which elements of a result differ from the poison of fresh memory.
+
+        Just True, instead of an array that may take gigabytes, if all of them do. Short integers
+        can equal the poison by chance, so they count as stored.
+
+        tensor: in memory that the subject allocated on a GPU, or without elements
+        """
+        size = tensor.element_size()
+        distinguishable = size in WORDS and (rounds(tensor.dtype) or size == 8)
+        if tensor.numel() == 0 or not distinguishable or self.has_filled(tensor):
+            return np.True_
+        arena = self._arena_of(tensor)
+        assert arena is not None
+        fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
+        same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
+        # In the poison, every second word of two bytes is the usual -NaN, which a kernel may store.
+        if not same.any() or (size == 2 and not (same & (words == fresh[0])).any()):
+            return np.True_
+        return ~same.cpu().numpy()
+
+    def _arena_of(self, tensor: torch.Tensor) -> Arena | None:
+        storage = storage_of(tensor)
+        return next((arena for arena in self.arenas if storage_of(arena.buffer) == storage), None)
+
+    def check_canaries(self) -> None:
+        """Raise Wrong if anything was written outside the tensors that the subject allocated."""
+        for arena in self.arenas:
+            arena.check()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if _is_looked_at():
+            return func(*args, **kwargs)
+        if func in EMPTY or func in FILLED:
+            if (made := _allocate_huge(func, args, kwargs)) is not None:
+                self.unguarded.append(made)
+                _allocated.append(StorageWeakRef(made.untyped_storage()))
+                return made
+            made = func(*args, **kwargs)
+            if made.device.type == "meta":
+                return made
+            arena = Arena.like(made, "a tensor that the launcher allocated")
+            if func in FILLED:
+                arena.fill(made)
+                arena.filled = True
+            self.arenas.append(arena)
+            _allocated.append(StorageWeakRef(arena.buffer.untyped_storage()))
+            self.on_allocation(arena.tensor)
+            return arena.tensor
+        if func in IMPORTS:
+            allocate = "allocate with torch.empty or torch.zeros"
+            raise self._violation("torch.tensor or torch.from_numpy", allocate)
+        if func.is_view:
+            return func(*args, **kwargs)
+        if func in FILLS and self.owns(args[0]):
+            filled = func(*args, **kwargs)
+            if arena := self._arena_of(args[0]):
+                arena.filled |= args[0].numel() == arena.tensor.numel()
+            self.on_allocation(args[0])
+            return filled
+        if func is aten._local_scalar_dense.default:
+            self.scalars += 1
+            if self.scalars <= self.readable:
+                return func(*args, **kwargs)
+            if not self.readable:
+                raise self._violation(
+                    "item(), bool() or int() of a tensor",
+                    "let kernels read it: the launcher must not wait until the GPU has it",
+                )
+            raise self._violation(
+                f"item() more than {self.readable} times", "read fewer scalars in the launcher"
+            )
+        raise self._violation(*_advice(func))
+
+    def _violation(self, operation: str, advice: str) -> Wrong:
+        """Note what the subject did. Returns the error to raise."""
+        place = current_line()
+        if compiled_by_torch():
+            operation = "torch.compile"
+            advice = "what PyTorch compiles is not your kernel: write the kernel in Triton"
+        message = (
+            f"{place + '  ' if place else ''}{self.subject} uses {operation} outside a kernel\n"
+            f"hint: {advice}"
+        )
+        self.violations.append(message)
+        return Wrong(message)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the body, also for what does not pass through torch's dispatcher."""
+
+        def forbid(owner: type, name: str, what: str, advice: str) -> None:
+            original = getattr(owner, name)
+
+            def method(*arguments, **options):
+                if _get_current_dispatch_mode() is self and not _is_looked_at():
+                    raise self._violation(what, advice)
+                return original(*arguments, **options)
+
+            patches.enter_context(mock.patch.object(owner, name, method))
+
+        with contextlib.ExitStack() as patches:
+            for name in ESCAPES:
+                forbid(torch.Tensor, name, f"Tensor.{name}", "compute in the Triton kernel")
+            forbid(
+                threading.Thread, "start", "a thread", "launch kernels from the launcher's thread"
+            )
+            with self, _RequireDevice(self._violation), one_stream():
+                yield
+
+
+def _is_looked_at() -> bool:
+    """Whether an editor's debugger calls, to show what the subject's variables hold."""
+    frame = sys._getframe(1) if settings.debugged else None
+    while frame and not is_graded_file(frame.f_code.co_filename):
+        if frame.f_globals.get("__name__", "").startswith(("pydevd", "_pydevd")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _RequireDevice(TorchFunctionMode):
+    """Forbids a launcher to allocate without naming a device in the body."""
+
+    def __init__(self, violation: Callable[[str, str], Wrong]):
+        super().__init__()
+        self._violation = violation
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        caller = sys._getframe(1).f_code.co_filename
+        if func in FACTORIES and kwargs.get("device") is None and is_graded_file(caller):
+            raise self._violation(
+                f"torch.{func.__name__} without device=",
+                "pass device=x.device: otherwise the memory is on the host, out of a GPU's reach",
+            )
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def one_stream() -> Iterator[None]:
+    """Let a subject that changes the current CUDA stream in the body raise Wrong."""
+    original = getattr(torch._C, "_cuda_setStream", None)
+    if original is None:
+        yield
+        return
+
+    def set_stream(*arguments, **options):
+        if place := current_line():
+            raise Wrong(
+                f"{place}  changes the CUDA stream\n"
+                "hint: launch on the current stream: work on another one would not be timed"
+            )
+        return original(*arguments, **options)
+
+    with mock.patch.object(torch._C, "_cuda_setStream", set_stream):
+        yield
+
+
+def _allocate_huge(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> torch.Tensor | None:
+    """Return the memory to allocate, uninitialised, if it is on the host and too large to fill."""
+    planned = func(*args, **(kwargs | {"device": "meta"}))
+    like = args[0] if isinstance(args[0], torch.Tensor) else torch.empty(0)
+    device = torch.device(kwargs.get("device") or like.device)
+    if device.type != "cpu" or planned.untyped_storage().nbytes() <= MAX_COPIED_BYTES:
+        return None
+    return torch.empty_strided(planned.shape, planned.stride(), dtype=planned.dtype, device=device)
+
+
+def _advice(func: torch._ops.OpOverload) -> tuple[str, str]:
+    name = f"torch's {func.overloadpacket.__name__.removesuffix('_')}"
+    if func in (aten.clone.default, aten._to_copy.default, aten.copy_.default):
+        return name, (
+            "it copies memory (as contiguous, reshape, to and clone do): "
+            "pass the strides to the kernel, and convert there"
+        )
+    return name, "compute in the Triton kernel; the launcher only checks, allocates and launches"

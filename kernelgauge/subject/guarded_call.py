@@ -1,0 +1,448 @@
+"""Run a subject under guard, and check what must hold whatever values its results have."""
+
+from __future__ import annotations
+
+import bdb
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.compiler.errors import CompilationError
+
+from kernelgauge.compilation import errors
+from kernelgauge.compilation.advice import advice
+from kernelgauge.core import blame, crash_notes, gpus
+from kernelgauge.core.arguments import Arguments, describe_value
+from kernelgauge.core.dtypes import rounds
+from kernelgauge.core.launch import Launch, LaunchLog
+from kernelgauge.core.paths import display_path
+from kernelgauge.core.settings import settings
+from kernelgauge.core.tensors import flat, put, storage_of, tensors
+from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
+from kernelgauge.memory.executor import KernelError
+from kernelgauge.memory.recording import Recording
+from kernelgauge.memory.watch import Watch
+from kernelgauge.subject import tamper, unwritten
+from kernelgauge.subject.autotuning import ConfigSweep
+from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
+from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
+from kernelgauge.subject.launch_recorder import Recorder
+
+
+@dataclass
+class Outcome:
+    """The outcome of one run.
+
+    results: the returned tensors, or the inputs that the subject changed in place
+    watch: what was observed in the interpreter; None on a GPU
+    configs: how many configs an autotuner could choose from, 1 without an autotuner
+    config: the config that was used, for messages; "" without an autotuner
+    """
+
+    results: tuple[torch.Tensor, ...]
+    launches: list[Launch]
+    watch: Watch | None
+    configs: int
+    config: str
+
+
+class GuardedCall:
+    """A subject and its arguments in guarded memory, to be run several times.
+
+    path: the learner's file
+    in_place: names of the parameters that the subject changes
+    readable: how many scalars the launcher may read back
+    interpreted: whether kernels run in the interpreter, under a Watch
+    """
+
+    def __init__(
+        self,
+        subject: Callable,
+        path: Path,
+        arguments: Arguments,
+        *,
+        in_place: tuple[str, ...] = (),
+        readable: int = MAX_SCALARS_READ,
+        interpreted: bool,
+    ):
+        self.subject, self.path, self.in_place = subject, path, in_place
+        self.readable, self.interpreted = readable, interpreted
+        # A huge storage is not copied: the subject changes that tensor itself.
+        self.original = arguments.map(
+            lambda name, x: x.clone() if name in in_place and _is_huge(x) else x
+        )
+        self.arenas: dict[str, Arena] = {}
+        self._earlier: list[torch.Tensor] = []
+        self._sweep: ConfigSweep | None = None
+        self.arguments = arguments.map(self._place)
+
+    def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if _is_huge(tensor):
+            return tensor
+        self.arenas[name] = Arena.like(tensor, name)
+        return self.arenas[name].tensor
+
+    def fill_with_decoys(self) -> None:
+        """Put other values into the same memory, to expose subjects that reuse earlier results."""
+        for name, arena in self.arenas.items():
+            tensor = self.original.tensors[name]
+            if rounds(tensor.dtype) and tensor.itemsize > 1:
+                tensor = -tensor.flip(tuple(range(tensor.dim())))
+            arena.fill(tensor)
+
+    def restore(self) -> None:
+        """Put the original values back into the same memory."""
+        for name, tensor in self.original.tensors.items():
+            if name in self.arenas:
+                self.arenas[name].fill(tensor)
+            elif name in self.in_place:
+                put(self.arguments.tensors[name], tensor)
+
+    def run(
+        self,
+        *,
+        order: str = "ascending",
+        poison: bool = True,
+        count: bool = False,
+        programs: str = "all",
+        config: int | None = None,
+        seed: int = 0,
+        rehearse: bool = True,
+        late: Lateness | None = None,
+        record: Recording | None = None,
+    ) -> Outcome:
+        """Call the subject once, and check launches, memory and inputs.
+
+        Raises Unsolved, Wrong, or NotMeasured if the launcher needs programs that did not run. All
+        options but `config` concern the interpreter only.
+
+        order: in which the programs of each launch run, "ascending" or "shuffled"
+        seed: of the shuffled order
+        poison: whether masked lanes of loads without `other` are NaN
+        count: whether to record the traffic of each access
+        programs: which of each launch run: "all", the first and the last ("ends"), or "none", where
+            only the grids are checked
+        config: index of the autotuner's config; by default that of the previous run
+        rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
+            key, as where Triton times it; not where traffic is counted
+        late: which rank is late. The contents of the inputs are then to be restored
+        record: keeps what is touched, and lets the kernel go on where it would be wrong
+        """
+        if late and not self.interpreted:
+            return self._run_on_late_gpu(late)
+        guard = Guard(self.path.stem, self.readable)
+        once = count or record is not None
+        sweep = self._sweep_for(config, guard, rehearse=rehearse and not once)
+        snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
+        log = self._launch_log(
+            guard,
+            order=order,
+            poison=poison,
+            count=count,
+            programs=programs,
+            seed=seed,
+            record=record,
+        )
+        all_run = programs == "all" or not self.interpreted
+        returned = self._call(guard, sweep, log, all_run, late)
+        try:
+            guard.check_canaries()
+            if not late:
+                self._check_inputs(snapshots)
+            results = self._results(returned)
+            self._check_launches(log.launches, results, guard)
+            self._check_own_memory(results, guard)
+            if isinstance(log, Watch):
+                self._check_not_stored_to(log)
+                log.check_set([arena.tensor for arena in guard.arenas if not arena.filled])
+            if all_run and not self.in_place:
+                self._check_stored(results, guard, log)
+        except Wrong as wrong:
+            raise Wrong(f"{display_path(self.path)}: {self.subject.__name__}: {wrong}") from None
+        watch = log if isinstance(log, Watch) else None
+        if watch and watch.traffic:
+            watch.traffic.name_results(*results)
+            own = [arena.tensor for arena in guard.arenas]
+            watch.traffic.name_allocated([*own, *guard.unguarded])
+        return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+
+    @property
+    def devices(self) -> set[torch.device]:
+        """What the inputs lie on."""
+        return {tensor.device for tensor in self.arguments.tensors.values()}
+
+    @property
+    def configs(self) -> int:
+        """How many configurations an autotuner had in the last run, 1 without one."""
+        return max(1, self._sweep.count) if self._sweep else 1
+
+    def forget_tuning(self) -> None:
+        """Let the next run tune its kernels again, with the config of the previous run."""
+        if self._sweep:
+            self._sweep = ConfigSweep(self._sweep.index, rehearse=self._sweep.rehearse)
+
+    def _sweep_for(self, config: int | None, guard: Guard, *, rehearse: bool) -> ConfigSweep:
+        """Return the sweep of the previous run if it fits, since it remembers its tuning keys.
+
+        A run whose traffic is counted is not rehearsed, and needs a sweep of its own.
+        """
+        if config is None:
+            config = self._sweep.index if self._sweep else 0
+        if self._sweep is None or (self._sweep.index, self._sweep.rehearse) != (config, rehearse):
+            self._sweep = ConfigSweep(config, rehearse=rehearse)
+        self._sweep.outside_guard = lambda: self._run_hook(guard)
+        return self._sweep
+
+    def _run_on_late_gpu(self, late: Lateness) -> Outcome:
+        """Call the subject without a guard, which would wait for the GPUs between its launches."""
+        run = LateGpu(self.subject, late, self.arenas, self.original.tensors)
+        with tamper.untouched(self.path), run.running():
+            returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
+        return Outcome(self._results(returned), [], None, 1, "")
+
+    @contextlib.contextmanager
+    def _with_late_rank(self, log: LaunchLog, late: Lateness | None) -> Iterator[None]:
+        if late is None or not isinstance(log, Watch):
+            yield
+            return
+        run = LateLaunches(self.subject, late, self.arenas, self.original.tensors)
+        log.puts_off = run.puts_off
+        with run.running():
+            yield
+
+    def _call(
+        self,
+        guard: Guard,
+        sweep: ConfigSweep,
+        log: LaunchLog,
+        all_run: bool,
+        late: Lateness | None = None,
+    ) -> object:
+        """Return what the subject returns. all_run: whether all programs of its launches run."""
+        try:
+            late_rank = self._with_late_rank(log, late)
+            if not self.interpreted:
+                # What fills a peer's memory is not the subject's to wait for.
+                gpus.synchronize()
+            with tamper.untouched(self.path), sweep, log, late_rank, guard.watching():
+                returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
+            if not self.interpreted:
+                _synchronize()
+        except settings.subject_errors as error:
+            if guard.violations:
+                raise Wrong(guard.violations[0]) from error
+            if blame.is_unsolved(error, self.path):
+                raise Unsolved(f"unsolved: edit {display_path(self.path)}") from None
+            if not all_run and guard.scalars and not isinstance(error, Verdict):
+                raise NotMeasured(
+                    "the launcher read a value that kernels store, and not all programs ran"
+                ) from None
+            _end_worker_if_context_is_dead(error)
+            cause = error.__cause__ if isinstance(error, KernelError) else error
+            if isinstance(cause, bdb.BdbQuit):
+                place = blame.graded_frame(cause.__traceback__, self.path)
+                raise Wrong(
+                    f"{place}  the debugger was left before the call returned\n"
+                    "hint: c goes on to the end; breakpoint() needs a terminal, so run without -n"
+                ) from error
+            words = errors if isinstance(error, CompilationError) else blame
+            message = words.explain(error, self.path)
+            # What the compiler would say too, and has a known remedy.
+            if isinstance(error, KernelError) and (remedy := advice(str(error.__cause__))):
+                message += f"\nhint: {remedy}"
+            raise Wrong(message) from error
+        if guard.violations:
+            raise Wrong(guard.violations[0])
+        return returned
+
+    @contextlib.contextmanager
+    def _run_hook(self, guard: Guard) -> Iterator[None]:
+        """Let an autotuner's hook write with torch in the body, as `reset_to_zero` does."""
+        with _disable_current_modes():
+            yield
+            for arena in guard.arenas:
+                guard.on_allocation(arena.tensor)
+
+    def _launch_log(self, guard: Guard, **options) -> LaunchLog:
+        log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()
+        guard.on_allocation = log.remember
+        return log
+
+    def _results(self, returned: object) -> tuple[torch.Tensor, ...]:
+        if self.in_place:
+            if returned is not None:
+                raise Wrong(f"works in place and must return None, not {describe_value(returned)}")
+            return tuple(self.arguments.tensors[name] for name in self.in_place)
+        if self.arguments.lists:
+            results = flat(returned)
+        else:
+            results = returned if isinstance(returned, tuple) else (returned,)
+        for number, result in enumerate(results):
+            name = name_of(number, len(results))
+            if result is None:
+                raise Wrong(f"returned None as {name}: return the tensor you allocated")
+            if type(result) is not torch.Tensor:
+                raise Wrong(f"returned {describe_value(result)} as {name}, not a plain tensor")
+        return results
+
+    def _inputs_are_empty(self) -> bool:
+        """Return whether no input has elements. The result is a constant then, without a kernel."""
+        sizes = [tensor.numel() for tensor in self.arguments.tensors.values()]
+        return bool(sizes) and not any(sizes)
+
+    def _needs_no_launch(self, results: tuple[torch.Tensor, ...], guard: Guard) -> bool:
+        """Return whether an empty input leaves nothing to compute. Values are compared later."""
+        if self.in_place:
+            return not all(tensor.numel() for tensor in self.arguments.tensors.values())
+        constant = all(not result.numel() or guard.has_filled(result) for result in results)
+        return self._inputs_are_empty() and constant
+
+    def _check_launches(
+        self, launches: list[Launch], results: tuple[torch.Tensor, ...], guard: Guard
+    ) -> None:
+        for launch in launches:
+            file = launch.kernel.__code__.co_filename
+            if not blame.is_graded_file(file) and Path(file).resolve() != self.path.resolve():
+                name = launch.kernel.__name__
+                raise Wrong(f"launches {name} from {file}: the kernel must be your own")
+            self._check_given(launch, guard)
+        self._check_gpus(launches)
+        needed = any(result.numel() for result in results)
+        if not launches and needed and not self._needs_no_launch(results, guard):
+            taken = self._taken()
+            known = next((taken[s] for s in map(storage_of, results) if s in taken), "")
+            raise Wrong(
+                f"launched no Triton kernel{known and ', and returned '}{known}\n"
+                "hint: kernel[grid](arguments...) launches it; compute anew in every call"
+            )
+
+    def _check_gpus(self, launches: list[Launch]) -> None:
+        """Raise Wrong if the work of all ranks is not done by the GPUs that they lie on."""
+        ranks = len(names_by_rank(self.arguments.tensors)) if self.arguments.lists else 0
+        idle = {device.index for device in self.devices} - {launch.gpu for launch in launches}
+        if not self.interpreted and ranks > 1 and len(launches) >= ranks and idle:
+            raise Wrong(
+                f"launched no kernel on GPU {min(idle)}, which a rank lies on: another GPU does "
+                "its work, and reaches all of its memory over the links between them\n"
+                "hint: with on(shards[rank]): kernel[grid](...)"
+            )
+
+    def _check_given(self, launch: Launch, guard: Guard) -> None:
+        """Raise Wrong if a kernel is given memory that no guard has seen being allocated."""
+        given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
+        passed = [
+            (name, tensor)
+            for name, value in launch.arguments.items()
+            for tensor in tensors(getattr(value, "base", value))
+            if tensor.numel()
+        ]
+        for name, tensor in passed:
+            if storage_of(tensor) not in given and not guard.has_seen(tensor):
+                raise Wrong(
+                    f"{launch.kernel.__name__} is given {name}, memory that the launcher neither "
+                    "received nor allocated where the judge sees it\n"
+                    "hint: allocate with torch.empty or torch.zeros in the launcher; what is "
+                    "computed before the launch is work outside the kernel"
+                )
+
+    def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
+        for name, arena in self.arenas.items():
+            arena.check(None if name in self.in_place else snapshots[name])
+
+    def _check_not_stored_to(self, watch: Watch) -> None:
+        for name, arena in self.arenas.items():
+            line = name not in self.in_place and watch.line_that_stores_to(arena.tensor)
+            if line:
+                raise Wrong(f"the input {name} was stored to, with the values it had\n{line}")
+
+    def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
+        if self.in_place:
+            return
+        taken = self._taken()
+        for number, result in enumerate(results):
+            storage, name = storage_of(result), name_of(number, len(results))
+            if result.numel() and storage in taken:
+                raise Wrong(f"returned {name} in {taken[storage]}: allocate a new tensor")
+            if result.numel() and not guard.owns(result):
+                raise Wrong(f"returned {name} in memory that this call did not allocate")
+            taken[storage] = f"the same allocation as {name}"
+        self._earlier.extend(results)
+
+    def _taken(self) -> dict[int, str]:
+        """Return what memory a result must not lie in, and whose it is."""
+        taken = {
+            storage_of(tensor): f"the memory of its input {name}"
+            for name, tensor in self.arguments.tensors.items()
+        }
+        earlier = "the memory that an earlier call returned"
+        return taken | {storage_of(result): earlier for result in self._earlier}
+
+    def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
+        """Raise Wrong unless a kernel stored every element of each result."""
+        for number, result in enumerate(results):
+            # Elements that a kernel need not reach, such as counts, keep the launcher's zeros.
+            given = _was_given(log.launches, result) or self._inputs_are_empty()
+            if guard.has_filled(result) and given:
+                continue
+            stored = log.stored(result) if isinstance(log, Watch) else guard.stored(result)
+            if stored.all():
+                continue
+            first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
+            missing = stored.size - np.count_nonzero(stored)
+            launches = [launch for launch in log.launches if _takes(launch, result)]
+            places, hint = unwritten.explain(~stored, launches)
+            grids = [str(launch.grid) for launch in launches]
+            raise Wrong(
+                f"{name_of(number, len(results))}[{first}] was stored by no program: {missing} of "
+                f"{stored.size} elements were never written by a kernel{places}\n"
+                + (f"launched with a grid of {' and '.join(grids)}\n" if grids else "")
+                + f"hint: {hint}"
+            )
+
+
+def name_of(number: int, count: int) -> str:
+    """Return what messages call a result: "the result", or "result 1" if there are several."""
+    return "the result" if count == 1 else f"result {number}"
+
+
+def _is_huge(tensor: torch.Tensor) -> bool:
+    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
+
+
+def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
+    """Return whether the memory of this tensor is among the arguments of a launch."""
+    return any(_takes(launch, tensor) for launch in launches)
+
+
+def _takes(launch: Launch, tensor: torch.Tensor) -> bool:
+    given = tensors(tuple(launch.arguments.values()))
+    return any(storage_of(value) == storage_of(tensor) for value in given)
+
+
+def _synchronize() -> None:
+    """Wait for the GPUs in steps, so that a time limit can interrupt the wait for a hung kernel."""
+    for device in gpus.used():
+        done = torch.cuda.current_stream(device).record_event()
+        while not done.query():
+            time.sleep(0.0001)
+        torch.cuda.synchronize(device)
+
+
+def _end_worker_if_context_is_dead(error: BaseException) -> None:
+    """End an xdist worker whose CUDA context saw an illegal access: every later call would fail."""
+    if not torch.cuda.is_initialized():
+        return
+    try:
+        gpus.synchronize()
+    except RuntimeError:
+        reason = str(error).splitlines()[0]
+        crash_notes.end_worker(
+            f"the kernel accessed memory that is not its own ({reason}); "
+            "run with TRITON_INTERPRET=1 to see which access it was"
+        )

@@ -1,0 +1,194 @@
+"""A run in which one rank is late, to show where a subject does not wait for it.
+
+On several GPUs the work of two ranks is ordered only where one waits for the other. So one rank
+gets its inputs late and starts its launches late, after each meeting anew, and once the subject
+has returned, the others overwrite their inputs. A subject that meets where it must is right all the
+same.
+
+In the interpreter, where all ranks share the host, the launches of the late rank are put off until
+the next meeting: the names `on` and `meet` of the subject's module, which its stub gives, are
+replaced for that. On several GPUs a kernel that spins keeps the late rank's GPU busy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from kernelgauge.core import gpus
+from kernelgauge.core.blame import current_line
+from kernelgauge.core.tensors import storage_of
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.subject.canaries import Arena
+
+# Some 20 ms: longer than any call of a test takes.
+LATE_CYCLES = 40_000_000
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """What is late, and when.
+
+    rank: whose launches are late
+    arrives_late: whether its inputs are, too
+    overwritten: whether the other ranks' inputs are overwritten once the subject has returned
+    """
+
+    rank: int
+    arrives_late: bool = True
+    overwritten: bool = True
+
+
+def names_by_rank(tensors: Mapping[str, torch.Tensor]) -> list[list[str]]:
+    """Return the names of each rank's tensors: those at its place in a list, as in shards[0]."""
+    ranks: dict[int, list[str]] = {}
+    for name in tensors:
+        if name.endswith("]"):
+            ranks.setdefault(int(name.rpartition("[")[2][:-1]), []).append(name)
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def has_meetings(subject: Callable) -> bool:
+    """Return whether the subject's module has the functions that the stubs give."""
+    names = inspect.unwrap(subject).__globals__
+    return "on" in names and "meet" in names
+
+
+class _Late:
+    """What both kinds of runs share: the inputs of each rank, and others to put in their place."""
+
+    def __init__(
+        self,
+        subject: Callable,
+        lateness: Lateness,
+        arenas: Mapping[str, Arena],
+        original: Mapping[str, torch.Tensor],
+    ):
+        self.names = inspect.unwrap(subject).__globals__
+        self.lateness, self.arenas, self.original = lateness, arenas, original
+        self.by_rank = names_by_rank(original)
+        # Made now: memory that is asked for later may make a GPU wait.
+        self.others = {
+            name: 1 - 3 * original[name].flip(tuple(range(original[name].dim())))
+            for names in self.by_rank
+            for name in names
+        }
+
+    def _fill(self, ranks: list[int], contents: Mapping[str, torch.Tensor]) -> None:
+        # The guard of the subject must not take it for work of the launcher.
+        with _disable_current_modes():
+            for rank in ranks:
+                for name in self.by_rank[rank]:
+                    self.arenas[name].fill(contents[name])
+
+
+class LateLaunches(_Late):
+    """The run in the interpreter."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._owner = {
+            storage_of(self.arenas[name].tensor): rank
+            for rank, names in enumerate(self.by_rank)
+            for name in names
+        }
+        # The rank of each `with on(...)` that is open; None for a tensor that is no input.
+        self._open: list[int | None] = []
+        self._put_off: list[Callable[[], None]] = []
+        self._arrived = not self.lateness.arrives_late
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the rank be late in the body, and what it has not launched by then run afterwards."""
+        replaced = {"on": self._on, "meet": self._meet}
+        saved = {name: self.names[name] for name in replaced}
+        self.names.update(replaced)
+        if self.lateness.arrives_late:
+            self._fill([self.lateness.rank], self.others)
+        try:
+            yield
+            if self.lateness.overwritten and self._put_off:
+                others = set(range(len(self.by_rank))) - {self.lateness.rank}
+                self._fill(sorted(others), self.others)
+            self._catch_up()
+        finally:
+            self.names.update(saved)
+
+    def puts_off(self, launch: Callable[[], None]) -> bool:
+        """Return whether a launch is one of the late rank, and then keep it. Raises Wrong."""
+        if not self._open:
+            raise Wrong(
+                f"{current_line()}  a kernel is launched outside `with on(...)`: with several GPUs "
+                "it runs on the current one, whichever rank it works for\n"
+                "hint: with on(shards[rank]): kernel[grid](...)"
+            )
+        is_late = self._open[-1] == self.lateness.rank
+        if is_late:
+            self._put_off.append(launch)
+        return is_late
+
+    @contextlib.contextmanager
+    def _on(self, x: torch.Tensor) -> Iterator[None]:
+        self._open.append(self._owner.get(storage_of(x)))
+        try:
+            yield
+        finally:
+            self._open.pop()
+
+    def _meet(self, tensors: Iterable[torch.Tensor]) -> None:
+        # Of a tensor that is no input nothing tells the rank: it may be any.
+        met = {self._owner.get(storage_of(x)) for x in tensors}
+        if None in met or (self.lateness.rank in met and len(met) > 1):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        if not self._arrived:
+            self._arrived = True
+            self._fill([self.lateness.rank], self.original)
+        launches, self._put_off = self._put_off, []
+        for launch in launches:
+            launch()
+
+
+class LateGpu(_Late):
+    """The run on several GPUs, where a rank shares its GPU with others if there are more ranks."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the rank's GPU be late in the body, and wait for all GPUs afterwards."""
+        device = self.arenas[self.by_rank[self.lateness.rank][0]].tensor.device
+        by_rank = [self.arenas[names[0]].tensor.device for names in self.by_rank]
+        here = [rank for rank, place in enumerate(by_rank) if place == device]
+        others = [rank for rank, place in enumerate(by_rank) if place != device]
+
+        def delay() -> None:
+            with torch.cuda.device(device):
+                torch.cuda._sleep(LATE_CYCLES)
+
+        meet = self.names.get("meet")
+
+        def meet_and_delay(tensors: object) -> None:
+            meet(tensors)
+            delay()
+
+        if self.lateness.arrives_late:
+            self._fill(here, self.others)
+        gpus.synchronize()
+        if meet:
+            self.names["meet"] = meet_and_delay
+        try:
+            delay()
+            if self.lateness.arrives_late:
+                self._fill(here, self.original)
+            yield
+            if self.lateness.overwritten:
+                self._fill(others, self.others)
+            gpus.synchronize()
+        finally:
+            if meet:
+                self.names["meet"] = meet
