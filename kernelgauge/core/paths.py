@@ -11,15 +11,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 
+from kernelgauge.words import display_path
+
 _modules: dict[Path, ModuleType] = {}
 # What is executed in place of a file.
 _replaced: dict[Path, ast.Module] = {}
-
-
-def display_path(path: Path | str) -> str:
-    """Return a path as a learner would type it, relative where that is short."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("../..") else relative
 
 
 def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleType:

@@ -1,8 +1,13 @@
-"""The outcomes of a check that did not pass. Each carries the whole message for the learner."""
+"""The outcomes of a check that did not pass."""
+
+from __future__ import annotations
+
+from kernelgauge import words
+from kernelgauge.words.fault import Fault, note
 
 
 class Verdict(Exception):
-    """Why a check of a puzzle did not pass."""
+    """Why a check did not pass. Its text is the whole message for the learner."""
 
 
 class Unsolved(Verdict):
@@ -10,7 +15,17 @@ class Unsolved(Verdict):
 
 
 class Wrong(Verdict):
-    """The subject does not do what its spec says."""
+    """The subject does not do what its spec says.
+
+    fault: what is wrong
+    """
+
+    def __init__(self, fault: Fault | str):
+        super().__init__(fault)
+        self.fault = fault if isinstance(fault, Fault) else _from_text(fault)
+
+    def __str__(self) -> str:
+        return words.message(self.fault)
 
 
 class NotMeasured(Verdict):
@@ -19,3 +34,7 @@ class NotMeasured(Verdict):
 
 class NotRun(Verdict):
     """An earlier case of the puzzle hung or crashed, so this one was not tried."""
+
+
+def _from_text(text: str) -> Fault:
+    return Fault("error-in-test", (note("text", text=text),))

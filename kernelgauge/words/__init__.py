@@ -1,0 +1,115 @@
+"""The one room that makes sentences of faults: terminal, page and JSON take their words from here.
+
+A Fault is data (fault.py) of a kind (kinds.py). The tables of words are divided by what they are
+about; each entry is a format string, or a function where the words depend on the values. No other
+room writes to a learner what is wrong, and none reads what is written here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from kernelgauge.words import common, compiling, diagnosing, launching, touching
+from kernelgauge.words.fault import PROVEN, SHOWN, Fault, Note, Place
+from kernelgauge.words.kinds import KINDS, ORDER
+
+Words = str | Callable[..., str]
+
+TABLES: tuple[Mapping[str, Words], ...] = (
+    common.WORDS,
+    compiling.WORDS,
+    diagnosing.WORDS,
+    launching.WORDS,
+    touching.WORDS,
+)
+WORDS: dict[str, Words] = {id: words for table in TABLES for id, words in table.items()}
+
+
+def say(note: Note) -> str:
+    """Return the words of a note."""
+    words = WORDS[note.id]
+    values = {name: say(it) if isinstance(it, Note) else it for name, it in note.values.items()}
+    return words(**values) if callable(words) else words.format(**values)
+
+
+def message(fault: Fault) -> str:
+    """Return what a learner reads: place or call, what happened, the cause, and the remedy."""
+    said = [say(it) for it in fault.said]
+    lines = [_head(fault, said)] if fault.place or fault.call else []
+    if lines:
+        lines += said[1:]
+        if fault.place:
+            lines += [f"  {show_place(caller)}" for caller in fault.place.callers]
+    else:
+        lines = said
+    if fault.instead:
+        lines.append(message(fault.instead))
+    if fault.cause:
+        lines.append(reason_line(fault))
+    if fault.remedy:
+        lines.append(f"hint: {say(fault.remedy)}")
+    return "\n".join(line for line in lines if line)
+
+
+def reason(fault: Fault) -> str:
+    """Return the cause in words, or else the remedy; "" if neither is known."""
+    if fault.cause:
+        return say(fault.cause.note)
+    return say(fault.remedy) if fault.remedy else ""
+
+
+def reason_line(fault: Fault) -> str:
+    """Return the line of a message that names the cause."""
+    assert fault.cause
+    start = "cause" if fault.cause.known == SHOWN else "likely cause"
+    return f"{start}: {say(fault.cause.note)}"
+
+
+def title(fault: Fault) -> str:
+    """Return what the kind of a fault is called in a heading."""
+    values = {name: value for it in fault.said[:1] for name, value in it.values.items()}
+    return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor})
+
+
+def show_place(place: Place) -> str:
+    """Return a place as editors and terminals link it, and what stands there."""
+    where = display_path(place.file)
+    where += f":{place.line}" if place.line else ""
+    where += f":{place.column}" if place.column else ""
+    return f"{where}  {place.source}" if place.source else where
+
+
+def display_path(path: os.PathLike | str) -> str:
+    """Return a path as a learner would type it, relative where that is short."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("../..") else relative
+
+
+def _head(fault: Fault, said: list[str]) -> str:
+    first = said[0] if said else ""
+    if fault.place:
+        return f"{show_place(fault.place)}" + (f"  {first}" if first else "")
+    assert fault.call
+    call = fault.call
+    start = display_path(call.file) + (f": {call.function}" if call.function else "")
+    if call.arguments:
+        return f"{start}({call.arguments})\n{first}"
+    return f"{start}: {first}"
+
+
+__all__ = [
+    "KINDS",
+    "ORDER",
+    "PROVEN",
+    "SHOWN",
+    "Fault",
+    "Note",
+    "display_path",
+    "message",
+    "reason",
+    "reason_line",
+    "say",
+    "show_place",
+    "title",
+]

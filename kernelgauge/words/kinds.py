@@ -1,0 +1,82 @@
+"""The kinds of faults, in the order in which they are to be fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault.
+
+    id: stable; `pytest --explain` prints the page docs/faults/ID.md
+    title: what a block of output says of it, in the learner's words; {tensor} and the values of
+        the fault's first note may stand in it
+    group: which part of the order below it belongs to
+    """
+
+    id: str
+    title: str
+    group: str
+
+
+RUNS, MEMORY, RAISES, RESULTS = "runs", "memory", "raises", "results"
+
+_TITLES = {
+    RUNS: {
+        "debugger-left": "the debugger was left",
+        "endless": "it does not come to an end",
+        "process-ended": "it ends the whole process",
+        "syntax-error": "the file is not valid Python",
+        "no-function": "the function is not there",
+        "not-compiled": "it does not compile for a GPU",
+        "does-not-fit": "it does not fit on a GPU",
+        "register-spills": "it spills registers to memory",
+        "bad-grid": "the grid is not one that a GPU can run",
+    },
+    MEMORY: {
+        "between-elements-load": "a load between the elements of {tensor}",
+        "between-elements-store": "a store between the elements of {tensor}",
+        "offset-overflow": "an offset that does not fit 32 bits",
+        "misaligned-access": "an address that is not aligned to its size",
+        "wild-pointer": "an address that belongs to no tensor",
+        "out-of-bounds-load": "a load outside {tensor}",
+        "out-of-bounds-store": "a store outside {tensor}",
+        "race": "programs race for the same element",
+        "deadlock": "programs wait for one another forever",
+        "late-rank": "a rank that is late is not waited for",
+        "wrong-gpu": "a launch on the wrong GPU",
+        "early-release": "others may load what is not stored yet",
+        "unwritten": "elements that no program stores",
+        "unset-atomic": "an atomic on memory that nothing has set",
+        "input-changed": "an input is changed",
+    },
+    RAISES: {
+        "raises": "it raises {error}",
+    },
+    RESULTS: {
+        "no-launch": "no kernel was launched",
+        "waits-for-gpu": "the launcher waits for the GPU",
+        "outside-kernel": "work outside the kernel",
+        "tampering": "what grades is interfered with",
+        "not-own-memory": "a result that this call did not allocate",
+        "wrong-result": "a wrong result",
+        "wrong-form": "a result of another form",
+        "differs-between-runs": "results that differ from run to run",
+        "differs-between-ranks": "results that differ from rank to rank",
+        "too-few-programs": "too few programs share the work",
+        "uneven-work": "the work is not shared evenly",
+        "idle-programs": "programs without work",
+        "too-much-traffic": "more traffic than the spec allows",
+        "kept-too-much": "more memory is kept than the spec allows",
+        "bad-input": "bad input is neither rejected nor answered",
+        "too-slow": "too slow",
+        "impossible-time": "faster than a GPU can be",
+        "error-in-test": "a test cannot be run",
+    },
+}
+
+KINDS = {
+    id: Kind(id, title, group) for group, titles in _TITLES.items() for id, title in titles.items()
+}
+ORDER = {id: number for number, id in enumerate(KINDS)}
