@@ -35,14 +35,9 @@ def say(note: Note) -> str:
 
 def message(fault: Fault) -> str:
     """Return what a learner reads: place or call, what happened, the cause, and the remedy."""
-    said = [say(it) for it in fault.said]
-    lines = [_head(fault, said)] if fault.place or fault.call else []
-    if lines:
-        lines += said[1:]
-        if fault.place:
-            lines += [f"  {show_place(caller)}" for caller in fault.place.callers]
-    else:
-        lines = said
+    lines = _with_head(fault, [say(it) for it in fault.said])
+    if fault.place:
+        lines += [f"  called from {show_place(caller)}" for caller in fault.place.callers]
     if fault.instead:
         lines.append(message(fault.instead))
     if fault.cause:
@@ -86,16 +81,21 @@ def display_path(path: os.PathLike | str) -> str:
     return str(path) if relative.startswith("../..") else relative
 
 
-def _head(fault: Fault, said: list[str]) -> str:
-    first = said[0] if said else ""
+def _with_head(fault: Fault, said: list[str]) -> list[str]:
+    """Return the lines with what they are about: the place and what stands there, or the call.
+
+    What a place or a call leaves room for, the first of the lines follows in the same line.
+    """
+    first, rest = said[:1], said[1:]
     if fault.place:
-        return f"{show_place(fault.place)}" + (f"  {first}" if first else "")
-    assert fault.call
-    call = fault.call
-    start = display_path(call.file) + (f": {call.function}" if call.function else "")
-    if call.arguments:
-        return f"{start}({call.arguments})\n{first}"
-    return f"{start}: {first}"
+        head = show_place(fault.place)
+        return [head, *said] if fault.place.source else ["  ".join([head, *first]), *rest]
+    if fault.call:
+        head = ": ".join(filter(None, (display_path(fault.call.file), fault.call.function)))
+        if fault.call.arguments:
+            return [f"{head}({fault.call.arguments})", *said]
+        return [": ".join([head, *first]), *rest]
+    return said
 
 
 __all__ = [
