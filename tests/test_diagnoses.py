@@ -124,7 +124,7 @@ def told_first(monkeypatch, tmp_path) -> Callable[..., str]:
 
 
 def block(failure: failures.Failure) -> str:
-    return f"{failure.kind[1]}\n{failure.message}"
+    return f"{failure.title}\n{failure.message}"
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: f"{kernel.puzzle}-{kernel.name}")

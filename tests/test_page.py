@@ -19,6 +19,7 @@ from course.plugin.ladder import PRODUCTION, SOLVED
 from course.plugin.pictures import Shown
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.run import Run
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Bound
@@ -79,7 +80,7 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
             longrepr=str(error) if error else None, longreprtext=f"[gw0] linux\n{error}",
             capstdout="printed\n",
         )  # fmt: skip
-        scoreboard.describe(made, SWISH, level, test, error, order=order, figures=figures)
+        scoreboard.describe(made, SWISH, level, test, error, order=order, run=Run(noted=figures))
         for plugin in (board, writer):
             plugin.pytest_runtest_logreport(made)
     writer.pytest_sessionfinish(SimpleNamespace())

@@ -185,7 +185,6 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    from course import challenge
     from course.plugin import session
     from kernelgauge.speed import gpu
 
@@ -196,9 +195,9 @@ def pytest_runtest_call(item):
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")
-    spec = getattr(getattr(item.module, "puzzle", None), "spec", None)
+    rules = getattr(getattr(item.module, "puzzle", None), "rules", None)
     # A race of ranks has them on one GPU.
-    every = bool(spec and spec.ranks) and ladder.check_of(item.name) != "speedup"
+    every = bool(rules and rules.ranks) and ladder.check_of(item.name) != "speedup"
     held = contextlib.nullcontext() if commands else gpu.shared(every)
     # Each of the processes it starts takes seconds before its own limit begins.
     seconds = item.config.option.time_limit * (3 if commands else 1)
@@ -208,9 +207,7 @@ def pytest_runtest_call(item):
         try:
             try:
                 with timeouts.time_limit(seconds):
-                    outcome = yield
-                    challenge.passed()
-                    return outcome
+                    return (yield)
             except Exception as error:
                 if not gpu.ran_out_of_memory(error):
                     raise
@@ -218,7 +215,6 @@ def pytest_runtest_call(item):
             with gpu.exclusive(), timeouts.time_limit(seconds):
                 session.begin(item.nodeid)
                 item.runtest()
-                challenge.passed()
         except timeouts.Overrun as overrun:
             if puzzle:
                 crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
@@ -241,7 +237,7 @@ def pytest_enter_pdb():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    from course import challenge
+    from course import running
 
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, Verdict):
@@ -262,10 +258,7 @@ def pytest_runtest_makereport(item, call):
             item.name,
             error,
             order=item.stash.get(order, 0),
-            measured=challenge.measured,
-            raced=challenge.raced,
-            compared=challenge.compared,
-            figures=challenge.figures(),
+            run=running.current(),
         )
     return made
 

@@ -183,7 +183,7 @@ def _cause(group: Sequence[failures.Failure]) -> Cause:
     elif settings.subjects != PUZZLES:
         whose = f" --subject {shlex.quote(display_path(settings.subjects))}"
     return Cause(
-        title=first.kind[1],
+        title=first.title,
         level=first.level,
         checks=[failure.test for failure in group],
         message=first.message,

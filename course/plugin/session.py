@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course import challenge, inputs
+from course import inputs, running
 from course.options import asked
 from course.plugin.environment import Environment
 from kernelgauge.compilation import targets
@@ -15,6 +15,7 @@ from kernelgauge.interpreter import patches
 from kernelgauge.interpreter import selftest as interpreter_selftest
 from kernelgauge.memory import executor
 from kernelgauge.memory import selftest as memory_selftest
+from kernelgauge.run import Observer
 from kernelgauge.speed import gpu
 from kernelgauge.speed import selftest as speed_selftest
 from kernelgauge.subject import audit, autotuning
@@ -37,6 +38,7 @@ def start(config, environment: Environment) -> None:
     asked.compares = config.option.compare
     asked.times_peers = config.option.pictures is not None
     asked.draws = asked.times_peers or config.option.page is not None
+    running.observers[:] = _observers()
     settings.device = environment.device
     if not environment.interpreted:
         settings.capability = torch.cuda.get_device_capability()
@@ -55,6 +57,16 @@ def start(config, environment: Environment) -> None:
         complaints.extend(interpreter_selftest.failures() + memory_selftest.failures())
     else:
         complaints.extend(speed_selftest.failures())
+
+
+def _observers() -> list[Observer]:
+    """Return what looks on while puzzles are graded, as the command line asks."""
+    if not (asked.compares or asked.draws):
+        return []
+    from course.observers import Comparing, Drawing, Racing
+
+    comparing = [Comparing()] if asked.compares else []
+    return [*comparing, Racing(*comparing), *([Drawing()] if asked.draws else [])]
 
 
 def _share_cores(workers: int, interpreted: bool) -> None:
@@ -77,5 +89,5 @@ def require_measurable(check: str | None) -> None:
 def begin(test: str) -> None:
     """Forget what the test before left, and seed the inputs of this one."""
     audit.debugged.clear()
-    challenge.begin()
+    running.begin(test)
     inputs.seed(test)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from course import challenge, paths
+from course import paths, running
 from course.inputs import parameters_of
 from course.plugin import failures, ladder, session
-from kernelgauge.core.kept import kept
+from course.proof.kept import kept
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
+from kernelgauge.core.verdict import NotMeasured, Wrong
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Case:
         session.begin(f"{path}::{self.name}{seed}")
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
-        challenge.passed()
 
 
 def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
@@ -70,12 +69,13 @@ def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
     path = folder / f"{puzzle}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
-    before, settings.subjects = settings.subjects, folder
+    before = settings.subjects, running.memory
+    settings.subjects, running.memory = folder, kept
     try:
         with kept.about(puzzle):
             yield
     finally:
-        settings.subjects = before
+        settings.subjects, running.memory = before
 
 
 def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
@@ -112,12 +112,10 @@ def first_told(cases: Iterable[Case], enough: float = 4) -> failures.Failure | N
             case.run()
         except NotMeasured:
             continue
-        except Verdict as verdict:
+        except Wrong as verdict:
             path = str(ladder.path_of_tests(case.puzzle, case.level).relative_to(paths.ROOT))
-            failure = failures.Failure(
-                case.puzzle, case.level, case.name, str(verdict), path, order
-            )
-            found.append(failure)
+            told = failures.told(verdict.fault)
+            found.append(failures.Failure(case.puzzle, case.level, case.name, path, order, told))
         if len(found) == enough or (enough < math.inf and _is_settled(found)):
             break
     return failures.grouped(found)[0][0] if found else None

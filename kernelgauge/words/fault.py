@@ -48,6 +48,7 @@ class Cause:
     """Why something is wrong.
 
     note: the cause
+    given: how the reference was made to have it, where the cause does not say that
     known: how it is known, one of the words above
     explains, of: how many of the failing cases of a file it explains; 0 of a case by itself
     """
@@ -56,6 +57,7 @@ class Cause:
     known: str = CONSISTENT
     explains: int = 0
     of: int = 0
+    given: Note | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
