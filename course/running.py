@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelgauge.run import Memory, NoMemory, Observer, Run
+from kernelgauge.subject import state
 
 # Look on in every test of this process.
 observers: list[Observer] = []
@@ -14,6 +15,7 @@ _run = Run()
 def begin(case: str) -> Run:
     """Begin a test. case: its file, and its name with its parameters: no other test has both."""
     global _run
+    state.begin()
     _run = Run(case, observers, memory)
     for observer in observers:
         observer.begin()

@@ -11,7 +11,7 @@ import pytest
 
 from course import paths
 from course.options import asked
-from course.plugin import desk, environment, ladder, page, pictures, selection, watch
+from course.plugin import desk, diagnoses, environment, ladder, page, pictures, selection, watch
 from course.plugin import people as class_of_people
 from course.plugin import scoreboard as reporting
 from course.plugin.time_left import TimeLeft
@@ -22,6 +22,7 @@ from kernelgauge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
 machine = pytest.StashKey[environment.Environment]()
 notes = pytest.StashKey[tempfile.TemporaryDirectory]()
 order = pytest.StashKey[int]()
+observed = pytest.StashKey[diagnoses.Diagnoses]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -77,12 +78,14 @@ def pytest_configure(config):
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from course.plugin import session
 
+    config.stash[observed] = diagnoses.Diagnoses()
+    config.pluginmanager.register(config.stash[observed])
     if not config.stash.get(watch.started, False):
         session.start(config, config.stash[machine])
     from course.plugin import experiments
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
-    config.pluginmanager.register(board)
+    config.pluginmanager.register(board, "scoreboard")
     # A class needs what was found of each person, also where it has no page.
     wanted = asked.draws or config.option.one_of_class
     gallery = draw_pictures(config) if wanted else None
@@ -168,9 +171,17 @@ def pytest_collection_finish():
 
 
 def pytest_sessionfinish(session):
-    """Repairs of Triton that did not take make every verdict doubtful: no such run passes."""
+    """Diagnose what a run that stops has left.
+
+    Repairs of Triton that did not take make every verdict doubtful: no such run passes.
+    """
     from course.plugin import session as judge_session
 
+    if (seen := session.config.stash.get(observed, None)) and (found := seen.rest()):
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output[diagnoses.PROPERTY] = found
+        elif board := session.config.pluginmanager.getplugin("scoreboard"):
+            board.take(found)
     unrepaired = judge_session.complaints and not session.config.option.allow_unrepaired
     if unrepaired and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -243,6 +254,8 @@ def pytest_runtest_makereport(item, call):
     if isinstance(error, Verdict):
         # pytest would draw a traceback, with the source of each frame, which takes long.
         item.repr_failure = lambda excinfo: str(excinfo.value)
+    if isinstance(error, Wrong):
+        item.config.stash[observed].keep(item, item.stash.get(order, 0), error)
     made = yield
     if isinstance(error, NotMeasured):
         made.outcome = "skipped"
@@ -260,7 +273,24 @@ def pytest_runtest_makereport(item, call):
             order=item.stash.get(order, 0),
             run=running.current(),
         )
+    if puzzle and call.when == "teardown":
+        found = item.config.stash[observed].through(item)
+        made.user_properties += [(diagnoses.PROPERTY, found)] if found else []
     return made
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let one process run all tests of a puzzle's file, as -n asks without --dist."""
+    return diagnoses.scheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Take in what a worker found of files that it did not finish."""
+    board = node.config.pluginmanager.getplugin("scoreboard")
+    if board:
+        board.take(getattr(node, "workeroutput", {}).get(diagnoses.PROPERTY, []))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.desk import comparison
-from course.paths import PRODUCTION, PUZZLES, SOLUTIONS, display_path
-from course.plugin import failures
-from course.plugin.ladder import CHECKS, SOLVED, check_of, checks_of, ladder, path_of_tests
+from course.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS, display_path
+from course.plugin import diagnoses, failures
+from course.plugin.ladder import (
+    CHECKS,
+    SOLVED,
+    check_of,
+    checks_of,
+    ladder,
+    level_of,
+    path_of_tests,
+    puzzle_of,
+)
 from course.plugin.listing import write_ladder
 from course.plugin.progress import Findings, Progress, counted, is_done, production_of
 from kernelgauge.core.settings import settings
@@ -182,6 +192,9 @@ class Scoreboard:
 
     def pytest_runtest_logreport(self, report) -> None:
         """Take in one report, whichever process made it."""
+        for name, found in getattr(report, "user_properties", ()):
+            if name == diagnoses.PROPERTY:
+                self.take(found)
         if not (score := score_of(report)):
             return
         puzzle, level, test = score["puzzle"], score["level"], score["test"]
@@ -193,6 +206,17 @@ class Scoreboard:
             row.failures.append(failure)
         if score["raced"]:
             self.races[puzzle, report.nodeid.split("::")[-1]] = score["raced"]
+
+    def take(self, found: Sequence[dict[str, Any]]) -> None:
+        """Take in what was found once all cases of a file were through."""
+        for one in found:
+            path, _, test = one["nodeid"].partition("::")
+            row = self.rows.get(puzzle_of(ROOT / path) or "", Row())
+            level = level_of(Path(path))
+            row.failures = [
+                replace(it, told=one["told"]) if (it.level, it.test) == (level, test) else it
+                for it in row.failures
+            ]
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Print everything, unless no puzzle was asked for or pytest was told to be silent."""

@@ -9,6 +9,7 @@ from kernelgauge.core.blame import explain
 from kernelgauge.core.paths import display_path, load
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.subject import state
 from kernelgauge.subject.tamper import untouched
 
 
@@ -19,6 +20,7 @@ def load_subject(path: Path, function: str) -> Callable:
         module = load(path, untouched(path))
     except settings.subject_errors as error:
         raise Wrong(explain(error, path)) from error
+    state.use(path, module)
     found = getattr(module, function, None)
     if found is None:
         raise Wrong(
