@@ -40,8 +40,8 @@ def pytest_cmdline_main(config):
     if option.solutions and option.subject:
         raise pytest.UsageError("--solutions and --subject name different files: give one of them")
     if not hasattr(config, "workerinput"):
-        if option.page and not option.one_of_class:
-            page.check(option.page)
+        if not option.one_of_class:
+            page.check(option)
         people = class_of_people.find(option)
         if len(people) > 1:
             return class_of_people.run(config, people)
@@ -87,11 +87,11 @@ def pytest_configure(config):
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
     config.pluginmanager.register(board, "scoreboard")
     # A class needs what was found of each person, also where it has no page.
-    wanted = asked.draws or config.option.one_of_class
+    wanted = asked.draws or page.files_of(config)
     gallery = draw_pictures(config) if wanted else None
-    if gallery and (file := page.file_of(config)):
+    if gallery and (files := page.files_of(config)):
         machine_in_words = config.stash[machine].header()[0].partition(": ")[2]
-        written = page.Page(config, file, machine_in_words, board, gallery)
+        written = page.Page(config, files, machine_in_words, board, gallery)
         config.pluginmanager.register(written)
     if worker := getattr(config, "workerinput", None):
         crash_notes.share(Path(worker["notes"]), worker["workerid"])

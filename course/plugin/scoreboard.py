@@ -42,7 +42,9 @@ MAX_NAMED = 8
 PASSED, WRONG, UNSOLVED = "passed", "wrong", "unsolved"
 NOT_MEASURED, NOT_RUN = "not measured", "not run"
 
-NOTHING: dict[str, Any] = {"measured": {}, "raced": {}, "compared": {}, "figures": []}
+NOTHING: dict[str, Any] = {
+    "measured": {}, "raced": {}, "race": None, "compared": {}, "figures": [],
+}  # fmt: skip
 
 # How pytest's progress line shows a verdict, and how its last line counts it.
 STATUS = {
@@ -88,6 +90,7 @@ def _measured(run: Run) -> dict[str, Any]:
     return {
         "measured": words,
         "raced": race.columns() if race else {},
+        "race": race.plain() if race else None,
         "compared": dict(*found),
         "figures": [it.plain() for it in run.figures],
     }
