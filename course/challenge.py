@@ -44,6 +44,7 @@ from kernelgauge.subject.canaries import MAX_COPIED_BYTES
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guard import MAX_SCALARS_READ, one_stream
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
+from kernelgauge.words.fault import Note
 
 # What the running test measured, for the scoreboard, by kind of check.
 measured: dict[str, str] = {}
@@ -76,7 +77,7 @@ _passed: defaultdict[tuple[Path, int], set[str]] = defaultdict(set)
 _under_way: tuple[tuple[Path, int], str] | None = None
 _gathered: list[OtherCase] | None = None
 # The causes of wrong results that were named of each state of a learner's file.
-_named: defaultdict[tuple[Path, int], list[str]] = defaultdict(list)
+_named: defaultdict[tuple[Path, int], list[Note]] = defaultdict(list)
 MAX_OTHER_FAILURES = 4
 MAX_GATHERED_ELEMENTS = 2**15
 MAX_GATHERING_SECONDS = 3.0

@@ -32,6 +32,8 @@ from kernelgauge.numerics.perturbation import rounded_runs, term_size
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome, name_of
 from kernelgauge.subject.late_rank import Lateness, has_meetings, names_by_rank
+from kernelgauge.words import say
+from kernelgauge.words.fault import SHOWN, Call, Cause, Note, note
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -187,7 +189,7 @@ class ResultCheck:
         spec: Spec,
         exact: bool | tuple[str, ...] | None = None,
         others: Callable[[Callable[[], OtherCase]], Sequence[OtherCase]] = lambda this: (),
-        named: list[str] | None = None,
+        named: list[Note] | None = None,
     ):
         self.spec, self.others = spec, others
         self.named = [] if named is None else named
@@ -217,9 +219,8 @@ class ResultCheck:
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
                 self.mismatch = mismatch
-                causes = list(self._causes(call, outcome, number, expected))
-                store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
-                message = report.describe(
+                shown = self._shown_cause(call, outcome, number, expected)
+                fault = report.describe(
                     got,
                     expected.truth[number],
                     mismatch,
@@ -228,13 +229,18 @@ class ResultCheck:
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
                     evidence=Evidence(number, others, self.named),
-                    stored=f"program {store.program} at {store.line}" if store else None,
+                    stored=outcome.watch and outcome.watch.store_of(got, mismatch.worst),
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number, others),
-                    known=any(cause.startswith("cause: ") for cause in causes),
+                    known=shown,
                 )
-                title = f"{display_path(self.spec.path)}: {self.spec.function}({call.original})"
-                raise Wrong("\n".join([title, message, *causes]))
+                if outcome.config:
+                    said = (*fault.said, note("with-config", config=outcome.config))
+                    fault = fault.but(said=said, config=outcome.config)
+                raise Wrong(fault.but(call=self._called(call.original)))
+
+    def _called(self, arguments: Arguments) -> Call:
+        return Call(str(self.spec.path), self.spec.function, str(arguments))
 
     def _origin(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
@@ -260,7 +266,7 @@ class ResultCheck:
 
     def _option_at_fault(
         self, call: GuardedCall, number: int, others: Callable[[], Sequence[OtherCase]]
-    ) -> str | None:
+    ) -> Cause | None:
         """Name the option without which the same call is right, if one was given."""
         given = call.original
         for name, parameter in inspect.signature(self.spec.reference).parameters.items():
@@ -285,10 +291,10 @@ class ResultCheck:
             except Verdict:
                 continue
             if self._mismatch(number, results[number], self.expected(other.original)) is None:
-                return (
-                    f"what depends on {name}: the same call is right with {name} = {default}, and "
-                    f"wrong with {value}"
-                )
+                shown = {"default": default, "value": value}
+                if any(isinstance(it, torch.dtype) for it in shown.values()):
+                    shown = {key: str(it) for key, it in shown.items()}
+                return Cause(note("option-at-fault", name=name, **shown), SHOWN)
         return None
 
     def other_case(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> OtherCase:
@@ -327,7 +333,7 @@ class ResultCheck:
         self._check_forms(results, expected)
         for number, got in enumerate(results):
             if mismatch := self._mismatch(number, got, expected):
-                raise Wrong(mismatch.message(f"{self.spec.function}({arguments})"))
+                raise Wrong(mismatch.fault().but(call=self._called(arguments)))
 
     def check_repeatable(self, call: GuardedCall, outcome: Outcome, *, poison: bool) -> None:
         """Raises Wrong unless another run on the same input gives the same bits."""
@@ -367,7 +373,8 @@ class ResultCheck:
                     f"{display_path(self.spec.path)}: {self.spec.function}({call.original})\n"
                     f"wrong when rank {rank} is late, that is, when its GPU gets its inputs and "
                     f"starts its launches after the others: nobody waits for it\n"
-                    f"{mismatch.message()}\nhint: meet {where}"
+                    + "\n".join(map(say, mismatch.notes()))
+                    + f"\nhint: meet {where}"
                 )
         call.restore()
 
@@ -483,14 +490,12 @@ class ResultCheck:
         own = loader.load_mistakes(self.spec.chapter, self.spec.function)
         return mistakes.candidates(what_if, names, expected.truth, own)
 
-    def _causes(
+    def _shown_cause(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
-    ) -> Iterator[str]:
-        """Sentences about what makes the result right when it is changed."""
-        if outcome.config:
-            yield f"with the autotuner's {outcome.config}"
+    ) -> Cause | None:
+        """Return what makes the result right when it is changed."""
         if not outcome.watch:
-            return
+            return None
 
         def right_if(**how: Any) -> bool:
             call.restore()
@@ -506,23 +511,14 @@ class ResultCheck:
         watch = outcome.watch
         same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
         if outcome.configs > 1 and right_if(rehearse=False, **same):
-            yield (
-                "cause: right where the kernel runs once, wrong where the autotuner has run it "
-                "before: it times each config on the tensors themselves, and what the kernel "
-                "changes in them must be put back"
-            )
-        elif sites and watch.poison and right_if(order="shuffled", poison=False):
-            lines = ", ".join(f"{Path(file).name}:{line}" for file, line in sites)
-            yield (
-                f"cause: masked lanes of the load at {lines} reach the result, and without other= "
-                "they hold anything: say other="
-            )
+            return Cause(note("tuned-on-the-tensors"), SHOWN)
+        if sites and watch.poison and right_if(order="shuffled", poison=False):
+            lines = [f"{Path(file).name}:{line}" for file, line in sites]
+            return Cause(note("masked-lanes-reach-the-result", lines=lines), SHOWN)
         # Without atomics, nothing that the interpreter runs depends on the order.
-        elif watch.has_atomics and right_if(order="ascending", poison=self.spec.is_production):
-            yield (
-                "cause: right when the programs run one after the other in order, wrong in another "
-                "order: a GPU runs them in any order and at once"
-            )
+        if watch.has_atomics and right_if(order="ascending", poison=self.spec.is_production):
+            return Cause(note("order-matters"), SHOWN)
+        return None
 
     def _check_forms(self, results: Tensors, expected: Expected) -> None:
         path = display_path(self.spec.path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
+from kernelgauge.words.fault import Note
 
 # So many times what is allowed is beyond any order of roundings.
 CLEARLY = 8.0
@@ -47,22 +47,22 @@ class OtherCase:
     wrong: Mapping[int, WrongResult]
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
-    _known: dict[int, dict[str, list[Mistake]]] = field(default_factory=dict)
-    _verdicts: dict[tuple[int, str], bool | None] = field(default_factory=dict)
+    _known: dict[int, dict[tuple, list[Mistake]]] = field(default_factory=dict)
+    _verdicts: dict[tuple[int, tuple], bool | None] = field(default_factory=dict)
 
     @property
     def has_numbers(self) -> bool:
         """Whether a wrong result has numbers, and not only NaN and infinity."""
         return any(wrong.has_numbers for wrong in self.wrong.values())
 
-    def gives(self, number: int, cause: str) -> bool | None:
+    def gives(self, number: int, cause: Note) -> bool | None:
         """Return whether this mistake gives the wrong result here, None if that is unclear."""
-        key = number, without_numbers(cause)
+        key = number, cause.key
         if key not in self._verdicts:
             self._verdicts[key] = self._verdict(number, cause)
         return self._verdicts[key]
 
-    def _verdict(self, number: int, cause: str) -> bool | None:
+    def _verdict(self, number: int, cause: Note) -> bool | None:
         verdicts = set()
         for mistake in self._of(number, cause):
             verdicts.add(self._gives(number, mistake))
@@ -80,13 +80,13 @@ class OtherCase:
             return True
         return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
 
-    def _of(self, number: int, cause: str) -> list[Mistake]:
+    def _of(self, number: int, cause: Note) -> list[Mistake]:
         if number not in self._known:
-            known: dict[str, list[Mistake]] = {}
+            known: dict[tuple, list[Mistake]] = {}
             for mistake in self.mistakes(number):
-                known.setdefault(without_numbers(mistake.cause), []).append(mistake)
+                known.setdefault(mistake.cause.key, []).append(mistake)
             self._known[number] = known
-        return self._known[number].get(without_numbers(cause), [])
+        return self._known[number].get(cause.key, [])
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,19 @@ class Evidence:
 
     number: int = 0
     cases: Callable[[], Sequence[OtherCase]] = lambda: ()
-    named: list[str] = field(default_factory=list)
+    named: list[Note] = field(default_factory=list)
 
     def likeliest_first(self, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
         """Yield the mistakes that were made elsewhere, and then the others, in their order."""
-        named, others = {without_numbers(cause) for cause in self.named}, []
+        named, others = {cause.key for cause in self.named}, []
         for mistake in mistakes if named else ():
-            if without_numbers(mistake.cause) in named:
+            if mistake.cause.key in named:
                 yield mistake
             else:
                 others.append(mistake)
         yield from others if named else mistakes
 
-    def weigh(self, cause: str) -> Weight:
+    def weigh(self, cause: Note) -> Weight:
         """Return what the other cases that fail say of a mistake.
 
         Those that pass say nothing, since a mistake may need what they do not have, such as a last
@@ -122,17 +122,11 @@ class Evidence:
         verdicts = [case.gives(self.number, cause) for case in failing]
         return Weight(verdicts.count(True), verdicts.count(False))
 
-    def shows(self, cause: str, causes_of: Callable[[WrongResult], Iterable[str]]) -> bool:
+    def shows(self, cause: Note, causes_of: Callable[[WrongResult], Iterable[Note]]) -> bool:
         """Return whether half of the other cases that fail suggest this cause, or none fails."""
         failing = [case.wrong[self.number] for case in self.cases() if self.number in case.wrong]
-        wanted = without_numbers(cause)
-        alike = [wanted in map(without_numbers, causes_of(wrong)) for wrong in failing]
+        alike = [cause.key in [it.key for it in causes_of(wrong)] for wrong in failing]
         return 2 * sum(alike) >= len(alike)
 
 
 NO_EVIDENCE = Evidence()
-
-
-def without_numbers(text: str) -> str:
-    """Return a cause without its numbers, which differ from case to case."""
-    return re.sub(r"\d[\d.]*", "#", text)

@@ -12,6 +12,7 @@ from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from kernelgauge.memory.nonfinite import Origin
 from kernelgauge.numerics.compare import Mismatch
+from kernelgauge.words.fault import Note, note
 
 # A pattern in fewer wrong elements than this means nothing.
 MIN_WRONG = 4
@@ -23,14 +24,14 @@ MAX_SAMPLED = 128
 class Symptom:
     """A pattern in a wrong result and its usual cause.
 
-    pattern: a clause that holds for the result; empty where the cause says it all
+    pattern: a clause that holds for the result
     cause: what usually produces that pattern, as a clause or a noun phrase
     strong: the pattern explains the wrong elements by itself, so its cause is preferred to the one
         suggested by where they are
     """
 
-    pattern: str
-    cause: str
+    pattern: Note
+    cause: Note
     strong: bool = True
 
 
@@ -45,22 +46,10 @@ class Mistake:
         that mistake, which only other cases can suggest
     """
 
-    cause: str
+    cause: Note
     compute: Callable[[], torch.Tensor]
-    given: str = ""
+    given: Note | None = None
     changes_nothing: bool = False
-
-    def sentence(self, confirmed: int = 0) -> str:
-        """Return the cause, and the evidence for it once `compute` gave the learner's result.
-
-        confirmed: in how many other cases it did
-        """
-        given = self.given or "this mistake"
-        gives = "gives your result here"
-        if confirmed:
-            cases = "case" if confirmed == 1 else "cases"
-            gives = f"gives exactly your result, and so it does in {confirmed} other {cases}"
-        return f"{self.cause} (with {given}, the reference {gives})"
 
 
 class WrongResult:
@@ -112,12 +101,12 @@ class WrongResult:
         return self.source.uses(SHIFTS, otherwise=False)
 
     @property
-    def stand_in(self) -> str:
-        """A remark on scores that are masked with a finite number, to end a cause with."""
+    def stand_in(self) -> list[Note]:
+        """Another cause, to be told beside one: scores that are masked with a finite number."""
         number = self.source.stand_in
         if number is None or not self.exponentials:
-            return ""
-        return f"; or scores are masked with {number:g}, and lower scores lose to it: use -inf"
+            return []
+        return [note("masked-with-a-number", number=number)]
 
     @property
     def eps(self) -> float:

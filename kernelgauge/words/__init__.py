@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from kernelgauge.words import common, compiling, diagnosing, launching, touching
-from kernelgauge.words.fault import PROVEN, SHOWN, Fault, Note, Place
+from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Fault, Note, Place, note
 from kernelgauge.words.kinds import KINDS, ORDER
 
 Words = str | Callable[..., str]
@@ -28,9 +29,16 @@ WORDS: dict[str, Words] = {id: words for table in TABLES for id, words in table.
 
 def say(note: Note) -> str:
     """Return the words of a note."""
-    words = WORDS[note.id]
-    values = {name: say(it) if isinstance(it, Note) else it for name, it in note.values.items()}
+    words = note.values[OWN_WORDS] if note.id.startswith(OWN) else WORDS[note.id]
+    values = {name: _said(it) for name, it in note.values.items()}
     return words(**values) if callable(words) else words.format(**values)
+
+
+def _said(value: Any) -> Any:
+    """Return a value of a note with notes in words."""
+    if isinstance(value, Note):
+        return say(value)
+    return [_said(it) for it in value] if isinstance(value, (list, tuple)) else value
 
 
 def message(fault: Fault) -> str:
@@ -57,8 +65,12 @@ def reason(fault: Fault) -> str:
 def reason_line(fault: Fault) -> str:
     """Return the line of a message that names the cause."""
     assert fault.cause
-    start = "cause" if fault.cause.known == SHOWN else "likely cause"
-    return f"{start}: {say(fault.cause.note)}"
+    cause = fault.cause
+    line = f"{'cause' if cause.known == SHOWN else 'likely cause'}: {say(cause.note)}"
+    if cause.known == PROVEN:
+        others = max(0, cause.explains - 1)
+        line += " " + say(note("with-mistake", given=cause.given or "", others=others))
+    return line
 
 
 def title(fault: Fault) -> str:

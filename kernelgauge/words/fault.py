@@ -22,11 +22,8 @@ class Note:
     @property
     def key(self) -> tuple:
         """What this has in common with the same note of another case, whose numbers differ."""
-        return self.id, *(
-            (name, value.key if isinstance(value, Note) else value)
-            for name, value in sorted(self.values.items())
-            if isinstance(value, (str, Note))
-        )
+        keys = ((name, _key(value)) for name, value in sorted(self.values.items()))
+        return self.id, *((name, key) for name, key in keys if key)
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
@@ -37,6 +34,19 @@ def note(id: str, /, **values: Any) -> Note:
     """Return a note with these values."""
     return Note(id, values)
 
+
+def _key(value: Any) -> Any:
+    """Return a value's part in the key of its note, nothing for numbers."""
+    if isinstance(value, Note):
+        return value.key
+    if isinstance(value, (list, tuple)):
+        return tuple(filter(None, map(_key, value)))
+    return value if isinstance(value, str) else None
+
+
+# What the id begins with of a note that brings its words along, as the value of this name: the
+# mistakes of one puzzle are named where they are computed.
+OWN, OWN_WORDS = "mistake:", "words"
 
 # How a cause is known. PROVEN: the reference with this mistake gives exactly the result. SHOWN: a
 # run without it is right. CONSISTENT: it explains what failed, and no case contradicts it.
@@ -49,17 +59,25 @@ class Cause:
 
     note: the cause
     known: how it is known, one of the words above
+    given: of a cause that is PROVEN, how the reference is made to make the mistake, where the note
+        does not say that already
     explains, of: how many of the failing cases of a file it explains; 0 of a case by itself
     """
 
     note: Note
     known: str = CONSISTENT
+    given: Note | None = None
     explains: int = 0
     of: int = 0
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
-        return self.note.plain() | {"known": self.known, "explains": self.explains, "of": self.of}
+        return self.note.plain() | {
+            "known": self.known,
+            "given": self.given.plain() if self.given else None,
+            "explains": self.explains,
+            "of": self.of,
+        }
 
 
 @dataclass(frozen=True)
