@@ -32,6 +32,7 @@ from kernelgauge.numerics.perturbation import rounded_runs, term_size
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome, name_of
 from kernelgauge.subject.late_rank import Lateness, has_meetings, names_by_rank
+from kernelgauge.words import show_place
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -228,7 +229,9 @@ class ResultCheck:
                     anything=not outcome.watch or bool(outcome.watch.loads_without_other),
                     source=self._source(),
                     evidence=Evidence(number, others, self.named),
-                    stored=f"program {store.program} at {store.line}" if store else None,
+                    stored=f"program {store.program} at {show_place(store.line)}"
+                    if store
+                    else None,
                     origin=self._origin(call, outcome, number, expected),
                     at_fault=partial(self._option_at_fault, call, number, others),
                     known=any(cause.startswith("cause: ") for cause in causes),

@@ -14,6 +14,7 @@ from kernelgauge.diagnosis.symptoms import GUESSES, find
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Mistake, Symptom, WrongResult
 from kernelgauge.memory.nonfinite import Origin
 from kernelgauge.numerics.compare import Mismatch
+from kernelgauge.words import say
 
 MAP_HEIGHT = 16
 MAP_WIDTH = 32
@@ -64,7 +65,7 @@ def describe(
     if stored:
         lines.append(f"stored by: {stored}")
     if origin and origin.said:
-        lines.append(f"it comes from: {origin.said}")
+        lines.append(f"it comes from: {say(origin.said)}")
     if places:
         lines.append("where: " + "; ".join(place.phrase for place in places))
         # A mistake that explains the whole result needs no map of the wrong elements.

@@ -68,12 +68,13 @@ MEANINGS = (
 def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
     """Return what the operation means that made NaN or infinity, if one was seen to make it."""
     operation = result.origin.operation if result.origin else ""
+    made = result.origin.said.values["operation"] if result.origin and result.origin.said else ""
     if result.origin and result.origin.is_loaded:
         return _loaded(result, pattern)
     cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
     if cause is None:
         return None
-    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0 ", result.origin.said):
+    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0( |$)", made):
         cause = "0 * log(0) is 0 * -inf, which is NaN, although its limit is 0"
         return Symptom(pattern, cause)
     if cause.startswith(("0 / 0", "the logarithm of 0")):
