@@ -15,7 +15,7 @@ from kernelgauge.diagnosis import mistakes
 from kernelgauge.diagnosis.symptoms import mistake
 from kernelgauge.diagnosis.wrong_result import WrongResult
 from kernelgauge.numerics import compare
-from kernelgauge.words import reason_line
+from kernelgauge.words import reason
 from kernelgauge.words.fault import Fault
 
 
@@ -61,7 +61,7 @@ def said(function, wrong, *inputs, blocks=()):
     found = mismatch(0, got[0])
     assert found, "nothing is wrong"
     cause = mistake(WrongResult(got[0], truth[0], found, mistakes=tried))
-    return reason_line(Fault("wrong-result", cause=cause)) if cause else ""
+    return reason(Fault("wrong-result", cause=cause)) if cause else ""
 
 
 A, B = randn(40, 300), randn(300, 50, seed=1)

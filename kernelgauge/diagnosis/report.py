@@ -70,7 +70,8 @@ def describe(
     fault = mismatch.fault()
     said = [*fault.said]
     if stored:
-        said.append(note("stored-by", program=stored.program, line=stored.line))
+        place = {"file": stored.line.file, "line": stored.line.line, "source": stored.line.source}
+        said.append(note("stored-by", program=stored.program, **place))
     if origin and origin.said:
         said.append(note("comes-from", origin=origin.said))
     if regions:

@@ -97,7 +97,7 @@ def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Cause | No
 
 def _proven(mistake: Mistake, weight: Weight) -> Cause:
     explains, of = weight.confirmed + 1, weight.confirmed + weight.contradicted + 1
-    return Cause(mistake.cause, PROVEN, mistake.given, explains, of)
+    return Cause(mistake.cause, PROVEN, explains, of, mistake.given)
 
 
 def zero(result: WrongResult) -> Symptom | None:

@@ -42,11 +42,12 @@ def from_its_origin(result: WrongResult, pattern: Note) -> Symptom | None:
         return None
     if result.origin.is_loaded:
         return Symptom(pattern, _loaded(result, result.origin))
-    operation = result.origin.operation
+    operation, said = result.origin.operation, result.origin.said
     cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
     if cause is None:
         return None
-    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0 ", result.origin.said):
+    made = said.values["operation"] if said else ""
+    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0( |$)", made):
         return Symptom(pattern, note("0-times-log-of-0"))
     if cause in ("0-by-0", "log-of-0"):
         why = note("no-guard")

@@ -7,12 +7,12 @@ room writes to a learner what is wrong, and none reads what is written here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelgauge.words import common, compiling, diagnosing, launching, touching
-from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Fault, Note, Place, note
+from kernelgauge.words.common import display_path, show_place
+from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Cause, Fault, Note
 from kernelgauge.words.kinds import KINDS, ORDER
 
 Words = str | Callable[..., str]
@@ -35,10 +35,10 @@ def say(note: Note) -> str:
 
 
 def _said(value: Any) -> Any:
-    """Return a value of a note with notes in words."""
+    """Return a value as words take it: notes in words, and tuples also where JSON made lists."""
     if isinstance(value, Note):
         return say(value)
-    return [_said(it) for it in value] if isinstance(value, (list, tuple)) else value
+    return tuple(map(_said, value)) if isinstance(value, (list, tuple)) else value
 
 
 def message(fault: Fault) -> str:
@@ -58,39 +58,34 @@ def message(fault: Fault) -> str:
 def reason(fault: Fault) -> str:
     """Return the cause in words, or else the remedy; "" if neither is known."""
     if fault.cause:
-        return say(fault.cause.note)
+        return _cause(fault.cause)
     return say(fault.remedy) if fault.remedy else ""
 
 
 def reason_line(fault: Fault) -> str:
     """Return the line of a message that names the cause."""
     assert fault.cause
-    cause = fault.cause
-    line = f"{'cause' if cause.known == SHOWN else 'likely cause'}: {say(cause.note)}"
+    start = "cause" if fault.cause.known == SHOWN else "likely cause"
+    return f"{start}: {_cause(fault.cause)}"
+
+
+def _cause(cause: Cause) -> str:
+    """Return a cause, and the evidence for it."""
+    said, others = say(cause.note), cause.explains - 1
     if cause.known == PROVEN:
-        others = max(0, cause.explains - 1)
-        line += " " + say(note("with-mistake", given=cause.given or "", others=others))
-    return line
+        given = say(cause.given) if cause.given else "this mistake"
+        gives = "gives your result here"
+        if others > 0:
+            cases = "case" if others == 1 else "cases"
+            gives = f"gives exactly your result, and so it does in {others} other {cases}"
+        said += f" (with {given}, the reference {gives})"
+    return said
 
 
 def title(fault: Fault) -> str:
     """Return what the kind of a fault is called in a heading."""
     values = {name: value for it in fault.said[:1] for name, value in it.values.items()}
     return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor})
-
-
-def show_place(place: Place) -> str:
-    """Return a place as editors and terminals link it, and what stands there."""
-    where = display_path(place.file)
-    where += f":{place.line}" if place.line else ""
-    where += f":{place.column}" if place.column else ""
-    return f"{where}  {place.source}" if place.source else where
-
-
-def display_path(path: os.PathLike | str) -> str:
-    """Return a path as a learner would type it, relative where that is short."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("../..") else relative
 
 
 def _with_head(fault: Fault, said: list[str]) -> list[str]:

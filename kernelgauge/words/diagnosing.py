@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from kernelgauge.words.common import show_place
+from kernelgauge.words.fault import Place
+
 # Beyond so many ulps another unit says more.
 MANY_ULPS = 1e4
 # A factor that differs from 1 by less than this would read as 1.
@@ -122,14 +125,6 @@ def _times(ratio: float) -> str:
     return f"{ratio:.5g} times"
 
 
-def _with_mistake(given: str, others: int) -> str:
-    gives = "gives your result here"
-    if others:
-        cases = "case" if others == 1 else "cases"
-        gives = f"gives exactly your result, and so it does in {others} other {cases}"
-    return f"(with {given or 'this mistake'}, the reference {gives})"
-
-
 def _overflow(limits: Sequence[str], remedies: Sequence[str] = ()) -> str:
     return "; ".join([f"overflow: {', and '.join(limits)}", *remedies])
 
@@ -172,7 +167,9 @@ FACTS: Mapping[str, str | Callable[..., str]] = {
     "wrong-elements": _wrong_elements,
     "wrong-as-a-whole": _wrong_as_a_whole,
     "worst-element": _worst_element,
-    "stored-by": lambda program, line: f"stored by: program {_listed(program, '()')} at {line}",
+    "stored-by": lambda program, file, line, source: (
+        f"stored by: program {_listed(program, '()')} at {show_place(Place(file, line, 0, source))}"
+    ),
     "comes-from": "it comes from: {origin}",
     "with-config": "with the autotuner's {config}",
     "map": _map,
@@ -459,7 +456,6 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
 
 # Mistakes that any puzzle may have, and how the reference is made to make them.
 MISTAKES: Mapping[str, str | Callable[..., str]] = {
-    "with-mistake": _with_mistake,
     "swapped": "{first} and {second} are swapped",
     "not-used": "{name} is not used",
     "in-reverse": "{name} is used in reverse order",

@@ -59,24 +59,23 @@ class Cause:
 
     note: the cause
     known: how it is known, one of the words above
-    given: of a cause that is PROVEN, how the reference is made to make the mistake, where the note
-        does not say that already
     explains, of: how many of the failing cases of a file it explains; 0 of a case by itself
+    given: how the reference is made to make a mistake that is PROVEN, where the note does not say
     """
 
     note: Note
     known: str = CONSISTENT
-    given: Note | None = None
     explains: int = 0
     of: int = 0
+    given: Note | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
         return self.note.plain() | {
             "known": self.known,
-            "given": self.given.plain() if self.given else None,
             "explains": self.explains,
             "of": self.of,
+            "given": self.given.plain() if self.given else None,
         }
 
 
