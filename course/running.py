@@ -9,6 +9,8 @@ from kernelgauge.subject import state
 observers: list[Observer] = []
 # What the tests of this process keep of the reference's results.
 memory: Memory = NoMemory()
+# Whether the wrong results of a file are diagnosed together once it is through.
+defers = False
 _run = Run()
 
 
@@ -16,7 +18,7 @@ def begin(case: str) -> Run:
     """Begin a test. case: its file, and its name with its parameters: no other test has both."""
     global _run
     state.begin()
-    _run = Run(case, observers, memory)
+    _run = Run(case, observers, defers, memory)
     for observer in observers:
         observer.begin()
     return _run

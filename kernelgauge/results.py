@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,10 @@ import torch
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import double, wide
 from kernelgauge.core.launch import blocks_of
-from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.diagnosis import mistakes, report
-from kernelgauge.diagnosis.other_cases import Evidence, OtherCase
+from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, diagnose
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
@@ -26,6 +25,7 @@ from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
 from kernelgauge.subject.late_rank import Lateness, has_meetings, names_by_rank
+from kernelgauge.words.fault import SHOWN, Call, Cause, Fault, Note, note
 
 if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
@@ -69,9 +69,6 @@ class ResultCheck:
     """Compares the results of a puzzle's subject with those of its reference.
 
     exact: instead of the rules', for cases whose result must be the truth itself, rounded once
-    others: returns other cases, to confirm a diagnosis or to refute it. It takes a function that
-        returns what this case tells about them in turn
-    named: the causes that were named of other failures, to which this check adds
     mismatch: where a result that was compared is wrong
     """
 
@@ -79,11 +76,8 @@ class ResultCheck:
         self,
         kernel: Kernel,
         exact: bool | tuple[str, ...] | None = None,
-        others: Callable[[Callable[[], OtherCase]], Sequence[OtherCase]] = lambda this: (),
-        named: list[str] | None = None,
     ):
-        self.kernel, self.others = kernel, others
-        self.named = [] if named is None else named
+        self.kernel = kernel
         self.exact = kernel.rules.exact if exact is None else exact
         self.mismatch: Mismatch | None = None
 
@@ -104,30 +98,51 @@ class ResultCheck:
         )
 
     def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
-        """Raises Wrong, with a diagnosis, unless the results of a call are right."""
-        others = partial(self.others, lambda: self.other_case(call, outcome, expected))
+        """Raises Wrong unless the results of a call are right.
+
+        Its cause is looked for at once, unless the run defers that until all cases are through.
+        """
         self._check_forms(outcome.results, expected)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
                 self.mismatch = mismatch
-                causes = list(self._causes(call, outcome, number, expected))
-                store = outcome.watch and outcome.watch.store_of(got, mismatch.worst)
-                message = report.describe(
-                    got,
-                    expected.truth[number],
-                    mismatch,
-                    inputs=call.original.tensors,
-                    mistakes=self._mistakes(call.original, outcome, number, expected),
-                    anything=not outcome.watch or bool(outcome.watch.loads_without_other),
-                    source=self._source(),
-                    evidence=Evidence(number, others, self.named),
-                    stored=f"program {store.program} at {store.line}" if store else None,
-                    origin=self._origin(call, outcome, number, expected),
-                    at_fault=partial(self._option_at_fault, call, number, others),
-                    known=any(cause.startswith("cause: ") for cause in causes),
-                )
-                title = f"{display_path(self.kernel.path)}: {self.kernel.name}({call.original})"
-                raise Wrong("\n".join([title, message, *causes]))
+                observation = self._observation(call, outcome, number, expected)
+                if not self.kernel.run.defers or observation.elements > MAX_DEFERRED_ELEMENTS:
+                    raise Wrong(diagnose([observation])[0])
+                raise Wrong(observation.told(observation.fault.cause), observation)
+
+    def _observation(
+        self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
+    ) -> Observation:
+        """Return what there is to know of a call whose result of this number is wrong."""
+        watch, inputs, source = outcome.watch, call.original.tensors, self._source()
+        wrong, mismatches = {}, {}
+        for other, got in enumerate(outcome.results):
+            if other < number or not (mismatch := self._mismatch(other, got, expected)):
+                continue
+            mismatches[other] = mismatch
+            wrong[other] = WrongResult(
+                got,
+                expected.truth[other],
+                mismatch,
+                inputs,
+                anything=not watch or bool(watch.loads_without_other),
+                source=source,
+                origin=self._origin(call, outcome, other, expected) if other == number else None,
+            )
+        store = watch and watch.store_of(outcome.results[number], mismatches[number].worst)
+        return Observation(
+            report.facts(mismatches[number], store, wrong[number].origin).but(
+                call=self.kernel.called(call.original),
+                config=outcome.config,
+                cause=self._shown_cause(call, outcome, number, expected),
+            ),
+            number,
+            wrong,
+            lambda number: self._mistakes(call.original, outcome, number, expected),
+            call.original.values,
+            partial(self._option_at_fault, call, number),
+        )
 
     def _origin(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
@@ -152,16 +167,18 @@ class ResultCheck:
         return origins.found
 
     def _option_at_fault(
-        self, call: GuardedCall, number: int, others: Callable[[], Sequence[OtherCase]]
-    ) -> str | None:
-        """Name the option without which the same call is right, if one was given."""
-        given = call.original
+        self, call: GuardedCall, number: int, others: Iterable[Mapping[str, object]]
+    ) -> Cause | None:
+        """Name the option without which the same call is right, if one was given.
+
+        others: the values of the arguments of other cases that fail
+        """
+        given, others = call.original, list(others)
         for name, parameter in inspect.signature(self.kernel.reference).parameters.items():
             value, default = given.values.get(name, parameter.default), parameter.default
             if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
                 continue
-            failing = (case.values for case in others() if number in case.wrong)
-            if any(values.get(name, default) == default for values in failing):
+            if any(values.get(name, default) == default for values in others):
                 # What fails without the option, too, does not depend on it.
                 continue
             other = GuardedCall(
@@ -178,27 +195,11 @@ class ResultCheck:
             except Verdict:
                 continue
             if self._mismatch(number, results[number], self.expected(other.original)) is None:
-                return (
-                    f"what depends on {name}: the same call is right with {name} = {default}, and "
-                    f"wrong with {value}"
-                )
+                shown = {"default": default, "value": value}
+                if any(isinstance(it, torch.dtype) for it in shown.values()):
+                    shown = {key: str(it) for key, it in shown.items()}
+                return Cause(note("option-at-fault", name=name, **shown), SHOWN)
         return None
-
-    def other_case(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> OtherCase:
-        """Return what this call tells about the failure of another one. Raises Wrong."""
-        self._check_forms(outcome.results, expected)
-        wrong = {}
-        for number, got in enumerate(outcome.results):
-            if mismatch := self._mismatch(number, got, expected):
-                inputs, source = call.original.tensors, self._source()
-                truth = expected.truth[number]
-                wrong[number] = WrongResult(got, truth, mismatch, inputs, source=source)
-        return OtherCase(
-            self.kernel.run.case,
-            wrong,
-            lambda number: self._mistakes(call.original, outcome, number, expected),
-            call.original.values,
-        )
 
     def _source(self) -> Source:
         return Source.of(self.kernel.path.read_text(encoding="utf-8"))
@@ -220,7 +221,7 @@ class ResultCheck:
         self._check_forms(results, expected)
         for number, got in enumerate(results):
             if mismatch := self._mismatch(number, got, expected):
-                raise Wrong(mismatch.message(f"{self.kernel.name}({arguments})"))
+                raise Wrong(mismatch.fault().but(call=self.kernel.called(arguments)))
 
     def check_repeatable(self, call: GuardedCall, outcome: Outcome, *, poison: bool) -> None:
         """Raises Wrong unless another run on the same input gives the same bits."""
@@ -229,11 +230,12 @@ class ResultCheck:
         for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
             name = self.kernel.name_of(number, len(outcome.results))
             if not torch.equal(_bytes_of(first), _bytes_of(second)):
-                raise Wrong(
-                    f"{display_path(self.kernel.path)}: {name} differs between "
-                    "two runs on the same input\nhint: atomics add in no fixed order; write "
-                    "partial results and sum them in a second kernel"
-                )
+                said, remedy = note("differs-between-runs", name=name), note("sum-in-a-fixed-order")
+                raise Wrong(self._fault("differs-between-runs", said, name, remedy))
+
+    def _fault(self, kind: str, said: Note, tensor: str = "", remedy: Note | None = None) -> Fault:
+        call = Call(str(self.kernel.path), self.kernel.name)
+        return Fault(kind, (said,), call=call, tensor=tensor, remedy=remedy)
 
     def check_late(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
         """Raises Wrong unless the results stay right when the first or the last rank is late."""
@@ -251,16 +253,22 @@ class ResultCheck:
         for rank in (0, count - 1):
             if mismatch := wrong(rank=rank):
                 if wrong(rank=rank, arrives_late=False, overwritten=False):
-                    where = "between two launches of which one reads what another rank's stored"
+                    where = "meet-between-launches"
                 elif wrong(rank=rank, overwritten=False):
-                    where = "before the first launch: a peer's tensor may not be there yet"
+                    where = "meet-before-the-first"
                 else:
-                    where = "before you return: a peer may still read what its owner overwrites"
+                    where = "meet-before-return"
+                fault = mismatch.fault()
+                late_ = note("wrong-when-late", rank=rank)
                 raise Wrong(
-                    f"{display_path(self.kernel.path)}: {self.kernel.name}({call.original})\n"
-                    f"wrong when rank {rank} is late, that is, when its GPU gets its inputs and "
-                    f"starts its launches after the others: nobody waits for it\n"
-                    f"{mismatch.message()}\nhint: meet {where}"
+                    Fault(
+                        "late-rank",
+                        (late_, *fault.said),
+                        call=self.kernel.called(call.original),
+                        tensor=fault.tensor,
+                        numbers={**fault.numbers, "rank": rank},
+                        remedy=note(where),
+                    )
                 )
         call.restore()
 
@@ -274,11 +282,8 @@ class ResultCheck:
             )
         for rank, result in enumerate(results):
             if not torch.equal(_bytes_of(result.to(results[0].device)), _bytes_of(results[0])):
-                raise Wrong(
-                    f"{display_path(self.kernel.path)}: {self.kernel.name} gives rank {rank} and "
-                    "rank 0 results whose last bits differ\nhint: let every rank add in the same "
-                    "order, from rank 0 on: rounding makes another order another sum"
-                )
+                said, remedy = note("ranks-differ", rank=rank), note("add-in-one-order")
+                raise Wrong(self._fault("differs-between-ranks", said, remedy=remedy))
 
     def _reference(self, arguments: Arguments) -> Callable[..., Tensors]:
         """The reference, to be called with tensors alone, which it leaves as they are."""
@@ -379,14 +384,12 @@ class ResultCheck:
         names = [self.kernel.name_of(other, count) for other in range(count)]
         return mistakes.candidates(what_if, names, expected.truth, self.kernel.mistakes)
 
-    def _causes(
+    def _shown_cause(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
-    ) -> Iterator[str]:
-        """Sentences about what makes the result right when it is changed."""
-        if outcome.config:
-            yield f"with the autotuner's {outcome.config}"
+    ) -> Cause | None:
+        """Return what makes the result right when it is changed."""
         if not outcome.watch:
-            return
+            return None
 
         def right_if(**how: Any) -> bool:
             call.restore()
@@ -402,45 +405,33 @@ class ResultCheck:
         watch = outcome.watch
         same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
         if outcome.configs > 1 and right_if(rehearse=False, **same):
-            yield (
-                "cause: right where the kernel runs once, wrong where the autotuner has run it "
-                "before: it times each config on the tensors themselves, and what the kernel "
-                "changes in them must be put back"
-            )
-        elif sites and watch.poison and right_if(order="shuffled", poison=False):
-            lines = ", ".join(f"{Path(file).name}:{line}" for file, line in sites)
-            yield (
-                f"cause: masked lanes of the load at {lines} reach the result, and without other= "
-                "they hold anything: say other="
-            )
+            return Cause(note("tuned-on-the-tensors"), SHOWN)
+        if sites and watch.poison and right_if(order="shuffled", poison=False):
+            lines = [f"{Path(file).name}:{line}" for file, line in sites]
+            return Cause(note("masked-lanes-reach-the-result", lines=lines), SHOWN)
         # Without atomics, nothing that the interpreter runs depends on the order.
-        elif watch.has_atomics and right_if(order="ascending", poison=self.kernel.poison):
-            yield (
-                "cause: right when the programs run one after the other in order, wrong in another "
-                "order: a GPU runs them in any order and at once"
-            )
+        if watch.has_atomics and right_if(order="ascending", poison=self.kernel.poison):
+            return Cause(note("order-matters"), SHOWN)
+        return None
 
     def _check_forms(self, results: Tensors, expected: Expected) -> None:
-        path = display_path(self.kernel.path)
         if len(results) != len(expected.own):
-            raise Wrong(
-                f"{path}: {self.kernel.name} returned {len(results)} tensors, "
-                f"not {len(expected.own)}"
-            )
+            said = note("wrong-count", found=len(results), wanted=len(expected.own))
+            raise Wrong(self._fault("wrong-form", said))
         for number, got in enumerate(results):
             name, right = self.kernel.name_of(number, len(results)), expected.own[number]
             for aspect, found, wanted in (
                 ("shape", tuple(got.shape), tuple(right.shape)),
-                ("dtype", got.dtype, right.dtype),
-                ("device", got.device, right.device),
+                ("dtype", str(got.dtype), str(right.dtype)),
+                ("device", str(got.device), str(right.device)),
             ):
                 if found != wanted:
-                    raise Wrong(f"{path}: {name} has {aspect} {found}, not {wanted}")
+                    form = {"aspect": aspect, "found": found, "wanted": wanted}
+                    raise Wrong(self._fault("wrong-form", note("form", name=name, **form), name))
             if not self.kernel.rules.in_place and not got.is_contiguous():
-                raise Wrong(
-                    f"{path}: {name} is not contiguous: its strides are {got.stride()} for shape "
-                    f"{tuple(got.shape)}"
-                )
+                layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
+                said = note("not-contiguous", name=name, **layout)
+                raise Wrong(self._fault("wrong-form", said, name))
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

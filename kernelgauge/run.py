@@ -64,6 +64,8 @@ class Run:
 
     case: the test's name. It decides whether a case is run on other contents first, and repeated
     observers: look on
+    defers: whether somebody diagnoses the wrong results of several tests together, and is given
+        what each of them observed
     memory: keeps what the reference gives, where the same cases are graded again and again
     traffic, races: of each call that was counted or timed
     noted: other figures
@@ -71,6 +73,7 @@ class Run:
 
     case: str = ""
     observers: Sequence[Observer] = ()
+    defers: bool = False
     memory: Memory = field(default_factory=NoMemory)
     traffic: list[Traffic] = field(default_factory=list)
     races: list[RaceResult] = field(default_factory=list)

@@ -13,7 +13,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Literal
 
 from kernelgauge.core.blame import library_folders
-from kernelgauge.core.paths import display_path
+from kernelgauge.words.fault import Place
 
 # What an access does. An atomic "updates", whether it loads, stores or both.
 Verb = Literal["reads", "writes", "updates"]
@@ -47,11 +47,6 @@ class CallSite:
     caller: CallSite | None = None
 
     @property
-    def place(self) -> str:
-        """path:line, relative to the current directory if the file is in it."""
-        return f"{display_path(self.file)}:{self.line}"
-
-    @property
     def short(self) -> str:
         """file name:line."""
         return f"{os.path.basename(self.file)}:{self.line}"
@@ -82,14 +77,19 @@ class CallSite:
             text = self.line_text
         return " ".join(text.split())
 
-    def describe(self, *names: str) -> str:
-        """Return the place and the call, and the kernel's line that led here, if another."""
-        text = f"{self.place}  {self.call(*names)}"
-        if self.caller:
-            text += (
-                f"\n  in {self.function}, called from {self.caller.place}  {self.caller.line_text}"
-            )
-        return text
+    def place_of(self, *names: str) -> Place:
+        """Return the place with the call, as in `call`, and the kernel's line that led here."""
+        return Place(
+            self.file,
+            self.line,
+            source=self.call(*names),
+            callers=(self.caller.place,) if self.caller else (),
+        )
+
+    @property
+    def place(self) -> Place:
+        """The place with the whole line."""
+        return Place(self.file, self.line, source=self.line_text)
 
     def has(self, text: str) -> bool:
         """Return whether this text occurs anywhere in the file."""

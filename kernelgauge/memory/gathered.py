@@ -17,7 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelgauge.memory import mask_limits
 from kernelgauge.memory.addresses import Region
-from kernelgauge.memory.coordinates import Access, integers, noun
+from kernelgauge.memory.coordinates import Access, has_size, integers
+from kernelgauge.words.fault import Note, note
 
 MAX_DEPTH = 4
 # Larger tensors, which lie beyond 2**31 bytes for instance, are not read for an explanation.
@@ -45,7 +46,7 @@ class _Index:
         return np.array_equal(self.values, self.loaded)
 
 
-def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray) -> str | None:
+def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray) -> Note | None:
     """Return which index that was loaded is wrong, None if none of them is known to be.
 
     element: int64 offsets in elements, of the tile's shape
@@ -87,36 +88,18 @@ def _is_at_fault(
     return bool(((rest >= 0) & (rest <= extent)).all())
 
 
-def _said(index: _Index, wrong: np.ndarray, region: Region, dim: int) -> str:
-    size, low, high = region.shape[dim], int(wrong.min()), int(wrong.max())
-    has = f"{region.name} has {size} {noun(region.shape, dim, size)}"
-    if len(region.shape) > 2:
-        has = f"{region.name} has size {size} in dimension {dim}"
-    how = ""
-    if index.source:
-        source = index.source.removesuffix("_ptr")
-        how = f", as it was loaded from {source}"
-        if not index.is_as_loaded:
-            how = f", made from what was loaded from {source}"
+def _said(index: _Index, wrong: np.ndarray, region: Region, dim: int) -> Note:
+    low, high = int(wrong.min()), int(wrong.max())
+    source = (index.source or "").removesuffix("_ptr")
+    about = {"name": index.name, "source": source, "as_loaded": index.is_as_loaded}
     if high < 0:
-        value = str(low) if low == high else f"{high} or less"
-        return (
-            f"{index.name} is {value}{how}: an entry below 0 stands for nothing, so leave it out, "
-            f"with {index.name} >= 0 or a mask that ends before such entries"
-        )
-    one = index.values.size == 1
-    text = f"{index.name} {'is' if one else 'reaches'} {high}{how}, but {has}: "
-    if low == high == size:
-        return (
-            f"{text}one past the last, so it is a count taken for an index, or an entry that "
-            "stands for nothing"
-        )
-    if index.is_as_loaded:
-        return (
-            f"{text}the index is wrong, not the mask; what was loaded numbers something else, or "
-            "stands for nothing and has to be left out"
-        )
-    return f"{text}the index is wrong, not the mask; check how it is made"
+        return note("loaded-index-below-0", low=low, high=high, **about)
+    has, one = has_size(region.name, region.shape, dim), index.values.size == 1
+    reaches = note("loaded-index-reaches", index=high, one=one, has=has, **about)
+    if low == high == region.shape[dim]:
+        return note("loaded-index-is-count", reaches=reaches)
+    id = "loaded-index-is-wrong" if index.is_as_loaded else "index-of-loaded-is-wrong"
+    return note(id, reaches=reaches)
 
 
 def _in_tile(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[np.ndarray]:

@@ -19,6 +19,7 @@ from kernelgauge.interpreter.arithmetic import widen
 from kernelgauge.memory.access_hooks import Builder, replaced
 from kernelgauge.memory.call_sites import CallSite, user_frame
 from kernelgauge.memory.watch import current_watch
+from kernelgauge.words.fault import Note, note
 
 BINARY = {
     "create_fadd": "+",
@@ -34,8 +35,8 @@ UNARY = {
 CASTS = ("create_fp_trunc", "create_fp_to_fp")
 LOADS = ("create_load", "create_masked_load")
 STORES = ("create_store", "create_masked_store")
-LOADED = "NaN in memory"
-MASKED = "NaN in a masked lane"
+LOADED = "nan-in-memory"
+MASKED = "nan-in-masked-lane"
 MAX_EVENTS = 200
 
 
@@ -43,15 +44,27 @@ MAX_EVENTS = 200
 class _Event:
     """An operation that made NaN or infinity out of numbers.
 
+    operation: as in `Origin`
     lanes: in which lanes of its result
     unset: of a load, an element that no program stored
     """
 
-    said: str
+    operation: str
     site: CallSite
     lanes: np.ndarray
     nan: bool
     unset: str = ""
+
+    def said(self, infinity: Note | None = None) -> Note:
+        """Return the operation and its line. infinity: what made that which it was given"""
+        return note(
+            "nonfinite-arises",
+            operation=self.operation,
+            file=self.site.file,
+            line=self.site.line,
+            source=self.site.line_text,
+            infinity=infinity,
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class Origin:
     """
 
     operation: str = ""
-    said: str = ""
+    said: Note | None = None
     unset: str = ""
 
     @property
@@ -117,13 +130,13 @@ class Origins:
         builder,
         result,
         operands: tuple,
-        said: Callable[[tuple[int, ...]], str],
+        shown: Callable[[tuple[int, ...]], str],
         elementwise: bool = True,
         passing: bool = False,
     ) -> None:
         """Keep an operation if it made NaN or infinity.
 
-        said: describes it in a lane
+        shown: returns the operation in a lane
         elementwise: whether each lane of the result comes from the same lane of the operands
         passing: whether to keep it too if an operand already is what the result is
         """
@@ -143,7 +156,7 @@ class Origins:
                     lanes = np.zeros_like(lanes)
             if lanes.any() and not (holds is np.isinf and _is_meant(lanes, values, given)):
                 first = tuple(int(i) for i in np.argwhere(lanes)[0])
-                self._events.append(_Event(said(first), site, lanes, holds is np.isnan))
+                self._events.append(_Event(shown(first), site, lanes, holds is np.isnan))
 
     def _binary(self, sign: str) -> Callable:
         def wrap(original):
@@ -211,10 +224,10 @@ class Origins:
         if lanes is None or not lanes.any():
             return
         inside = lanes if mask is None else lanes & np.broadcast_to(mask, lanes.shape)
-        for said, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
+        for operation, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
-                unset = current_watch().first_unset() if said is LOADED else ""
-                self._events.append(_Event(said, _site(), where, True, unset))
+                unset = current_watch().first_unset() if operation is LOADED else ""
+                self._events.append(_Event(operation, _site(), where, True, unset))
 
     def _store(self, original):
         def store(builder, pointers, value, *rest):
@@ -241,12 +254,11 @@ class Origins:
         made = next((event for event in reaching if event.nan), None) if is_nan else reaching[0]
         made = made or reaching[0]
         before = [event for event in reaching[: reaching.index(made)] if not event.nan]
-        operation, said = made.said, f"{made.said} at {made.site.place}  {made.site.line_text}"
-        if made.nan and before and "inf" in made.said:
+        if made.nan and before and "inf" in made.operation:
             first = before[0]
-            said += f"; the infinity is {first.said} at {first.site.place}  {first.site.line_text}"
-            operation = first.said
-        self.found = Origin(operation, said, made.unset)
+            self.found = Origin(first.operation, made.said(first.said()), made.unset)
+        else:
+            self.found = Origin(made.operation, made.said(), made.unset)
 
 
 def _site() -> CallSite:

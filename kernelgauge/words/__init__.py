@@ -7,11 +7,12 @@ room writes to a learner what is wrong, and none reads what is written here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from kernelgauge.words import common, compiling, diagnosing, grading, launching, touching
-from kernelgauge.words.fault import PROVEN, SHOWN, Cause, Fault, Note, Place
+from kernelgauge.words.common import display_path, show_place
+from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Cause, Fault, Note
 from kernelgauge.words.kinds import KINDS, ORDER
 
 Words = str | Callable[..., str]
@@ -29,9 +30,16 @@ WORDS: dict[str, Words] = {id: words for table in TABLES for id, words in table.
 
 def say(note: Note) -> str:
     """Return the words of a note."""
-    words = WORDS[note.id]
-    values = {name: say(it) if isinstance(it, Note) else it for name, it in note.values.items()}
+    words = note.values[OWN_WORDS] if note.id.startswith(OWN) else WORDS[note.id]
+    values = {name: _said(it) for name, it in note.values.items()}
     return words(**values) if callable(words) else words.format(**values)
+
+
+def _said(value: Any) -> Any:
+    """Return a value as words take it: notes in words, and tuples also where JSON made lists."""
+    if isinstance(value, Note):
+        return say(value)
+    return tuple(map(_said, value)) if isinstance(value, (list, tuple)) else value
 
 
 # What a part of a message is besides the id of the note that it says.
@@ -90,20 +98,6 @@ def title(fault: Fault) -> str:
     """Return what the kind of a fault is called in a heading."""
     values = {name: value for it in fault.said[:1] for name, value in it.values.items()}
     return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor})
-
-
-def show_place(place: Place) -> str:
-    """Return a place as editors and terminals link it, and what stands there."""
-    where = display_path(place.file)
-    where += f":{place.line}" if place.line else ""
-    where += f":{place.column}" if place.column else ""
-    return f"{where}  {place.source}" if place.source else where
-
-
-def display_path(path: os.PathLike | str) -> str:
-    """Return a path as a learner would type it, relative where that is short."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("../..") else relative
 
 
 def _with_head(fault: Fault) -> list[tuple[str, str]]:

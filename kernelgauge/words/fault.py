@@ -22,11 +22,8 @@ class Note:
     @property
     def key(self) -> tuple:
         """What this has in common with the same note of another case, whose numbers differ."""
-        return self.id, *(
-            (name, value.key if isinstance(value, Note) else value)
-            for name, value in sorted(self.values.items())
-            if isinstance(value, (str, Note))
-        )
+        keys = ((name, _key(value)) for name, value in sorted(self.values.items()))
+        return self.id, *((name, key) for name, key in keys if key)
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
@@ -38,6 +35,19 @@ def note(id: str, /, **values: Any) -> Note:
     return Note(id, values)
 
 
+def _key(value: Any) -> Any:
+    """Return a value's part in the key of its note, nothing for numbers."""
+    if isinstance(value, Note):
+        return value.key
+    if isinstance(value, (list, tuple)):
+        return tuple(filter(None, map(_key, value)))
+    return value if isinstance(value, str) else None
+
+
+# What the id begins with of a note that brings its words along, as the value of this name: the
+# mistakes of one puzzle are named where they are computed.
+OWN, OWN_WORDS = "mistake:", "words"
+
 # How a cause is known. PROVEN: the reference with this mistake gives exactly the result. SHOWN: a
 # run without it is right. CONSISTENT: it explains what failed, and no case contradicts it.
 PROVEN, SHOWN, CONSISTENT = "proven", "shown", "consistent"
@@ -48,9 +58,9 @@ class Cause:
     """Why something is wrong.
 
     note: the cause
-    given: how the reference was made to have it, where the cause does not say that
     known: how it is known, one of the words above
     explains, of: how many of the failing cases of a file it explains; 0 of a case by itself
+    given: how the reference is made to make a mistake that is PROVEN, where the note does not say
     """
 
     note: Note
@@ -61,7 +71,12 @@ class Cause:
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
-        return self.note.plain() | {"known": self.known, "explains": self.explains, "of": self.of}
+        return self.note.plain() | {
+            "known": self.known,
+            "explains": self.explains,
+            "of": self.of,
+            "given": self.given.plain() if self.given else None,
+        }
 
 
 @dataclass(frozen=True)
