@@ -15,7 +15,7 @@ from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Mistake, Symptom, Wron
 from kernelgauge.memory.nonfinite import Origin
 from kernelgauge.memory.watch import Store
 from kernelgauge.numerics.compare import Mismatch
-from kernelgauge.words.fault import Cause, Fault, Note, note
+from kernelgauge.words.fault import Cause, Fault, Note, Place, note
 
 MAP_HEIGHT = 16
 MAP_WIDTH = 32
@@ -70,8 +70,8 @@ def describe(
     fault = mismatch.fault()
     said = [*fault.said]
     if stored:
-        place = {"file": stored.line.file, "line": stored.line.line, "source": stored.line.source}
-        said.append(note("stored-by", program=stored.program, **place))
+        line, *callers = map(_line, (stored.line, *stored.line.callers))
+        said.append(note("stored-by", program=stored.program, line=line, callers=callers))
     if origin and origin.said:
         said.append(note("comes-from", origin=origin.said))
     if regions:
@@ -83,6 +83,10 @@ def describe(
         said.append(note("patterns", patterns=[symptom.pattern for symptom in symptoms]))
     cause = known or made or _suggested(result, symptoms, regions, evidence, at_fault)
     return fault.but(said=tuple(said), program=stored and stored.program, cause=cause)
+
+
+def _line(place: Place) -> Note:
+    return note("line", file=place.file, line=place.line, source=place.source)
 
 
 def _suggested(
