@@ -13,7 +13,7 @@ from kernelgauge.diagnosis.wrong_result import MIN_WRONG, WrongResult
 from kernelgauge.memory.nonfinite import Origin
 from kernelgauge.memory.watch import Store
 from kernelgauge.numerics.compare import Mismatch
-from kernelgauge.words.fault import PROVEN, Cause, Fault, Note, note
+from kernelgauge.words.fault import PROVEN, Cause, Fault, Note, Place, note
 
 MAP_HEIGHT = 16
 MAP_WIDTH = 32
@@ -54,10 +54,15 @@ def facts(mismatch: Mismatch, stored: Store | None, origin: Origin | None) -> Fa
     fault = mismatch.fault()
     said = [*fault.said]
     if stored:
-        said.append(note("stored-by", program=stored.program, line=stored.line))
+        line, *callers = map(_line, (stored.line, *stored.line.callers))
+        said.append(note("stored-by", program=stored.program, line=line, callers=callers))
     if origin and origin.said:
         said.append(note("comes-from", origin=origin.said))
     return fault.but(said=tuple(said), program=stored and stored.program)
+
+
+def _line(place: Place) -> Note:
+    return note("line", file=place.file, line=place.line, source=place.source)
 
 
 def describe(

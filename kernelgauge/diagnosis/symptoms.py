@@ -299,12 +299,13 @@ def _named_ratio(
             (1 / n, f"1 / {n}", note("division-too-many", n=n)),
         ]
         block = 2 ** (n - 1).bit_length()
-        pairs = [(n, block, "the-block")] if block > n else []
+        by_block = "divided-by-the-block", "root-of-the-block"
+        by_another = "divided-by-another", "root-of-another"
+        pairs = [(n, block, by_block)] if block > n else []
         if n > 15:
-            pairs += [(n - 1, n, "another"), (n, n - 1, "another")]
-        for right, wrong, what in pairs:
-            cause = note(f"divided-by-{what}", right=right, wrong=wrong)
-            root = note(f"root-of-{what}", right=right, wrong=wrong)
+            pairs += [(n - 1, n, by_another), (n, n - 1, by_another)]
+        for right, wrong, ids in pairs:
+            cause, root = (note(id, right=right, wrong=wrong) for id in ids)
             known += [
                 (right / wrong, f"{right} / {wrong}", cause),
                 ((right / wrong) ** 0.5, f"({right} / {wrong}) ** 0.5", root),

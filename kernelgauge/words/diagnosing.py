@@ -66,6 +66,11 @@ def _distinct(got: complex, expected: complex) -> tuple[str, str]:
     return str(got), str(expected)
 
 
+def _stored_by(program: Sequence[int], line: str, callers: Sequence[str] = ()) -> str:
+    stored = f"stored by: program {_listed(program, '()')} at {line}"
+    return "\n".join([stored, *(f"  called from {caller}" for caller in callers)])
+
+
 def _map(
     rows: Sequence[str], shape: Sequence[int], tile: Sequence[int], part: Sequence[int] = ()
 ) -> str:
@@ -167,9 +172,8 @@ FACTS: Mapping[str, str | Callable[..., str]] = {
     "wrong-elements": _wrong_elements,
     "wrong-as-a-whole": _wrong_as_a_whole,
     "worst-element": _worst_element,
-    "stored-by": lambda program, file, line, source: (
-        f"stored by: program {_listed(program, '()')} at {show_place(Place(file, line, 0, source))}"
-    ),
+    "stored-by": _stored_by,
+    "line": lambda file, line, source: show_place(Place(file, line, source=source)),
     "comes-from": "it comes from: {origin}",
     "with-config": "with the autotuner's {config}",
     "map": _map,
