@@ -44,6 +44,7 @@ from kernelgauge.subject.canaries import MAX_COPIED_BYTES
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guard import MAX_SCALARS_READ, one_stream
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
+from kernelgauge.words.fault import Call
 
 # What the running test measured, for the scoreboard, by kind of check.
 measured: dict[str, str] = {}
@@ -460,7 +461,7 @@ class Challenge:
         _figures.extend(race.figures())
         near_limit = baseline == "solution" and (race.share or 0.0) >= NEAR_LIMIT
         if race.verdict != "passed" and not near_limit:
-            raise Wrong(f"{display_path(spec.path)}: {race.message()}")
+            raise Wrong(race.fault().but(call=Call(str(spec.path))))
 
     def _fastest_peers(
         self, arguments: Arguments, inputs: tuple | Callable[[int], tuple]

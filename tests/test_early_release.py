@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from course.plugin import failures
 from kernelgauge.compilation import early_release
+from kernelgauge.core.verdict import Wrong
 from tests.compiling import compiled, launch_of, load_kernels, rejection
 
 KERNELS = """
@@ -96,11 +95,11 @@ def test_the_message_names_the_store_and_the_atomic(launch):
         1 + next(n for n, line in enumerate(lines) if text in line)
         for text in ("if tl.atomic_add", "tl.store(parts_ptr")
     )
-    message = rejection(made)
-    assert f"kernels.py:{atomic}  " in message
-    assert f"tl.store in line {store}:" in message
-    titles = [title for pattern, title in failures.KINDS if re.search(pattern, message)]
-    assert titles[0] == "others may load what is not stored yet"
+    with pytest.raises(
+        Wrong, match=rf"kernels.py:{atomic}  .*\n.*tl.store in line {store}:"
+    ) as wrong:
+        compiled(made)
+    assert wrong.value.fault.kind == "early-release"
 
 
 @pytest.mark.parametrize("name", ["numbers", "counts", "takes_tickets"])

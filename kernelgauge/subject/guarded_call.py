@@ -33,6 +33,7 @@ from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
+from kernelgauge.words import say
 
 
 @dataclass
@@ -251,11 +252,12 @@ class GuardedCall:
                     f"{place}  the debugger was left before the call returned\n"
                     "hint: c goes on to the end; breakpoint() needs a terminal, so run without -n"
                 ) from error
-            words = errors if isinstance(error, CompilationError) else blame
-            message = words.explain(error, self.path)
+            if isinstance(error, CompilationError):
+                raise Wrong(errors.explain(error, self.path)) from error
+            message = blame.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
             if isinstance(error, KernelError) and (remedy := advice(str(error.__cause__))):
-                message += f"\nhint: {remedy}"
+                message += f"\nhint: {say(remedy)}"
             raise Wrong(message) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
