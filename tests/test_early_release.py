@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from kernelgauge.compilation import early_release
-from kernelgauge.core.verdict import Wrong
 from tests.compiling import compiled, launch_of, load_kernels, rejection
 
 KERNELS = """
@@ -82,7 +81,8 @@ def launch(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["last_merges", "next_waits"])
 def test_a_tile_needs_a_barrier_before_the_atomic(launch, name):
-    message = rejection(launch(name, False), targets=("sm_80", "sm_90"))
+    targets = "sm_80", "sm_90"
+    message = rejection(launch(name, False), kind="early-release", targets=targets)
     assert f"{name} lets others load what it may still be storing for sm_80, sm_90" in message
     assert "hint: tl.debug_barrier() before the atomic" in message
     assert len(compiled(launch(name, True), targets=("sm_80", "sm_90"))) == 2
@@ -95,11 +95,7 @@ def test_the_message_names_the_store_and_the_atomic(launch):
         1 + next(n for n, line in enumerate(lines) if text in line)
         for text in ("if tl.atomic_add", "tl.store(parts_ptr")
     )
-    with pytest.raises(
-        Wrong, match=rf"kernels.py:{atomic}  .*\n.*tl.store in line {store}:"
-    ) as wrong:
-        compiled(made)
-    assert wrong.value.fault.kind == "early-release"
+    rejection(made, rf"kernels.py:{atomic}  .*\n.*tl.store in line {store}:", kind="early-release")
 
 
 @pytest.mark.parametrize("name", ["numbers", "counts", "takes_tickets"])

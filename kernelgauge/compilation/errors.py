@@ -143,11 +143,9 @@ def _what(message: str, part: str) -> Note:
     """Return what the compiler said. part: of the compiler, if one is known to have failed"""
     if recursive := RECURSION.match(message):
         return note("called-before-compiled", function=recursive[1])
-    return (
-        note("pass-failed", text=message, part=part)
-        if part
-        else note("compiler-said", text=message)
-    )
+    if part:
+        return note("pass-failed", text=message, part=part)
+    return note("compiler-said", text=message)
 
 
 def _plain(message: str) -> str:
