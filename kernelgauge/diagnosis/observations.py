@@ -234,9 +234,9 @@ def _suggested(observation: Observation, rest: Sequence[Observation], named: boo
     cause = next(filter(is_told, own.strong), None)
     # Of NaN and infinity the symptoms know more.
     result = observation.result
-    if cause is None and result.got[result.wrong].isfinite().all():
-        if found := observation.at_fault(it.values for it in others):
-            return found
+    with_numbers = bool(result.got[result.wrong].isfinite().all())
+    if not cause and with_numbers and (found := observation.at_fault(it.values for it in others)):
+        return found
     cause = cause or next(filter(is_told, own.causes), None)
     if cause is None:
         return None

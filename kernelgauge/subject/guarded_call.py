@@ -33,8 +33,7 @@ from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
-from kernelgauge.words import show_place
-from kernelgauge.words.fault import Fault, note
+from kernelgauge.words import say
 
 
 @dataclass
@@ -253,11 +252,12 @@ class GuardedCall:
                     f"{place}  the debugger was left before the call returned\n"
                     "hint: c goes on to the end; breakpoint() needs a terminal, so run without -n"
                 ) from error
-            words = errors if isinstance(error, CompilationError) else blame
-            message = words.explain(error, self.path)
+            if isinstance(error, CompilationError):
+                raise Wrong(errors.explain(error, self.path)) from error
+            message = blame.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
             if isinstance(error, KernelError) and (remedy := advice(str(error.__cause__))):
-                message += f"\nhint: {remedy}"
+                message += f"\nhint: {say(remedy)}"
             raise Wrong(message) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
@@ -361,8 +361,7 @@ class GuardedCall:
         for name, arena in self.arenas.items():
             line = name not in self.in_place and watch.line_that_stores_to(arena.tensor)
             if line:
-                stored = f"the input {name} was stored to, with the values it had"
-                raise Wrong(f"{stored}\n{show_place(line)}")
+                raise Wrong(f"the input {name} was stored to, with the values it had\n{line}")
 
     def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
         if self.in_place:
@@ -396,23 +395,16 @@ class GuardedCall:
             stored = log.stored(result) if isinstance(log, Watch) else guard.stored(result)
             if stored.all():
                 continue
-            index = [int(i) for i in np.unravel_index(np.argmin(stored), stored.shape)]
-            missing = int(stored.size - np.count_nonzero(stored))
+            first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
+            missing = stored.size - np.count_nonzero(stored)
             launches = [launch for launch in log.launches if _takes(launch, result)]
-            ranges, remedy = unwritten.explain(~stored, launches)
-            name, numbers = name_of(number, len(results)), {"missing": missing, "of": stored.size}
-            said = [note("never-stored", result=name, index=index, ranges=ranges, **numbers)]
-            if launches:
-                said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
+            places, hint = unwritten.explain(~stored, launches)
+            grids = [str(launch.grid) for launch in launches]
             raise Wrong(
-                Fault(
-                    "unwritten",
-                    tuple(said),
-                    grid=launches[0].grid if launches else None,
-                    tensor=name,
-                    numbers=numbers | {"index": index},
-                    remedy=remedy,
-                )
+                f"{name_of(number, len(results))}[{first}] was stored by no program: {missing} of "
+                f"{stored.size} elements were never written by a kernel{places}\n"
+                + (f"launched with a grid of {' and '.join(grids)}\n" if grids else "")
+                + f"hint: {hint}"
             )
 
 
