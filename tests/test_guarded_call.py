@@ -253,7 +253,7 @@ def copy(x):
     y = torch.empty_like(x)
     and_back[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
     return y
-### adds nothing | copy: the input x was stored to ... copy.py:17  tl.atomic_add(x_ptr, 0.0)
+### adds nothing | the input x was stored to ... copy.py:17  tl.atomic_add(x_ptr, 0.0)
 @triton.jit
 def add_nothing(x_ptr):
     tl.atomic_add(x_ptr, 0.0)
