@@ -208,7 +208,7 @@ class Guard(TorchDispatchMode):
         with contextlib.ExitStack() as patches:
             for name in ESCAPES:
                 said = note("uses-a-tensor-method", method=name)
-                forbid(torch.Tensor, name, said, note("compute-in-the-kernel"))
+                forbid(torch.Tensor, name, said, note("compute-in-triton"))
             remedy = note("launch-from-one-thread")
             forbid(threading.Thread, "start", note("uses-a-thread"), remedy)
             with self, _RequireDevice(self._violation), one_stream():

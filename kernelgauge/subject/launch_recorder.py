@@ -47,7 +47,7 @@ class Recorder:
             for memory, before in self._remembered:
                 if not torch.equal(memory, before):
                     said = note("written-between-launches", bytes=int((memory != before).sum()))
-                    remedy = note("store-in-kernel")
+                    remedy = note("compute-in-kernel")
                     raise Wrong(Fault("outside-kernel", (said,), remedy=remedy))
 
     def _accept_contents(self) -> None:

@@ -99,10 +99,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "a tensor that the launcher allocated was written outside a kernel: {bytes} bytes changed "
         "between two launches, or after the last one"
     ),
-    "store-in-kernel": "compute in the kernel, and store with tl.store",
     "uses-a-torch-operation": "{subject} uses torch's {operation} outside a kernel",
     "uses-a-tensor-method": "{subject} uses Tensor.{method} outside a kernel",
-    "compute-in-the-kernel": "compute in the Triton kernel",
+    "compute-in-triton": "compute in the Triton kernel",
     "only-launch-in-the-launcher": (
         "compute in the Triton kernel; the launcher only checks, allocates and launches"
     ),
