@@ -283,6 +283,26 @@ def test_wrong_subject_fails(copying, source, parts):
     assert [part for part in parts if part not in str(caught.value)] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("allocates on the default device", "outside-kernel"),
+        ("allocates no memory", "no-launch"),
+        ("one output for all calls", "not-own-memory"),
+        ("changes its input", "input-changed"),
+        ("a list", "wrong-form"),
+        ("raises", "raises"),
+    ],
+)
+def test_what_is_wrong_is_told_as_data(copying, tmp_path, name, kind):
+    (source,) = (param.values[0] for param in WRONG if param.id == name)
+    with pytest.raises(Wrong) as caught:
+        copying(source).check(inputs.randn(300))
+    fault = caught.value.fault
+    assert fault.kind == kind
+    assert (fault.place or fault.call).file == str(tmp_path / "01_pointwise" / "copy.py")
+
+
 GRID = """
 @triton.jit
 def fails(x_ptr):
