@@ -113,7 +113,7 @@ class Guard(TorchDispatchMode):
         arena = self._arena_of(tensor)
         return arena is not None and arena.filled
 
-    def stored(self, tensor: torch.Tensor) -> np.ndarray | np.bool_:
+    def stored(self, tensor: torch.Tensor) -> np.ndarray:
         """Return which elements of a result differ from the poison of fresh memory.
 
         Just True, instead of an array that may take gigabytes, if all of them do. Short integers
@@ -124,14 +124,14 @@ class Guard(TorchDispatchMode):
         size = tensor.element_size()
         distinguishable = size in WORDS and (rounds(tensor.dtype) or size == 8)
         if tensor.numel() == 0 or not distinguishable or self.has_filled(tensor):
-            return np.True_
+            return np.array(True)
         arena = self._arena_of(tensor)
         assert arena is not None
         fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
         same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
         # In the poison, every second word of two bytes is the usual -NaN, which a kernel may store.
         if not same.any() or (size == 2 and not (same & (words == fresh[0])).any()):
-            return np.True_
+            return np.array(True)
         return ~same.cpu().numpy()
 
     def _arena_of(self, tensor: torch.Tensor) -> Arena | None:
