@@ -256,7 +256,7 @@ def copy(x):
     y = torch.empty_like(x)
     and_back[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
     return y
-### adds nothing | copy: the input x was stored to ... copy.py:17  tl.atomic_add(x_ptr, 0.0)
+### adds nothing | the input x was stored to ... copy.py:17  tl.atomic_add(x_ptr, 0.0)
 @triton.jit
 def add_nothing(x_ptr):
     tl.atomic_add(x_ptr, 0.0)
@@ -284,6 +284,26 @@ def test_wrong_subject_fails(copying, source, parts):
     with pytest.raises(Wrong, match="copy") as caught:
         copying(source).check(inputs.randn(300))
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("allocates on the default device", "outside-kernel"),
+        ("allocates no memory", "no-launch"),
+        ("one output for all calls", "not-own-memory"),
+        ("changes its input", "input-changed"),
+        ("a list", "wrong-form"),
+        ("raises", "raises"),
+    ],
+)
+def test_what_is_wrong_is_told_as_data(copying, tmp_path, name, kind):
+    (source,) = (param.values[0] for param in WRONG if param.id == name)
+    with pytest.raises(Wrong) as caught:
+        copying(source).check(inputs.randn(300))
+    fault = caught.value.fault
+    assert fault.kind == kind
+    assert (fault.place or fault.call).file == str(tmp_path / "01_pointwise" / "copy.py")
 
 
 GRID = """

@@ -11,13 +11,25 @@ import pytest
 
 from course import paths
 from course.options import asked
-from course.plugin import desk, diagnoses, environment, ladder, page, pictures, selection, watch
+from course.plugin import (
+    desk,
+    diagnoses,
+    environment,
+    given_up,
+    ladder,
+    page,
+    pictures,
+    selection,
+    watch,
+)
 from course.plugin import people as class_of_people
 from course.plugin import scoreboard as reporting
 from course.plugin.time_left import TimeLeft
+from kernelgauge import words
 from kernelgauge.core import crash_notes, timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
+from kernelgauge.words.fault import note
 
 machine = pytest.StashKey[environment.Environment]()
 notes = pytest.StashKey[tempfile.TemporaryDirectory]()
@@ -94,7 +106,8 @@ def pytest_configure(config):
         written = page.Page(config, files, machine_in_words, board, gallery)
         config.pluginmanager.register(written)
     if worker := getattr(config, "workerinput", None):
-        crash_notes.share(Path(worker["notes"]), worker["workerid"])
+        given_up.share(Path(worker["notes"]))
+        crash_notes.keep_log(Path(worker["notes"]) / worker["workerid"])
 
 
 def draw_pictures(config) -> pictures.Gallery | None:
@@ -201,7 +214,7 @@ def pytest_runtest_call(item):
 
     session.begin(item.nodeid)
     puzzle = ladder.puzzle_of(item.path)
-    if puzzle and (why := crash_notes.given_up(puzzle)):
+    if puzzle and (why := given_up.why(puzzle)):
         raise NotRun(f"not run: {puzzle} {why}")
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
@@ -228,14 +241,13 @@ def pytest_runtest_call(item):
                 item.runtest()
         except timeouts.Overrun as overrun:
             if puzzle:
-                crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
+                given_up.add(puzzle, overrun.fault.kind, item.name)
             # Before the GPU is handed on: that waits for its work to end.
             if gpu.is_busy():
                 capture = item.config.pluginmanager.getplugin("capturemanager")
                 with capture.global_and_fixture_disabled():
-                    crash_notes.end_process(
-                        f"{overrun}\nthe kernel still runs: its process was ended"
-                    )
+                    said = (*overrun.fault.said, note("kernel-still-runs"))
+                    crash_notes.end_process(overrun.fault.but(said=said))
             raise
 
 
@@ -298,13 +310,15 @@ def pytest_handlecrashitem(crashitem, report):
     """A worker died in this test: say of what, and count it for its puzzle."""
     worker = report.node.workerinput
     folder = Path(worker["notes"])
-    reason = crash_notes.describe_crash(folder, worker["workerid"])
     path, _, name = crashitem.partition("::")
+    puzzle = ladder.puzzle_of(paths.ROOT / path)
+    subject = settings.subjects / f"{puzzle}.py" if puzzle else paths.ROOT / path
+    fault = crash_notes.describe_crash(folder / worker["workerid"], subject)
     report.location = (path, None, name)
-    report.longrepr = f"{path}: {reason}"
-    if puzzle := ladder.puzzle_of(paths.ROOT / path):
-        crash_notes.give_up(puzzle, f"ended its process in {name}", folder)
-        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(reason))
+    report.longrepr = words.message(fault)
+    if puzzle:
+        given_up.add(puzzle, fault.kind, name, folder)
+        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(fault))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -97,7 +97,7 @@ def cause(fault: Fault) -> str:
 def title(fault: Fault) -> str:
     """Return what the kind of a fault is called in a heading."""
     values = {name: value for it in fault.said[:1] for name, value in it.values.items()}
-    return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor})
+    return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor or "a tensor"})
 
 
 def _with_head(fault: Fault) -> list[tuple[str, str]]:

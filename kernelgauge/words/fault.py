@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -170,6 +170,21 @@ def _plain_place(place: Place | None) -> dict[str, Any] | None:
     if place is None:
         return None
     return vars(place) | {"callers": [_plain_place(caller) for caller in place.callers]}
+
+
+def revived(plain: Any) -> Any:
+    """Return the fault, or the part of one, that `plain` made this of, also where it was JSON."""
+    if isinstance(plain, (list, tuple)):
+        return tuple(map(revived, plain))
+    if not isinstance(plain, dict):
+        return plain
+    values = {name: revived(value) for name, value in plain.items()}
+    if "known" in values:
+        return Cause(Note(values.pop("id"), values.pop("values")), **values)
+    for part in (Fault, Place, Call, Note):
+        if values.keys() == {it.name for it in fields(part)}:
+            return part(**values)
+    return values
 
 
 def _plain(value: Any) -> Any:
