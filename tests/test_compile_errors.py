@@ -273,12 +273,13 @@ def test_launch_on_a_gpu_is_explained_at_the_innermost_line(tmp_path, monkeypatc
     path = tmp_path / "subject.py"
     path.write_text(LAUNCH_ON_A_GPU)
     process = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    shown = paths.display_path(path)
     assert process.stdout.splitlines()[:-1] == [
-        f"{path}:17:12  does not compile",
+        f"{shown}:17:12  does not compile",
         "    return missing(x)",
         "           ^",
         "missing is not defined",
-        f"called from {path}:22",
-        f"launched at {path}:28",
+        f"called from {shown}:22",
+        f"launched at {shown}:28",
     ], process.stderr
     assert "hint: is it misspelt?" in process.stdout
