@@ -9,13 +9,15 @@ from kernelgauge.subject import state
 observers: list[Observer] = []
 # What the tests of this process keep of the reference's results.
 memory: Memory = NoMemory()
-# Whether the wrong results of a file are diagnosed together once it is through.
-defers = False
 _run = Run()
 
 
-def begin(case: str) -> Run:
-    """Begin a test. case: its file, and its name with its parameters: no other test has both."""
+def begin(case: str, *, defers: bool = False) -> Run:
+    """Begin a test.
+
+    case: its file, and its name with its parameters: no other test has both
+    defers: whether the wrong results of its file are diagnosed together once it is through
+    """
     global _run
     state.begin()
     _run = Run(case, observers, defers, memory)

@@ -212,8 +212,8 @@ def pytest_runtest_call(item):
     from course.plugin import session
     from kernelgauge.speed import gpu
 
-    session.begin(item.nodeid)
     puzzle = ladder.puzzle_of(item.path)
+    session.begin(item.nodeid, defers=bool(puzzle))
     if puzzle and (why := given_up.why(puzzle)):
         raise NotRun(f"not run: {puzzle} {why}")
     if puzzle:
@@ -237,7 +237,7 @@ def pytest_runtest_call(item):
                     raise
             # Other workers may have had the memory: once more without them.
             with gpu.exclusive(), timeouts.time_limit(seconds):
-                session.begin(item.nodeid)
+                session.begin(item.nodeid, defers=bool(puzzle))
                 item.runtest()
         except timeouts.Overrun as overrun:
             if puzzle:

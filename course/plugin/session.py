@@ -86,8 +86,11 @@ def require_measurable(check: str | None) -> None:
         raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
 
 
-def begin(test: str) -> None:
-    """Forget what the test before left, and seed the inputs of this one."""
+def begin(test: str, *, defers: bool = False) -> None:
+    """Forget what the test before left, and seed the inputs of this one.
+
+    defers: as `running.begin` has it
+    """
     audit.debugged.clear()
-    running.begin(test)
+    running.begin(test, defers=defers)
     inputs.seed(test)
