@@ -184,7 +184,7 @@ def _mistakes(
     until = time.process_time() + MAX_SECONDS
     left = [it for it in observations if it.result.drift is None]
     tried: list[Observation] = []
-    while time.process_time() < until and len(tried) < MAX_PROBES:
+    while len(tried) < MAX_PROBES:
         untried = (it for it in left if it.result.has_numbers and it not in tried)
         if (probe := next(untried, None)) is None:
             return
