@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
-from kernelgauge.words import say
 from kernelgauge.memory.watch import Watch
+from kernelgauge.words import say
 from tests.launching import interpreted_only, line_of, watched
 
 pytestmark = interpreted_only
@@ -95,7 +95,9 @@ def test_what_made_the_infinity_comes_first():
     found = origin("exponential", torch.ones(10))
     assert found.operation == "exp(100)"
     assert say(found.said).startswith("inf / inf at ")
-    assert f"the infinity is exp(100) at tests/{line_of(step_kernel, 'e = tl.exp')}" in say(found.said)
+    assert f"the infinity is exp(100) at tests/{line_of(step_kernel, 'e = tl.exp')}" in say(
+        found.said
+    )
 
 
 def test_what_is_not_stored_does_not_count():

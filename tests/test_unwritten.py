@@ -39,7 +39,9 @@ def test_a_grid_that_ends_too_early():
 
 def test_axes_of_the_grid_that_are_swapped():
     _, hint = explained((70, 330), np.s_[:, 128:], launch((2, 6, 1), BLOCK_M=64, BLOCK_N=64))
-    assert say(hint).endswith("triton.cdiv(330, BLOCK_N) is 6, as along axis 1: are the axes swapped?")
+    assert say(hint).endswith(
+        "triton.cdiv(330, BLOCK_N) is 6, as along axis 1: are the axes swapped?"
+    )
 
 
 @pytest.mark.parametrize("part", [ROWS, np.s_[::2], np.s_[8:]])
