@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +15,13 @@ import torch
 
 from course.page import html
 from course.page import report as pages
+from course.paths import display_path
 from course.plugin import page, people, scoreboard
 from course.plugin.ladder import PRODUCTION, SOLVED
 from course.plugin.pictures import Shown
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.run import Run
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Bound
@@ -79,7 +82,7 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
             longrepr=str(error) if error else None, longreprtext=f"[gw0] linux\n{error}",
             capstdout="printed\n",
         )  # fmt: skip
-        scoreboard.describe(made, SWISH, level, test, error, order=order, figures=figures)
+        scoreboard.describe(made, SWISH, level, test, error, order=order, run=Run(noted=figures))
         for plugin in (board, writer):
             plugin.pytest_runtest_logreport(made)
     writer.pytest_sessionfinish(SimpleNamespace())
@@ -115,7 +118,8 @@ def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     assert cause.checks == ["test_masks[one]", "test_masks[two]", "test_masks_strided"]
     assert cause.message == OUT_OF_BOUNDS.format(1)
     assert cause.printed == "printed"
-    assert cause.command.endswith(f"test_swish.py -k 'test_masks and one' --subject {tmp_path}")
+    folder = shlex.quote(display_path(tmp_path))
+    assert cause.command.endswith(f"test_swish.py -k 'test_masks and one' --subject {folder}")
     assert [(it.test, it.kind, it.verdict) for it in found.checks] == [
         ("test_masks[one]", "masks", "wrong"),
         ("test_masks[two]", "masks", "wrong"),

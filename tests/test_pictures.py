@@ -14,7 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
-from course import challenge
+from course import running
+from course.observers import Drawing, Racing
 from course.pictures.calls import KINDS, Candidate, legibility
 from course.pictures.errors import errors, levels
 from course.pictures.layout import views_of
@@ -546,8 +547,9 @@ def test_the_roofline_stands_beside_the_pictures_of_a_call():
 
 
 def test_where_a_test_races_its_report_carries_the_roofline(monkeypatch):
-    monkeypatch.setattr(challenge, "timed", [timed()])
-    monkeypatch.setattr(challenge, "drawable", [])
+    racing = Racing()
+    racing.timed = [timed()]
+    monkeypatch.setattr(running.current(), "observers", [racing, Drawing()])
     (shown,) = pictures.Artist()._shown(None, report("test_1"), "07_matmul/tiled")
     assert shown.roofline
     assert shown.pictures[0]["kind"] == "roofline"
