@@ -36,7 +36,7 @@ def wrong(cause: str = "", *more: str, explains: int = 0, got: float = 1.0) -> F
     known = PROVEN if explains else CONSISTENT
     why = Cause(note("text", text=cause), known, explains, explains) if cause else None
     lines = ("the result is wrong in 5 of 5 elements", f"worst at [0, 1]: got {got}, expected 2")
-    numbers = {"finite": got == got}
+    numbers = {"got": got}
     return Fault("wrong-result", said(*lines, *more), call=CALL, cause=why, numbers=numbers)
 
 
