@@ -14,7 +14,7 @@ KEEPS = {
     "a cache": "import functools\n@functools.cache\ndef g(x): return x\ndef f(): g(3)",
     "an object": "class A: pass\na = A()\ndef f(): a.x = 3",
     "a class": "class A: pass\ndef f(): A.x = 3",
-    "a closure": "def make():\n    kept = []\n    def f(): kept.append(1)\n    return f\nf = make()",
+    "a closure": "def make():\n    kept = []\n    return lambda: kept.append(1)\nf = make()",
     "a default": "def f(kept=[]): kept.append(1)",
     "a tensor": "import torch\nx = torch.zeros(3)\ndef f(): x.add_(1)",
 }
