@@ -37,7 +37,8 @@ def shown(page: str, width: int) -> str:
             blocks.append(textwrap.indent(part.rstrip(), "    "))
             continue
         for paragraph in filter(str.strip, LINK.sub(_as_path, part).split("\n\n")):
-            lines = textwrap.wrap(paragraph, width, break_long_words=False, break_on_hyphens=False)
+            words = paragraph.strip()
+            lines = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)
             blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
