@@ -21,7 +21,7 @@ from course.plugin import page, people, scoreboard
 from course.plugin.ladder import PRODUCTION, SOLVED
 from course.plugin.pictures import Shown
 from kernelgauge.core.figure import Figure
-from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.core.verdict import NotMeasured, NotRun, Unsolved, Wrong
 from kernelgauge.run import Run
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.result import RaceResult
@@ -136,6 +136,18 @@ def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     assert found.checks[1].message == OUT_OF_BOUNDS.format(2)
     assert found.checks[2].figures == [figure]
     assert type(found.checks[2].figures[0].measured) is float
+
+
+def test_what_was_not_measured_or_not_run_says_why(tmp_path, monkeypatch):
+    found = gathered(
+        tmp_path, monkeypatch,
+        (SOLVED, "test_speedup", NotMeasured("speed takes a GPU"), []),
+        (SOLVED, "test_masks", NotRun("01_pointwise/swish hung"), []),
+    )  # fmt: skip
+    assert {it.test: it.message for it in found.checks} == {
+        "test_speedup": "speed takes a GPU",
+        "test_masks": "01_pointwise/swish hung",
+    }
 
 
 KINDS = ("shapes", "masks", "numerics", "traffic", "compiles", "speedup")
