@@ -21,12 +21,13 @@ from course.plugin import page, people, scoreboard
 from course.plugin.ladder import PRODUCTION, SOLVED
 from course.plugin.pictures import Shown
 from kernelgauge.core.figure import Figure
-from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.core.verdict import NotMeasured, NotRun, Unsolved, Wrong
 from kernelgauge.run import Run
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Bound
 from kernelgauge.words.fault import Call, Cause, Fault, Place, note
+from tests import faults
 from tests.launching import interpreted_only
 from tests.pages import DRAWING, HOSTILE, klass, report, solved, wrong
 from tests.test_traffic import copied
@@ -102,13 +103,17 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
 OUT_OF_BOUNDS = "swish.py:9  tl.load(x)\nprogram (0, 0, 0) reads x[{}]\n1 lane is out of bounds"
 
 
+def out_of_bounds(first: int) -> Wrong:
+    return faults.wrong(OUT_OF_BOUNDS.format(first), "out-of-bounds-load", tensor="x")
+
+
 def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     figure = Figure("x read", np.float64(1.0), np.float64(1.5), "x")
     found = gathered(
         tmp_path, monkeypatch,
-        (PRODUCTION, "test_masks_strided", Wrong(OUT_OF_BOUNDS.format(3)), []),
-        (SOLVED, "test_masks[one]", Wrong(OUT_OF_BOUNDS.format(1)), []),
-        (SOLVED, "test_masks[two]", Wrong(OUT_OF_BOUNDS.format(2)), []),
+        (PRODUCTION, "test_masks_strided", out_of_bounds(3), []),
+        (SOLVED, "test_masks[one]", out_of_bounds(1), []),
+        (SOLVED, "test_masks[two]", out_of_bounds(2), []),
         (SOLVED, "test_traffic", None, [figure]),
     )  # fmt: skip
     assert (found.number, found.title, found.state) == ("01.4", "Swish", pages.WRONG)
@@ -133,6 +138,18 @@ def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     assert type(found.checks[2].figures[0].measured) is float
 
 
+def test_what_was_not_measured_or_not_run_says_why(tmp_path, monkeypatch):
+    found = gathered(
+        tmp_path, monkeypatch,
+        (SOLVED, "test_speedup", NotMeasured("speed takes a GPU"), []),
+        (SOLVED, "test_masks", NotRun("01_pointwise/swish hung"), []),
+    )  # fmt: skip
+    assert {it.test: it.message for it in found.checks} == {
+        "test_speedup": "speed takes a GPU",
+        "test_masks": "01_pointwise/swish hung",
+    }
+
+
 KINDS = ("shapes", "masks", "numerics", "traffic", "compiles", "speedup")
 ALL_PASS = [(SOLVED, f"test_{kind}", None, []) for kind in KINDS]
 
@@ -142,9 +159,9 @@ ALL_PASS = [(SOLVED, f"test_{kind}", None, []) for kind in KINDS]
     [
         (ALL_PASS, pages.SOLVED),
         ([*ALL_PASS, *((PRODUCTION, *rest) for _, *rest in ALL_PASS)], pages.PRODUCTION),
-        ([*ALL_PASS, (PRODUCTION, "test_masks", Wrong("no"), [])], pages.SOLVED),
+        ([*ALL_PASS, (PRODUCTION, "test_masks", faults.wrong("no"), [])], pages.SOLVED),
         (ALL_PASS[:2], pages.UNFINISHED),
-        ([*ALL_PASS, (SOLVED, "test_masks[b]", Wrong("no"), [])], pages.WRONG),
+        ([*ALL_PASS, (SOLVED, "test_masks[b]", faults.wrong("no"), [])], pages.WRONG),
         ([(SOLVED, "test_masks", Unsolved("no"), [])], pages.NOT_STARTED),
     ],
 )

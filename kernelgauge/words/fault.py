@@ -144,8 +144,13 @@ class Fault:
 
     @property
     def key(self) -> tuple:
-        """What faults that are one block have in common: kind, place, and cause or remedy."""
+        """What faults that are one block have in common: kind, place, and cause or remedy.
+
+        Of rules that only one puzzle has, nothing but their words tells which is broken.
+        """
         why = self.cause.note if self.cause else self.remedy
+        if self.kind == "own-rule":
+            why = why or self.said[0]
         place = self.place and (self.place.file, self.place.line)
         return self.kind, place, why and why.key
 
