@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from course import loader, paths, running
 from course.options import asked
@@ -138,10 +139,8 @@ class Challenge(Kernel):
         shared_memory: what `shared_memory(device)` returns, in bytes
         """
         names = inspect.unwrap(self.subject).__globals__
-        before = {name: names[name] for name in sizes}
-        for name, size in sizes.items():
-            names[name] = functools.partial(lambda size, device: size, size)
-        try:
+        # Name by name: what the interpreter adds to them meanwhile must stay.
+        with pytest.MonkeyPatch.context() as patch:
+            for name, size in sizes.items():
+                patch.setitem(names, name, lambda device, size=size: size)
             yield
-        finally:
-            names.update(before)
