@@ -360,6 +360,7 @@ class Kernel:
         or_near_limit: whether 90 % of the GPU's measured limit is enough too
         label: what observers call the baseline
         """
+        require_gpu()
         arguments = self.arguments(inputs, options)
         outcome = self.guarded(arguments).run()
         whole = nbytes((*arguments.tensors.values(), *outcome.results))
@@ -502,11 +503,24 @@ def is_thorough(case: str) -> bool:
     return zlib.crc32(case.encode()) % THOROUGH == 0
 
 
+def require_interpreter() -> None:
+    """Raises NotMeasured on a GPU, where no access is seen."""
+    if not settings.interpreted:
+        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+
+
+def require_gpu() -> None:
+    """Raises NotMeasured in the interpreter, which has no speed to speak of."""
+    if settings.interpreted:
+        raise NotMeasured("speed takes a GPU")
+
+
 def count(call: GuardedCall, config: int | None = None) -> Traffic:
     """Run a call and count what it moves. Raises NotMeasured on a GPU."""
+    require_interpreter()
     watch = call.run(count=True, config=config).watch
-    if not (watch and watch.traffic):
-        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+    assert watch is not None
+    assert watch.traffic is not None
     return watch.traffic
 
 
