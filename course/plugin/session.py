@@ -8,8 +8,9 @@ from course import inputs, running
 from course.options import asked
 from kernelgauge import setup
 from kernelgauge.compilation import targets
-from kernelgauge.kernel import require_gpu, require_interpreter
+from kernelgauge.kernel import require_interpreter
 from kernelgauge.run import Observer
+from kernelgauge.speed import gpu
 from kernelgauge.subject import audit
 
 # Repairs and hooks that did not take on this version of Triton, in plain lines.
@@ -54,7 +55,7 @@ def _observers() -> list[Observer]:
 def require_measurable(check: str | None) -> None:
     """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
     if check == "speedup":
-        require_gpu()
+        gpu.require()
     if check == "traffic":
         require_interpreter()
 
