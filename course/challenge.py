@@ -58,6 +58,9 @@ class Challenge(Kernel):
     puzzle: 07_matmul/tiled
     """
 
+    # People are graded.
+    strict = True
+
     def __init__(self, function: str, test_file: Path, **rules: Any):
         self.name, self.test_file, self.rules = function, test_file, Rules(**rules)
         self.chapter, file = paths.puzzle_at(test_file)
