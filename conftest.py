@@ -22,7 +22,13 @@ def pytest_addoption(parser):
     add(
         "--page",
         metavar="FILE",
-        help="write what the run finds as one HTML file; or as data, if FILE ends in .json",
+        help="write what the run finds as one HTML file",
+    )
+    add(
+        "--json",
+        metavar="FILE",
+        help="write what the run finds as data: every check, fault, figure and time; "
+        "docs/report.schema.json describes it",
     )
     add("--production", action="store_true", help="grade by the second level too")
     add("--list", action="store_true", help="show the ladder with your progress; grade nothing")

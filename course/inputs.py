@@ -6,7 +6,6 @@ run, in every order of tests and on every xdist worker; two cases never share a 
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
 import zlib
@@ -36,23 +35,6 @@ def seed(case: str) -> None:
     global _case
     _case = case
     _generators.clear()
-
-
-def current() -> str:
-    """Return the test that runs, without its file: test_masks[ragged]."""
-    return _case.rpartition("::")[2]
-
-
-@contextlib.contextmanager
-def apart(case: str) -> Iterator[None]:
-    """Give the body streams of its own, and go on with the test's afterwards."""
-    before, streams = _case, dict(_generators)
-    seed(case)
-    try:
-        yield
-    finally:
-        seed(before)
-        _generators.update(streams)
 
 
 def cases(**sets: object) -> Callable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -75,8 +76,13 @@ def compiled(*launches: Launch, targets=("sm_80",), **options) -> list[ahead_of_
     return ahead_of_time.check_compiles(launches, targets, subject=subject, **options)
 
 
-def rejection(launch: Launch, match: str | None = None, **options) -> str:
-    """Return the message of a launch that is rejected. Asserts that the message matches."""
+def rejection(
+    launch: Launch, match: str | None = None, kind: str = "not-compiled", **options
+) -> str:
+    """Return the message of a launch that is rejected. Asserts that message and kind match."""
     with pytest.raises(Wrong, match=match) as wrong:
         compiled(launch, **options)
+    fault = wrong.value.fault
+    assert fault.kind == kind
+    assert json.dumps(fault.plain())
     return str(wrong.value)

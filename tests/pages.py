@@ -52,7 +52,7 @@ def solved(name: str, number: str) -> Puzzle:
                "production": dict.fromkeys(("masks", "numerics", "traffic", "compiles", "speedup"),
                                            "-") | {"shapes": "1/2"}},
         checks=[check("test_shapes[one]"), traffic, race, bad_input],
-        causes=[Cause("bad input is neither rejected nor answered", "production",
+        causes=[Cause("bad input is neither rejected nor answered", "bad-input", "production",
                       [bad_input.test], bad_input.message, "", "pytest a_test.py")],
         pictures=[Picture("tiles", "Tiles of c", "Each program stores one.", DRAWING)],
     )  # fmt: skip
@@ -70,10 +70,10 @@ def wrong(name: str, number: str) -> Puzzle:
                           "compiles": "1/1", "speedup": "needs a GPU"}},
         checks=[*failing, traffic, check("test_compiles"),
                 check("test_speedup", "not measured", "speed takes a GPU")],
-        causes=[Cause("a load outside x", "solved", tests, MESSAGE, f"offs {HOSTILE}",
-                      "pytest puzzles/01_pointwise/test_swish.py -k single_element"),
-                Cause("more traffic than the spec allows", "solved", ["test_traffic"],
-                      traffic.message, "", "pytest b_test.py")],
+        causes=[Cause("a load outside x", "out-of-bounds-load", "solved", tests, MESSAGE,
+                      f"offs {HOSTILE}", "pytest puzzles/01_pointwise/test_swish.py -k single_element"),
+                Cause("more traffic than the spec allows", "too-much-traffic", "solved",
+                      ["test_traffic"], traffic.message, "", "pytest b_test.py")],
     )  # fmt: skip
 
 

@@ -33,10 +33,10 @@ def helped_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
 
 def test_an_access_in_a_helper_names_both_lines():
     message = fault(helped_kernel, (1,), torch.randn(5), torch.empty(5), 5, 8)
-    first, second, *_ = message.splitlines()
+    first, _, third, *_ = message.splitlines()
     assert first.endswith(f"{line_of(helper, 'tl.load(ptrs)')}  tl.load(ptrs)")
-    assert "in helper, called from" in second
-    assert line_of(helped_kernel, "helper(x_ptr") in second
+    assert third.startswith("  called from ")
+    assert line_of(helped_kernel, "helper(x_ptr") in third
     assert "reads x[5..7]" in message
 
 

@@ -9,6 +9,7 @@ import torch
 
 from kernelgauge.numerics import compare as numerics
 from kernelgauge.numerics.compare import compare
+from kernelgauge.words import say
 
 HALF = (torch.float16, torch.bfloat16)
 FLOATS = (*HALF, torch.float32, torch.float64)
@@ -69,7 +70,7 @@ def test_a_factor_of_1_01_drifts_in_bfloat16_beside_a_careless_yardstick(randn):
     mismatch = compare((truth * 1.01).bfloat16(), truth, careless)
     assert mismatch.drift > 0.55
     assert mismatch.count > truth.numel() / 4
-    assert "too large on average" in mismatch.message()
+    assert "too large on average" in say(mismatch.notes()[0])
     assert compare(truth.bfloat16(), truth, careless) is None
     assert compare((truth * 1.01).bfloat16(), truth, truth * 1.01) is None
 
@@ -309,9 +310,8 @@ def test_the_message_says_how_many_which_and_how_far():
     truth = torch.linspace(1, 2, 64, dtype=torch.float64).reshape(8, 8)
     got = truth.half()
     got[2, 3] += 0.25
-    message = compare(got, truth, truth.half(), name="out").message("f(x: (8, 8) float16)")
-    head, line = message.splitlines()
-    assert head == "out of f(x: (8, 8) float16) is wrong in 1 of 64 elements"
+    head, line = map(say, compare(got, truth, truth.half(), name="out").notes())
+    assert head == "out is wrong in 1 of 64 elements"
     assert line.startswith("worst at [2, 3]: got 1.552, expected 1.302; off by 0.25 (2.6e+02 ulps")
     assert "allowed 0.000" in line
 
@@ -327,7 +327,7 @@ def test_the_message_says_how_many_which_and_how_far():
 def test_the_message_shows_numbers_that_differ(got, expected, words):
     got = torch.tensor([got, 2.0])
     expected = torch.tensor([expected, 2.0], dtype=torch.float64)
-    assert words in compare(got, expected, None, exact=True).message()
+    assert words in say(compare(got, expected, None, exact=True).notes()[1])
 
 
 @every_float

@@ -78,7 +78,8 @@ def test_without_machine_code_shared_memory_is_known_and_the_assembler_is_not_as
 
 def test_without_machine_code_too_much_shared_memory_is_still_too_much():
     large = matmul(arguments={"BM": 256, "BN": 256, "BK": 128}, num_stages=4)
-    assert "bytes of shared memory per program" in rejection(large, machine_code=False)
+    message = rejection(large, kind="does-not-fit", machine_code=False)
+    assert "bytes of shared memory per program" in message
 
 
 def test_the_compiler_knows_every_target():
@@ -151,7 +152,8 @@ def test_argument_that_no_kernel_takes(argument, message):
 
 def test_spills_beyond_a_budget_are_rejected():
     launch = matmul(arguments={"BM": 128, "BN": 128}, maxnreg=64)
-    message = rejection(launch, match="matmul spills registers to memory for sm_80", spills=100)
+    title = "matmul spills registers to memory for sm_80"
+    message = rejection(launch, match=title, kind="register-spills", spills=100)
     assert "bytes per thread go out to memory and come back, but the budget is 100: " in message
     assert "launched with " in message
     compiled(launch, spills=10_000)
@@ -164,8 +166,8 @@ def test_spills_beyond_a_budget_are_rejected():
 def test_too_much_shared_memory():
     large = {"BM": 128, "BN": 256, "BK": 32}
     launch = matmul(arguments=large, num_warps=8, num_stages=8)
-    message = rejection(launch, targets=("sm_80", "sm_86", "sm_90"))
-    assert "matmul does not fit for sm_80\n" in message
+    message = rejection(launch, kind="does-not-fit", targets=("sm_80", "sm_86", "sm_90"))
+    assert "matmul does not fit for sm_80, sm_86\n" in message
     needed = r"it needs 1\d\d,\d{3} bytes of shared memory per program, "
     assert re.search(needed + r"sm_80 \(A100\) has 166,912", message)
     assert re.search(needed + r"sm_86 \(RTX 3090\) has 101,376", message)
@@ -178,7 +180,8 @@ def test_too_much_shared_memory():
 @pytest.mark.parametrize(("gpu", "num_warps"), [("sm_80", 64), ("gfx942", 32)])
 def test_too_many_threads(gpu, num_warps):
     threads = r"makes 2,048 threads per program, .* has 1,024"
-    message = rejection(pointwise(num_warps=num_warps), match=threads, targets=(gpu,))
+    launch = pointwise(num_warps=num_warps)
+    message = rejection(launch, match=threads, kind="does-not-fit", targets=(gpu,))
     assert f"num_warps can be at most {num_warps // 2}" in message
 
 

@@ -13,7 +13,9 @@ import torch
 import triton
 
 from course import paths
+from kernelgauge import words
 from kernelgauge.compilation import errors
+from kernelgauge.words.fault import Place, note
 from tests import kernels_to_compile
 from tests.compiling import launch_from, launch_of, load_kernels, rejection, x
 
@@ -191,7 +193,7 @@ def test_error_in_a_called_function_is_shown_there(tmp_path):
     helper = "@triton.jit\ndef helper(x):\n    return x + tl.arange(0, 3)\n\n"
     message = rejection(launch_from(tmp_path, "tl.store(x_ptr, helper(1.0))", helper))
     assert re.match(r".*kernels.py:8:16  kernel does not compile", message)
-    assert re.search(r"called from .*kernels.py:12\n", message)
+    assert re.search(r"called from .*kernels.py:12  tl.store\(", message)
 
 
 def test_error_in_tritons_library_is_shown_at_the_call(tmp_path):
@@ -229,9 +231,9 @@ FILE = kernels_to_compile.__file__
 )
 def test_error_of_a_pass_is_found_in_what_it_printed(printed, line, body):
     error = {"kind": "RuntimeError", "message": "PassManager::run failed", "frames": []}
-    place, message = errors.rejection(error, printed, (FILE, 3), "")
-    assert place.endswith(f"kernels_to_compile.py:{line}")
-    assert re.search(body, message)
+    fault = errors.rejection(error, printed, (FILE, 3), note("launch-does-not-compile"))
+    assert fault.place == Place(FILE, line)
+    assert re.search(body, words.message(fault))
 
 
 LAUNCH_ON_A_GPU = """
@@ -246,6 +248,7 @@ from triton.runtime import driver
 
 from kernelgauge.compilation import errors, worker
 from kernelgauge.core.settings import settings
+from kernelgauge.words import message
 
 
 @triton.jit
@@ -263,7 +266,7 @@ driver.set_active(worker.TargetDriver(GPUTarget("cuda", 90, 32)))
 try:
     kernel.warmup(torch.empty(4), grid=(1,))
 except CompilationError as error:
-    print(errors.explain(error, Path(__file__)))
+    print(message(errors.explain(error, Path(__file__))))
 """
 
 
@@ -275,11 +278,11 @@ def test_launch_on_a_gpu_is_explained_at_the_innermost_line(tmp_path, monkeypatc
     process = subprocess.run([sys.executable, path], capture_output=True, text=True)
     shown = paths.display_path(path)
     assert process.stdout.splitlines()[:-1] == [
-        f"{shown}:17:12  does not compile",
+        f"{shown}:18:12  does not compile",
         "    return missing(x)",
         "           ^",
         "missing is not defined",
-        f"called from {shown}:22",
-        f"launched at {shown}:28",
+        f"  called from {shown}:23  tl.store(x_ptr, halved(tl.load(x_ptr)))",
+        f"  called from {shown}:29  kernel.warmup(torch.empty(4), grid=(1,))",
     ], process.stderr
     assert "hint: is it misspelt?" in process.stdout

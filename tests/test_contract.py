@@ -47,7 +47,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def function_name(puzzle: str) -> str:
-    return runner.module_of(puzzle).puzzle.spec.function
+    return runner.module_of(puzzle).puzzle.name
 
 
 def functions(path: Path) -> dict[str, ast.FunctionDef]:

@@ -9,15 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from course import challenge
+from course import observers, running
 from course.desk import comparison, hints, stubs
 from course.inputs import randn
+from course.observers import Comparing, Racing
 from course.options import asked
 from course.paths import PUZZLES, ROOT
 from course.plugin import desk
 from course.plugin.listing import state
 from course.plugin.progress import Progress
 from course.proof import runner
+from kernelgauge import kernel
 from kernelgauge.compilation.ahead_of_time import Compiled
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
@@ -282,14 +284,15 @@ def test_a_table_is_aligned_and_no_line_of_it_is_long():
 
 @pytest.mark.skipif(not settings.interpreted, reason="traffic is counted in the interpreter")
 def test_one_call_of_a_file_is_compared_at_the_first_level(monkeypatch, tmp_path):
-    monkeypatch.setattr(asked, "compares", True)
+    comparing = Comparing()
+    monkeypatch.setattr(running, "observers", [comparing])
     natural = (ROOT / "tests/alternatives/natural" / f"{PUZZLE}.py").read_text()
     cases = {case.test: case for case in runner.cases_of(PUZZLE)}
     with runner.graded(PUZZLE, natural, tmp_path):
         cases["test_traffic"].run()
-        groups = dict(challenge.compared)
+        groups = dict(comparing.found)
         cases["test_traffic"].run()
-        again = dict(challenge.compared)
+        again = dict(comparing.found)
     assert groups["traffic"]["of"].startswith("traffic of x: float32")
     assert groups["traffic"]["rows"][0] == ["launches", "1", "1"]
     assert not again
@@ -305,31 +308,33 @@ def test_a_race_is_run_against_our_solution_too_and_its_verdict_is_the_first_one
         raced.append(at_least)
         return race(at_least=at_least)
 
+    comparing = Comparing() if wanted == "compares" else None
+    racing = Racing(comparing)
+    monkeypatch.setattr(running, "observers", [*filter(None, [comparing]), racing])
     monkeypatch.setattr(asked, wanted, True)
     monkeypatch.setattr(asked, "times_peers", wanted == "draws")
     peers = {"slow": 3.0, "fast": 1.0, "usual": 2.0}
-    monkeypatch.setattr(challenge.timing, "time_peers", lambda *_: peers)
-    monkeypatch.setattr(challenge, "CudaTimer", lambda: None)
-    monkeypatch.setattr(challenge.measure, "race", measure)
-    monkeypatch.setattr(challenge.gpu, "measured_limits", lambda: H200)
-    monkeypatch.setattr(challenge.gpu, "exclusive", contextlib.nullcontext)
-    monkeypatch.setattr(challenge, "one_stream", contextlib.nullcontext)
+    monkeypatch.setattr(observers.timing, "time_peers", lambda *_: peers)
+    monkeypatch.setattr(observers, "CudaTimer", lambda: None)
+    monkeypatch.setattr(kernel.measure, "race", measure)
+    monkeypatch.setattr(kernel.gpu, "measured_limits", lambda: H200)
+    monkeypatch.setattr(kernel.gpu, "exclusive", contextlib.nullcontext)
+    monkeypatch.setattr(kernel, "one_stream", contextlib.nullcontext)
     natural = (ROOT / "tests/alternatives/natural" / f"{PUZZLE}.py").read_text()
     with runner.graded(PUZZLE, natural, tmp_path):
-        challenge.begin()
+        running.begin("race")
         with pytest.raises(Wrong, match=r"too slow: 0\.25x"):
             runner.module_of(PUZZLE).puzzle.race(randn(64), at_least=0.3)
     assert raced == [0.3, 0.0]
     # Those of the race that counts, also where it is lost.
-    speed_up, *times = challenge.figures()
+    speed_up, *times = running.current().figures
     assert (speed_up.measured, speed_up.limit, speed_up.at_least) == (0.25, 0.3, True)
     assert [(time.measured, time.unit) for time in times] == [(0.36, "ms"), (0.09, "ms")]
     if wanted == "compares":
-        assert challenge.compared["speedup"]["rows"] == [["time", "0.36 ms", "0.09 ms"]]
-        assert not challenge.timed
+        assert comparing.found["speedup"]["rows"] == [["time", "0.36 ms", "0.09 ms"]]
+        assert not racing.timed
         return
-    (timed,) = challenge.timed
+    (timed,) = racing.timed
     two = {"fast": 1.0, "usual": 2.0}
     assert timed.times == {"yours": 0.36, "eager PyTorch": 0.09, "ours": 0.09, **two}
     assert (timed.gpu, timed.bandwidth, timed.operations) == (H200.name, H200.copy, 0.0)
-    assert not challenge.compared

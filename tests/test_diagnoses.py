@@ -29,9 +29,9 @@ from pathlib import Path
 import pytest
 
 from course import paths
-from course.challenge import Challenge
 from course.plugin import failures, ladder
 from course.proof import mutants, runner
+from kernelgauge import kernel
 from kernelgauge.core.settings import settings
 
 pytestmark = [
@@ -113,7 +113,7 @@ def told_first(monkeypatch, tmp_path) -> Callable[..., str]:
         with runner.graded(puzzle, source, tmp_path):
             cases = runner.cases_of(puzzle)
             with monkeypatch.context() as patch:
-                patch.setattr(Challenge, "_is_turn", lambda challenge: False)
+                patch.setattr(kernel, "is_thorough", lambda case: False)
                 first = runner.first_told(cases, **options)
             if not (first and re.search(wanted, block(first), re.IGNORECASE)):
                 first = runner.first_told(cases, **options)
@@ -124,15 +124,15 @@ def told_first(monkeypatch, tmp_path) -> Callable[..., str]:
 
 
 def block(failure: failures.Failure) -> str:
-    return f"{failure.kind[1]}\n{failure.message}"
+    return f"{failure.title}\n{failure.message}"
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: f"{kernel.puzzle}-{kernel.name}")
-def test_first_message_names_the_cause(kernel, told_first, record_property):
+@pytest.mark.parametrize("wrong", KERNELS, ids=lambda it: f"{it.puzzle}-{it.name}")
+def test_first_message_names_the_cause(wrong, told_first, record_property):
     record_property("names the cause", "wrong kernels")
-    options = {"enough": math.inf} if kernel.every_case else {}
-    told = told_first(kernel.puzzle, kernel.source(), kernel.cause, **options)
-    assert re.search(kernel.cause, told, re.IGNORECASE), f"nothing says {kernel.cause!r}:\n{told}"
+    options = {"enough": math.inf} if wrong.every_case else {}
+    told = told_first(wrong.puzzle, wrong.source(), wrong.cause, **options)
+    assert re.search(wrong.cause, told, re.IGNORECASE), f"nothing says {wrong.cause!r}:\n{told}"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -10,9 +11,12 @@ from torch.nn.functional import gelu
 
 from kernelgauge.core.dtypes import wide
 from kernelgauge.diagnosis import report, symptoms
+from kernelgauge.diagnosis.mistakes import named
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.wrong_result import Mistake
 from kernelgauge.numerics import compare
+from kernelgauge.words import WORDS, message, say
+from kernelgauge.words.fault import CONSISTENT, PROVEN, SHOWN, Cause, note
 
 
 def seeded(seed):
@@ -32,6 +36,7 @@ HALF_LINE = LINE.half()
 IMAGE = torch.view_as_complex(randn(300, 2))
 SMALL = torch.randint(-4, 5, (48, 64), generator=seeded(0)).float()
 COLUMNS = slice(None)
+A_MISTAKE = note("text", text="a mistake")
 
 
 def describe(
@@ -43,9 +48,10 @@ def describe(
         yardstick = truth.to(got.dtype)
     mismatch = compare.compare(got, truth, yardstick, exact=exact)
     more = {"source": source} if source else {}
-    return report.describe(
+    fault = report.describe(
         got, truth, mismatch, inputs=inputs, mistakes=mistakes, anything=anything, **more
     )
+    return message(fault)
 
 
 def changed(tensor, index, value):
@@ -276,8 +282,12 @@ SYMPTOMS = {
         A[:, :32] @ B[:32],
         PRODUCT,
         mistakes=[
-            Mistake("the loop makes the last step only", lambda: A[:, -32:] @ B[-32:]),
-            Mistake("the loop makes one step only", lambda: A[:, :32] @ B[:32], "32 of K"),
+            Mistake(named("the loop makes the last step only"), lambda: A[:, -32:] @ B[-32:]),
+            Mistake(
+                named("the loop makes one step only"),
+                lambda: A[:, :32] @ B[:32],
+                note("text", text="32 of K"),
+            ),
         ],
     ),
 }
@@ -345,7 +355,7 @@ NOT_SEEN = {
         ["infinite"],
     ),
     "a mistake, close to the truth": (
-        case((LINE.double() * 1.02).bfloat16(), LINE, mistakes=[Mistake("a mistake", LINE.double)]),
+        case((LINE.double() * 1.02).bfloat16(), LINE, mistakes=[Mistake(A_MISTAKE, LINE.double)]),
         ["a mistake"],
     ),
     "a pattern, of one wrong element": (
@@ -445,25 +455,26 @@ NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
     ],
 )
 def test_a_mistake_that_may_fit_by_chance_is_not_named(got, truth, alternative):
-    text = describe(got, truth, mistakes=[Mistake("a mistake", lambda: alternative)])
+    text = describe(got, truth, mistakes=[Mistake(A_MISTAKE, lambda: alternative)])
     assert "a mistake" not in text
 
 
 def test_nan_of_an_input_tells_nothing_of_a_mistake():
-    text = describe(
-        NAN_ROWS, SOFTMAX, mistakes=[Mistake("a mistake", lambda: NAN_ROWS)], x=NAN_ROWS
-    )
+    text = describe(NAN_ROWS, SOFTMAX, mistakes=[Mistake(A_MISTAKE, lambda: NAN_ROWS)], x=NAN_ROWS)
     assert "a mistake" not in text
 
 
 def test_no_pattern_is_needed_where_a_run_has_shown_the_cause():
     mismatch = compare.compare(-X, X.double(), X)
-    assert "the wrong sign" in report.describe(-X, X, mismatch)
-    assert "likely cause" not in report.describe(-X, X, mismatch, known=True)
+    suggested = report.describe(-X, X, mismatch)
+    assert "the wrong sign" in message(suggested)
+    assert (suggested.cause.note.id, suggested.cause.known) == ("subtraction-swapped", CONSISTENT)
+    shown = Cause(note("order-matters"), SHOWN)
+    assert report.describe(-X, X, mismatch, known=shown).cause is shown
 
 
 def test_a_mistake_may_tell_which_rows_are_nan():
-    text = describe(NAN_ROWS, SOFTMAX, mistakes=[Mistake("a mistake", lambda: NAN_ROWS)])
+    text = describe(NAN_ROWS, SOFTMAX, mistakes=[Mistake(A_MISTAKE, lambda: NAN_ROWS)])
     assert (
         "likely cause: a mistake (with this mistake, the reference gives your result here)" in text
     )
@@ -477,9 +488,27 @@ def test_large_errors_are_not_blamed_on_sums_in_16_bits(size, said):
 
 def test_mistakes_are_tried_for_a_limited_time(monkeypatch):
     monkeypatch.setattr(symptoms, "MAX_SECONDS", -1.0)
-    text = describe(-X, X, mistakes=[Mistake("a mistake", lambda: -X)])
+    text = describe(-X, X, mistakes=[Mistake(A_MISTAKE, lambda: -X)])
     assert "a mistake" not in text
     assert "the wrong sign" in text
+
+
+def test_what_is_wrong_is_data():
+    fault = report.describe(
+        -X, X, compare.compare(-X, X.double(), X), mistakes=[Mistake(A_MISTAKE, lambda: -X)]
+    )
+    worst = fault.numbers["index"]
+    assert fault.kind == "wrong-result"
+    assert fault.tensor == "the result"
+    assert (fault.cause.note, fault.cause.known) == (A_MISTAKE, PROVEN)
+    assert fault.numbers["wrong"] == fault.numbers["total"] == X.numel()
+    assert fault.numbers["got"] == -fault.numbers["expected"] == -float(X[tuple(worst)])
+    assert [it.id for it in fault.said] == ["wrong-elements", "worst-element", "where-wrong"]
+    assert json.loads(json.dumps(fault.plain())) == fault.plain()
+
+
+def test_guesses_are_causes():
+    assert WORDS.keys() >= symptoms.GUESSES
 
 
 def test_a_scalar_gets_its_numbers_and_no_more():
@@ -518,7 +547,7 @@ def test_no_map_that_would_show_nothing():
 def test_no_map_beside_a_mistake_that_explains_all():
     got = changed(X, (slice(3, 9),), 7.0)
     assert "map of" in describe(got, X)
-    made = describe(got, X, mistakes=[Mistake("rows of sevens", lambda: got)])
+    made = describe(got, X, mistakes=[Mistake(named("rows of sevens"), lambda: got)])
     assert "rows of sevens (with this mistake, the reference gives your result here)" in made
     assert "map of" not in made
 
@@ -540,13 +569,13 @@ def test_no_map_beside_a_mistake_that_explains_all():
 def test_where_says_what_the_indices_have_in_common(indices, length, words):
     wrong = torch.zeros(length, dtype=torch.bool)
     wrong[list(indices)] = True
-    assert [place.phrase for place in report.where(wrong)] == [words]
+    assert [say(region.where) for region in report.where(wrong)] == [words]
 
 
 def test_where_tells_a_rectangle_from_a_triangle():
     wrong = torch.zeros(64, 64, dtype=torch.bool)
     wrong[8:24, 32:48] = True
-    assert [place.phrase for place in report.where(wrong)] == ["rows 8..23", "columns 32..47"]
+    assert [say(region.where) for region in report.where(wrong)] == ["rows 8..23", "columns 32..47"]
 
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)

@@ -7,7 +7,6 @@ import torch
 
 from course import inputs, paths
 from course.challenge import Challenge
-from course.grading import Spec
 from kernelgauge.core import paths as core_paths
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
@@ -76,7 +75,7 @@ def grade(tmp_path, monkeypatch):
         monkeypatch.setattr(paths, "REFERENCE", tmp_path / "reference")
         monkeypatch.setattr(settings, "subjects", tmp_path)
         monkeypatch.setattr(core_paths, "_modules", {})
-        return Challenge(Spec("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True))
+        return Challenge("scaled", tmp_path / "99_made" / "test_scaled.py", gradients=True)
 
     inputs.seed("gradients")
     return make

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from kernelgauge import words
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.canaries import Arena
@@ -77,8 +78,10 @@ def test_forbidden_operation_is_named(x, action):
     guard = Guard("subject")
     with pytest.raises(Wrong), guard.watching():
         act(x)
-    assert name in guard.violations[0]
-    assert "outside a kernel" in guard.violations[0]
+    (fault,) = guard.violations
+    assert fault.kind == "outside-kernel"
+    assert name in words.message(fault)
+    assert "outside a kernel" in words.message(fault)
 
 
 def test_swallowed_violation_is_kept(x):

@@ -13,13 +13,14 @@ import textwrap
 import pytest
 import torch
 
-from course import challenge, inputs, loader, paths
+from course import inputs, loader, paths, running
 from course.challenge import Challenge
-from course.grading import Expected, ResultCheck, Spec
+from kernelgauge import kernel
 from kernelgauge.core import paths as core_paths
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
+from kernelgauge.results import Expected, ResultCheck
 
 HEADER = """
 import torch, triton
@@ -54,7 +55,9 @@ def copying(tmp_path, monkeypatch):
         monkeypatch.setattr(core_paths, "_modules", {})
         monkeypatch.setattr(loader, "load_reference", lambda *_: clone)
         test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
-        return Challenge(Spec("copy", test, **({"exact": True} | spec)))
+        # The empty name is that of a thorough case.
+        running.begin("")
+        return Challenge("copy", test, **({"exact": True} | spec))
 
     inputs.seed("trial")
     return make
@@ -64,7 +67,7 @@ def test_the_puzzle_chooses_what_it_compiles_for(copying, monkeypatch):
     compiled = []
     monkeypatch.setattr(settings, "targets", ("sm_75", "sm_80"))
     monkeypatch.setattr(
-        challenge, "check_compiles", lambda launches, targets, **_: compiled.extend(targets)
+        kernel, "check_compiles", lambda launches, targets, **_: compiled.extend(targets)
     )
     puzzle = copying("def copy(x): return launch(x, torch.empty_like(x))")
     puzzle.compiles(inputs.randn(5))
@@ -75,7 +78,7 @@ def test_the_puzzle_chooses_what_it_compiles_for(copying, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_sums_of_tensor_cores_are_allowed_where_there_are_any(monkeypatch, dtype):
     test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
-    check = ResultCheck(Spec("copy", test, input_precision="fp8"))
+    check = ResultCheck(Challenge("copy", test, input_precision="fp8"))
     truth, size = torch.zeros(8, 32, dtype=torch.float64), torch.ones(8, 32).double()
     expected = Expected((truth,), (truth,), lambda: [[truth]], lambda: [size])
     got = (truth + 2.0**-10 * torch.randn(8, 32).sign()).to(dtype)
@@ -86,12 +89,12 @@ def test_the_sums_of_tensor_cores_are_allowed_where_there_are_any(monkeypatch, d
 
 def test_some_results_are_exact_and_others_are_not():
     test = paths.PUZZLES / "01_pointwise" / "test_copy.py"
-    spec = Spec("copy", test, results=("codes", "sums"), exact=("codes",))
+    puzzle = Challenge("copy", test, results=("codes", "sums"), exact=("codes",))
     truth = 1 + torch.randn(8, 32).abs().double()
     expected = Expected((truth,) * 2, (truth,) * 2, lambda: [[truth]] * 2, lambda: [None] * 2)
     got = truth.float() * (1 + 2.0**-22)
-    assert ResultCheck(spec)._mismatch(0, got, expected)
-    assert ResultCheck(spec)._mismatch(1, got, expected) is None
+    assert ResultCheck(puzzle)._mismatch(0, got, expected)
+    assert ResultCheck(puzzle)._mismatch(1, got, expected) is None
 
 
 @pytest.mark.parametrize("rounded", [True, False])
@@ -101,7 +104,7 @@ def test_large_results_may_lose_what_the_reference_may_lose(monkeypatch, rounded
     # In float16 the reference itself loses nothing of these, by luck.
     x = torch.arange(-16, 16).to(torch.float16) / 16
     off = (x + 2.0**-5,)
-    check = ResultCheck(Spec("copy", test, rounded=rounded))
+    check = ResultCheck(Challenge("copy", test, rounded=rounded))
     with contextlib.nullcontext() if rounded else pytest.raises(Wrong):
         check.compare_large(Arguments(("x",), (x,), {}), (x,), off)
 
@@ -253,7 +256,7 @@ def copy(x):
     y = torch.empty_like(x)
     and_back[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
     return y
-### adds nothing | copy: the input x was stored to ... copy.py:17  tl.atomic_add(x_ptr, 0.0)
+### adds nothing | the input x was stored to ... copy.py:17  tl.atomic_add(x_ptr, 0.0)
 @triton.jit
 def add_nothing(x_ptr):
     tl.atomic_add(x_ptr, 0.0)
@@ -281,6 +284,26 @@ def test_wrong_subject_fails(copying, source, parts):
     with pytest.raises(Wrong, match="copy") as caught:
         copying(source).check(inputs.randn(300))
     assert [part for part in parts if part not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("allocates on the default device", "outside-kernel"),
+        ("allocates no memory", "no-launch"),
+        ("one output for all calls", "not-own-memory"),
+        ("changes its input", "input-changed"),
+        ("a list", "wrong-form"),
+        ("raises", "raises"),
+    ],
+)
+def test_what_is_wrong_is_told_as_data(copying, tmp_path, name, kind):
+    (source,) = (param.values[0] for param in WRONG if param.id == name)
+    with pytest.raises(Wrong) as caught:
+        copying(source).check(inputs.randn(300))
+    fault = caught.value.fault
+    assert fault.kind == kind
+    assert (fault.place or fault.call).file == str(tmp_path / "01_pointwise" / "copy.py")
 
 
 GRID = """
@@ -319,7 +342,7 @@ def copy(x):
 @on_a_gpu
 @pytest.mark.parametrize("diagnosed", [1, 1000])
 def test_results_of_large_grids_are_compared_on_a_gpu(copying, monkeypatch, diagnosed):
-    monkeypatch.setattr(challenge, "MAX_DIAGNOSED_ELEMENTS", diagnosed)
+    monkeypatch.setattr(kernel, "MAX_DIAGNOSED_ELEMENTS", diagnosed)
     x = inputs.randn(300)
     copying(RIGHT["plain"]).check_grid(x)
     with pytest.raises(Wrong, match=r"(?s)copy\(x: float32 \(300,\)\).* is wrong in 300 of 300"):
@@ -672,8 +695,8 @@ def test_in_place_returns_none(copying):
 
 def test_tensor_that_is_passed_twice_stays_one_tensor(copying):
     x = inputs.randn(3)
-    arguments = challenge.Arguments(("x", "y"), (x, x), {})
-    first, second = copying(RIGHT["plain"])._guarded(arguments).arguments.positional
+    arguments = Arguments(("x", "y"), (x, x), {})
+    first, second = copying(RIGHT["plain"]).guarded(arguments).arguments.positional
     assert first is second
     assert torch.equal(first, x)
 

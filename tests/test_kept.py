@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from course.proof.kept import Kept
 from kernelgauge.core.arguments import Arguments
-from kernelgauge.core.kept import Kept
 
 X = torch.arange(6.0).reshape(2, 3)
 

@@ -122,17 +122,17 @@ LAZY = {
 @pytest.mark.parametrize("lazy", LAZY)
 @pytest.mark.parametrize("puzzle", ladder.ladder())
 def test_lazy_subject_fails(puzzle, lazy, tmp_path):
-    spec = runner.module_of(puzzle).puzzle.spec
-    if spec.in_place and lazy == "an_earlier_answer":
+    kernel = runner.module_of(puzzle).puzzle
+    if kernel.rules.in_place and lazy == "an_earlier_answer":
         pytest.skip("returns nothing")
-    names = list(inspect.signature(spec.reference).parameters)
+    names = list(inspect.signature(kernel.reference).parameters)
     body, words = LAZY[lazy]
-    if spec.gradients:
+    if kernel.rules.gradients:
         words += "|without a grad_fn|tensors, not|gives no gradient|stored by no program"
     details = {
-        "chapter": spec.chapter,
-        "function": spec.function,
-        "in_place": [names.index(name) for name in spec.in_place],
+        "chapter": kernel.chapter,
+        "function": kernel.name,
+        "in_place": [names.index(name) for name in kernel.rules.in_place],
     }
     solution = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
     source = solution + f"{PREPARATION}    {body}".format(**details)

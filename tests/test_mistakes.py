@@ -15,6 +15,8 @@ from kernelgauge.diagnosis import mistakes
 from kernelgauge.diagnosis.symptoms import mistake
 from kernelgauge.diagnosis.wrong_result import WrongResult
 from kernelgauge.numerics import compare
+from kernelgauge.words import reason
+from kernelgauge.words.fault import Fault
 
 
 def randn(*shape, seed=0):
@@ -58,8 +60,8 @@ def said(function, wrong, *inputs, blocks=()):
     tried = mistakes.candidates(what_if, names, truth, loader.load_mistakes(chapter, name))
     found = mismatch(0, got[0])
     assert found, "nothing is wrong"
-    symptom = mistake(WrongResult(got[0], truth[0], found, mistakes=tried))
-    return symptom.cause if symptom else ""
+    cause = mistake(WrongResult(got[0], truth[0], found, mistakes=tried))
+    return reason(Fault("wrong-result", cause=cause)) if cause else ""
 
 
 A, B = randn(40, 300), randn(300, 50, seed=1)

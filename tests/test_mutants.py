@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from course.challenge import Challenge
 from course.proof import mutants, runner
+from kernelgauge import kernel
 from kernelgauge.core.settings import settings
 
 pytestmark = pytest.mark.proof
 
 FILES = sorted(mutants.FOLDER.glob("*.toml"))
 MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
-
-
-@pytest.fixture(autouse=True)
-def no_other_cases(monkeypatch):
-    """Let each message rest on its own case: test_diagnoses.py has those that rest on several."""
-    monkeypatch.setattr(Challenge, "_run_others", lambda *_: None)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")
@@ -31,7 +25,7 @@ def test_mutant_is_caught(mutant, tmp_path, monkeypatch):
         # In the interpreter two cases in three run once. What that does not show, a third must.
         with monkeypatch.context() as patch:
             if settings.interpreted:
-                patch.setattr(Challenge, "_is_turn", lambda challenge: False)
+                patch.setattr(kernel, "is_thorough", lambda case: False)
             fault = runner.first_fault(cases)
         if settings.interpreted and not (fault and mutant.message in str(fault[1])):
             fault = runner.first_fault(cases)

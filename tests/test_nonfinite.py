@@ -9,6 +9,7 @@ import triton.language as tl
 
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
 from kernelgauge.memory.watch import Watch
+from kernelgauge.words import say
 from tests.launching import interpreted_only, line_of, watched
 
 pytestmark = interpreted_only
@@ -63,7 +64,7 @@ def test_nan_that_an_earlier_kernel_stored_comes_from_there():
 
     assert run((2, 0, 0)).operation == LOADED
     assert run(None).operation == "0 / 0"
-    assert line_of(step_kernel, "y = (x - 1) / (x - 1)") in run(None).said
+    assert line_of(step_kernel, "y = (x - 1) / (x - 1)") in say(run(None).said)
 
 
 def origin(step: str, x: torch.Tensor, program: int = 0) -> Origin:
@@ -87,14 +88,16 @@ def test_the_operation_and_its_line(step, operation, line):
     x = torch.ones(10) + (step == "root")
     found = origin(step, x)
     assert found.operation == operation
-    assert f"at tests/{line_of(step_kernel, line)}" in found.said
+    assert f"at tests/{line_of(step_kernel, line)}" in say(found.said)
 
 
 def test_what_made_the_infinity_comes_first():
     found = origin("exponential", torch.ones(10))
     assert found.operation == "exp(100)"
-    assert found.said.startswith("inf / inf at ")
-    assert f"the infinity is exp(100) at tests/{line_of(step_kernel, 'e = tl.exp')}" in found.said
+    assert say(found.said).startswith("inf / inf at ")
+    assert f"the infinity is exp(100) at tests/{line_of(step_kernel, 'e = tl.exp')}" in say(
+        found.said
+    )
 
 
 def test_what_is_not_stored_does_not_count():
@@ -110,7 +113,7 @@ def test_of_the_program_alone():
 def test_what_was_loaded_is_no_operation():
     found = origin("right", torch.full((10,), float("nan")))
     assert found.is_loaded
-    assert f"NaN in memory at tests/{line_of(step_kernel, 'x = tl.load')}" in found.said
+    assert f"NaN in memory at tests/{line_of(step_kernel, 'x = tl.load')}" in say(found.said)
 
 
 def test_what_was_loaded_and_never_stored_is_named():

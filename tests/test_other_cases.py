@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from kernelgauge.diagnosis.other_cases import Evidence, OtherCase
 
 from course import inputs
 from course.challenge import Challenge
@@ -14,12 +15,14 @@ from course.proof import runner
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.diagnosis import report
-from kernelgauge.diagnosis.other_cases import Evidence, OtherCase
+from kernelgauge.diagnosis.mistakes import named
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.numerics.compare import compare
+from kernelgauge.words import message
 
 X = torch.arange(1.0, 41.0, dtype=torch.float64).reshape(4, 10)
 TWICE = "x is added twice"
+DOUBLED = named("the output is doubled")
 
 
 def failing(got: torch.Tensor, *mistakes: Mistake) -> OtherCase:
@@ -29,8 +32,8 @@ def failing(got: torch.Tensor, *mistakes: Mistake) -> OtherCase:
 
 
 def twice(number: int = 0) -> Mistake:
-    """The mistake whose cause may name a number of its case."""
-    return Mistake(f"{TWICE}, from row {number}" if number else TWICE, lambda: 2 * X)
+    """The mistake whose cause names a number of its case."""
+    return Mistake(named(TWICE + ", from row {row}", row=number), lambda: 2 * X)
 
 
 PASSING = OtherCase("test_shapes", {}, lambda _: [twice()])
@@ -51,38 +54,38 @@ UNAWARE = failing(X + 7)
     ids=["none", "silent", "confirmed", "a_second_fault", "refuted"],
 )
 def test_a_mistake_is_weighed_against_other_failures(cases, confirmed, contradicted):
-    weight = Evidence(0, lambda: cases).weigh(TWICE)
+    weight = Evidence(0, lambda: cases).weigh(twice().cause)
     assert weight == (confirmed, contradicted)
     assert weight.refuted is (contradicted > confirmed)
 
 
 def test_numbers_in_a_cause_may_differ_from_case_to_case():
     case = failing(2 * X, twice(5))
-    assert Evidence(0, lambda: [case]).weigh(f"{TWICE}, from row 12").confirmed == 1
+    assert Evidence(0, lambda: [case]).weigh(twice(12).cause).confirmed == 1
 
 
 def test_a_mistake_that_is_impossible_there_says_nothing():
-    impossible = Mistake(TWICE, lambda: X.reshape(3))
-    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(TWICE) == (0, 0)
+    impossible = Mistake(twice().cause, lambda: X.reshape(3))
+    assert Evidence(0, lambda: [failing(X + 7, impossible)]).weigh(twice().cause) == (0, 0)
 
 
 @pytest.mark.parametrize(("alike", "shown"), [(0, False), (1, False), (2, True), (3, True)])
 def test_a_guess_needs_half_of_the_other_failures(alike, shown):
     others = [failing(2 * X)] * alike + [failing(X + 7)] * (3 - alike)
     evidence = Evidence(0, lambda: others)
-    assert evidence.shows("guess", lambda w: ["guess"] * bool((w.got == 2 * X).all())) is shown
+    guess = twice().cause
+    assert evidence.shows(guess, lambda w: [guess] * bool((w.got == 2 * X).all())) is shown
 
 
 def test_a_guess_stands_where_nothing_else_fails():
-    assert Evidence(0, lambda: [PASSING]).shows("guess", lambda wrong: [])
+    assert Evidence(0, lambda: [PASSING]).shows(twice().cause, lambda wrong: [])
 
 
 def described(*cases: OtherCase, mistakes: tuple[Mistake, ...] = ()) -> str:
     got = (2 * X).float()
     mismatch = compare(got, X, X)
-    return report.describe(
-        got, X, mismatch, mistakes=mistakes, evidence=Evidence(0, lambda: list(cases))
-    )
+    evidence = Evidence(0, lambda: list(cases))
+    return message(report.describe(got, X, mismatch, mistakes=mistakes, evidence=evidence))
 
 
 def test_the_message_says_how_many_other_cases_confirm():
@@ -92,14 +95,14 @@ def test_the_message_says_how_many_other_cases_confirm():
 
 
 def test_a_refuted_mistake_is_not_named_and_the_next_one_is():
-    other = Mistake("the output is doubled", lambda: 2 * X)
+    other = Mistake(DOUBLED, lambda: 2 * X)
     told = described(failing(X + 7, twice()), mistakes=(twice(), other))
     assert TWICE not in told
     assert "the output is doubled" in told
 
 
 def test_a_mistake_that_no_case_contradicts_comes_before_one_that_some_do():
-    other = Mistake("the output is doubled", lambda: 2 * X)
+    other = Mistake(DOUBLED, lambda: 2 * X)
     others = (
         failing(2 * X, twice(), other),
         failing(3 * X, twice(), Mistake(other.cause, X.mul(3).clone)),
@@ -111,13 +114,13 @@ def test_a_mistake_that_no_case_contradicts_comes_before_one_that_some_do():
 
 def test_a_mistake_that_was_named_before_is_tried_first():
     tried = []
-    first = Mistake("the output is doubled", lambda: tried.append("first") or 2 * X)
-    evidence = Evidence(0, lambda: [failing(2 * X, twice(3))], [f"{TWICE}, from row 5"])
+    first = Mistake(DOUBLED, lambda: tried.append("first") or 2 * X)
+    evidence = Evidence(0, lambda: [failing(2 * X, twice(3))], [twice(5).cause])
     got = (2 * X).float()
     told = report.describe(
         got, X, compare(got, X, X), mistakes=iter((first, twice(8))), evidence=evidence
     )
-    assert TWICE in told
+    assert told.cause.note.key == twice().cause.key
     assert not tried
 
 
@@ -129,23 +132,23 @@ def test_nan_everywhere_needs_a_case_that_confirms_its_mistake(confirms):
         nan,
         X,
         compare(nan, X, X),
-        mistakes=[Mistake(TWICE, lambda: X * math.nan)],
+        mistakes=[Mistake(twice().cause, lambda: X * math.nan)],
         evidence=Evidence(0, lambda: others),
     )
-    assert (TWICE in told) is confirms
+    assert (TWICE in message(told)) is confirms
 
 
 def test_a_strong_guess_needs_half_of_the_other_failures():
     got = (X / 10).float()
     inputs = {"x": torch.zeros(3, 10)}
-    for others, named, said in (
+    for others, before, said in (
         ([], [], True),
         ([failing(X + 7)], [], False),
-        ([], ["something else"], False),
+        ([], [DOUBLED], False),
     ):
-        evidence = Evidence(0, lambda o=others: o, named)
+        evidence = Evidence(0, lambda o=others: o, before)
         told = report.describe(got, X, compare(got, X, X), inputs=inputs, evidence=evidence)
-        assert ("one division by 10 too many" in told) is said
+        assert ("one division by 10 too many" in message(told)) is said
 
 
 def test_a_case_that_runs_apart_leaves_the_numbers_of_the_test_as_they_were():

@@ -10,7 +10,6 @@ import torch
 
 from course import inputs, loader, paths
 from course.challenge import Challenge
-from course.grading import Spec
 from kernelgauge.core import gpus
 from kernelgauge.core import paths as core_paths
 from kernelgauge.core.arguments import Arguments
@@ -86,7 +85,7 @@ def summing(tmp_path, monkeypatch):
         monkeypatch.setattr(loader, "load_reference", lambda *_: total)
         monkeypatch.setattr(loader, "load_mistakes", lambda *_: None)
         test = paths.PUZZLES / "18_distributed" / "test_total.py"
-        return Challenge(Spec("total", test, ranks=True, **({"alike": True} | spec)))
+        return Challenge("total", test, ranks=True, **({"alike": True} | spec))
 
     inputs.seed("ranks")
     return make
@@ -251,10 +250,10 @@ def test_a_launch_belongs_to_a_rank(summing):
 def test_meetings_of_ones_own_are_not_replaced(summing):
     source = ("on(", "place("), ("meet(", "wait(")
     puzzle = summing()
-    text = puzzle.spec.path.read_text()
+    text = puzzle.path.read_text()
     for find, replace in source:
         text = text.replace(find, replace)
-    puzzle.spec.path.write_text(text)
+    puzzle.path.write_text(text)
     puzzle.check_late(shards(2))
 
 

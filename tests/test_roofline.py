@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from kernelgauge.speed import gpu, roofline
-from kernelgauge.speed.roofline import Limits, format_si, measure
+from kernelgauge.speed.roofline import Limits, measure
+from kernelgauge.words import say
+from kernelgauge.words.compiling import format_si
 from tests.simulated_limits import H200, MB
 
 
@@ -32,10 +34,10 @@ def test_the_bound_is_the_larger_time():
 
 
 def test_an_impossible_time_is_explained():
-    assert H200.impossible(0.021, 268 * MB, None) == (
+    assert say(H200.impossible(0.021, 268 * MB, None)) == (
         "268 MB in 0.021 ms would be 12.8 TB/s, but this GPU copies at 4.28 TB/s"
     )
-    assert H200.impossible(0.05, None, (2 * 4096**3, torch.float16)) == (
+    assert say(H200.impossible(0.05, None, (2 * 4096**3, torch.float16))) == (
         "137 GFLOP in 0.05 ms would be 2.75 PFLOP/s, but this GPU multiplies float16 at 700 TFLOP/s"
     )
 
@@ -60,7 +62,7 @@ def test_the_faster_of_copy_and_read_counts():
     fast_reader = replace(H200, read=6e12)
     assert H200.impossible(0.2, 10**9, None) is not None
     assert fast_reader.impossible(0.2, 10**9, None) is None
-    assert "reads at 6 TB/s" in fast_reader.impossible(0.02, 10**9, None)
+    assert "reads at 6 TB/s" in say(fast_reader.impossible(0.02, 10**9, None))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
+from kernelgauge import words
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import on_cpu
 from kernelgauge.core.verdict import Wrong
@@ -215,9 +216,10 @@ def test_timing_ends_in_time_and_the_message_says_so():
     found = run(gpu, double(gpu, 1.0), max_seconds=3.0)
     assert found.verdict == "inconclusive"
     assert gpu.now < 4
-    assert found.message().startswith("too close to call: ")
-    assert "s of timing the interval in brackets still contains the bar" in found.message()
-    assert "not a pass" in found.message()
+    message = words.message(found.fault())
+    assert message.startswith("too close to call: ")
+    assert "s of timing the interval in brackets still contains the bar" in message
+    assert "not a pass" in message
 
 
 def test_a_very_slow_kernel_is_judged_by_few_calls():
@@ -230,7 +232,12 @@ def test_a_very_slow_kernel_is_judged_by_few_calls():
 def test_messages():
     gpu = SimulatedGpu()
     slow = run(gpu, double(gpu, 2.0), bytes_moved=2 * 10**9, limits=H200)
-    message = slow.message()
+    fault = slow.fault()
+    assert fault.kind == "too-slow"
+    assert fault.numbers["milliseconds"] == pytest.approx(
+        {"subject": 2.003, "reference": 1.003}, 1e-3
+    )
+    message = words.message(fault)
     assert message.startswith("too slow: 0.50x [0.50, 0.50] the speed of the reference; the spec")
     assert "the spec asks for 1x" in message
     assert "yours takes 2.003 ms, the reference 1.003 ms (medians of" in message
@@ -252,7 +259,7 @@ def test_the_scale_moves_the_bar_and_the_message_says_so():
     assert run(gpu, subject, scale=0.75).verdict == "passed"
     failed = run(gpu, subject, at_least=2.0, scale=0.75)
     assert failed.verdict == "failed"
-    assert "asks for 2x, scaled by 0.75 to 1.5x" in failed.message()
+    assert "asks for 2x, scaled by 0.75 to 1.5x" in words.message(failed.fault())
     assert "bar 1.5" in failed.summary()
 
 

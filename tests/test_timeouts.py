@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -9,12 +10,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from course import challenge, paths
+from course import paths, running
 from course.paths import ROOT
-from course.plugin import hooks
+from course.plugin import given_up, hooks
+from kernelgauge import words
 from kernelgauge.core import crash_notes, timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotRun
+from kernelgauge.words.fault import SHOWN, Call, Cause, Fault, Place, note, revived
+
+FAULT = Fault(
+    "process-ended",
+    (note("accessed-foreign-memory", reason="an illegal address"),),
+    remedy=note("find-it-in-the-interpreter"),
+)
 
 
 def endless(wait: float = 0.0):
@@ -94,25 +103,58 @@ with f.time_limit(0.2):
 
 
 @pytest.mark.parametrize(
-    ("log", "sentence"),
+    ("log", "kind", "sentence"),
     [
-        ("", "crashed the process"),
-        ("GPU: an illegal memory access\nwas found\n", "an illegal memory access\nwas found"),
-        ("Fatal Python error: Segmentation fault\n", "crashed the process: Segmentation fault"),
+        ("", "process-ended", "swish.py: crashed the process"),
+        (
+            json.dumps(FAULT.plain()) + "\n",
+            "process-ended",
+            "swish.py: the kernel accessed memory that is not its own (an illegal address)\nhint: ",
+        ),
+        (
+            "Fatal Python error: Segmentation fault\n",
+            "process-ended",
+            "crashed the process: Segmentation fault",
+        ),
         (
             "Timeout (0:00:05)!\n"
             f'  File "{ROOT}/kernelgauge/subject/guarded_call.py", line 5 in run\n'
             f'  File "{ROOT}/puzzles/01_pointwise/fma.py", line 7 in fma\n',
-            "at puzzles/01_pointwise/fma.py:7 and could not be interrupted",
+            "endless",
+            "puzzles/01_pointwise/fma.py:7  did not return in time and could not be interrupted",
         ),
     ],
     ids=["nothing", "dead_gpu", "signal", "timeout"],
 )
-def test_crash_log_says_why_a_worker_died(log, sentence, monkeypatch, tmp_path):
+def test_crash_log_says_why_a_worker_died(log, kind, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(settings, "subjects", paths.PUZZLES)
     (tmp_path / "gw0").write_text(log)
-    assert sentence in crash_notes.describe_crash(tmp_path, "gw0")
+    fault = crash_notes.describe_crash(tmp_path / "gw0", tmp_path / "swish.py")
+    assert fault.kind == kind
+    assert sentence in words.message(fault)
+
+
+def test_a_fault_survives_json():
+    place = Place("/a.py", 7, source="tl.load(p)", callers=(Place("/a.py", 3),))
+    cause = Cause(note("a", of=note("b", sizes=[3, 4])), SHOWN, 2, 3)
+    late = FAULT.but(place=place, call=Call("/a.py", "f"), program=(1, 0, 0), cause=cause)
+    plain = FAULT.but(instead=late).plain()
+    again = revived(json.loads(json.dumps(plain)))
+    assert json.dumps(again.plain()) == json.dumps(plain)
+    assert again.instead.place == place
+    assert again.instead.program == (1, 0, 0)
+    assert again.instead.cause.note.key == cause.note.key
+
+
+def test_a_puzzle_that_is_given_up_is_known_to_all_workers(monkeypatch, tmp_path):
+    monkeypatch.setattr(given_up, "_given_up", {})
+    monkeypatch.setattr(given_up, "_folder", None)
+    given_up.add("a/b", "endless", "test_masks[x y]", tmp_path)
+    monkeypatch.setattr(given_up, "_given_up", {})
+    assert not given_up.why("a/b")
+    given_up.share(tmp_path)
+    assert given_up.why("a/b") == "did not return within the time limit in test_masks[x y]"
 
 
 def test_sending_to_a_dead_worker_does_not_end_the_run(request):
@@ -126,9 +168,9 @@ def test_sending_to_a_dead_worker_does_not_end_the_run(request):
 
 
 def test_what_was_not_run_has_no_times_of_the_test_before(monkeypatch):
-    monkeypatch.setattr(crash_notes, "given_up", lambda puzzle: "did not return")
-    monkeypatch.setitem(challenge.raced, "yours", "0.3 ms")
+    monkeypatch.setattr(given_up, "why", lambda puzzle: "did not return")
+    running.current().races.append(None)
     item = SimpleNamespace(path=paths.PUZZLES / "01_pointwise" / "test_swish.py", nodeid="another")
     with pytest.raises(NotRun):
         next(hooks.pytest_runtest_call(item))
-    assert not challenge.raced
+    assert not running.current().races

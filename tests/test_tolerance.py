@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from kernelgauge.numerics import perturbation
 from kernelgauge.numerics.compare import compare
+from kernelgauge.words import message
 
 SEEDS = range(2)
 LOG2E = math.log2(math.e)
@@ -449,7 +450,7 @@ def judge_of(operation, dtype, seed):
         results = zip(tensors(subject(*inputs)), truths, yardsticks, sizes, strict=True)
         for got, truth, yardstick, size in results:
             if mismatch := compare(got, truth, yardstick, magnitude=size, **operation.options):
-                found.append(mismatch.message())
+                found.append(message(mismatch.fault()))
         return found
 
     return faults

@@ -7,6 +7,7 @@ import pytest
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.subject import unwritten
+from kernelgauge.words import Note, say
 
 
 def kernel():
@@ -17,10 +18,11 @@ def launch(grid: tuple[int, int, int], **blocks: int) -> Launch:
     return Launch(kernel, grid, dict(blocks), frozenset(blocks))
 
 
-def explained(shape: tuple[int, ...], part: tuple, *launches: Launch) -> tuple[str, str]:
+def explained(shape: tuple[int, ...], part: tuple, *launches: Launch) -> tuple[str, Note]:
     missing = np.zeros(shape, dtype=bool)
     missing[part] = True
-    return unwritten.explain(missing, launches)
+    ranges, remedy = unwritten.explain(missing, launches)
+    return "".join(map(say, ranges)), remedy
 
 
 ROWS = np.s_[256:]
@@ -29,7 +31,7 @@ ROWS = np.s_[256:]
 def test_a_grid_that_ends_too_early():
     places, hint = explained((330, 70), ROWS, launch((8, 2, 1), BLOCK_M=32, BLOCK_N=64))
     assert places == ", rows 256..329, all from there on: from tile 8 of BLOCK_M = 32"
-    assert hint == (
+    assert say(hint) == (
         "the grid has 8 programs along axis 0, which cover 256 of 330 rows: "
         "triton.cdiv(330, BLOCK_M) is 11"
     )
@@ -37,7 +39,9 @@ def test_a_grid_that_ends_too_early():
 
 def test_axes_of_the_grid_that_are_swapped():
     _, hint = explained((70, 330), np.s_[:, 128:], launch((2, 6, 1), BLOCK_M=64, BLOCK_N=64))
-    assert hint.endswith("triton.cdiv(330, BLOCK_N) is 6, as along axis 1: are the axes swapped?")
+    assert say(hint).endswith(
+        "triton.cdiv(330, BLOCK_N) is 6, as along axis 1: are the axes swapped?"
+    )
 
 
 @pytest.mark.parametrize("part", [ROWS, np.s_[::2], np.s_[8:]])
@@ -54,7 +58,7 @@ def test_an_axis_that_the_grid_does_not_use_is_not_short():
 
 def test_indices_of_a_batch():
     _, hint = explained((3, 20, 16), np.s_[1:], launch((1, 2, 1), BLOCK_M=16))
-    assert hint == "does the grid have a program for each of the 3 indices of dimension 0?"
+    assert say(hint) == "does the grid have a program for each of the 3 indices of dimension 0?"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_what_else_leaves_elements_out(grid, part, hint):
 def test_elements_of_a_vector():
     places, hint = explained((1000,), np.s_[768:], launch((3, 1, 1), BLOCK=256))
     assert places == ", elements 768..999, all from there on: from tile 3 of BLOCK = 256"
-    assert "the grid has 3 programs along axis 0, which cover 768 of 1000 elements" in hint
+    assert "the grid has 3 programs along axis 0, which cover 768 of 1000 elements" in say(hint)
 
 
 def test_without_a_launch_nothing_is_guessed():

@@ -16,7 +16,8 @@ from itertools import groupby
 from pathlib import Path
 
 from course.benchmark.tables import SOLUTION, Row, describe_limits, table_row
-from kernelgauge.speed.roofline import Limits, three_digits
+from kernelgauge.speed.roofline import Limits
+from kernelgauge.words.compiling import three_digits
 
 MARK = "<!-- The rest is written by python -m course.benchmark.record: edits are lost. -->"
 HEADER = "| puzzle | dtype | size | ms | rate | of the limit | x eager | x best peer | best peer |"

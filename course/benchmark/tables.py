@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from kernelgauge.speed.roofline import Limits, format_si, three_digits
+from kernelgauge.speed.roofline import Limits
+from kernelgauge.words.compiling import format_si, three_digits
 
 SOLUTION, EAGER = "solution", "eager"
 

@@ -17,8 +17,9 @@ from course.benchmark.peers import Benchmark, Size, load_benchmarks
 from course.benchmark.tables import EAGER, SOLUTION, Row
 from kernelgauge.core.tensors import tensors
 from kernelgauge.speed.buffers import Buffers, snapshot
-from kernelgauge.speed.roofline import Limits, format_si
+from kernelgauge.speed.roofline import Limits
 from kernelgauge.speed.timer import CudaTimer
+from kernelgauge.words.compiling import format_si
 
 WARMUP_ROUNDS, MIN_ROUNDS, MAX_ROUNDS = 2, 12, 200
 

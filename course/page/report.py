@@ -10,7 +10,8 @@ from typing import Any
 
 from kernelgauge.core.figure import Figure
 
-FORMAT = 1
+# docs/report.schema.json describes what is written.
+FORMAT = 2
 
 # How far a puzzle is. UNFINISHED: what was run of it passes, but not all of it was run.
 PRODUCTION, SOLVED, WRONG, UNFINISHED = "production", "solved", "wrong", "unfinished"
@@ -28,7 +29,9 @@ class Check:
     verdict: passed, wrong, unsolved, not measured, not run
     message: what the judge said, "" where it passed
     printed: what the learner's code printed, where it failed
-    figures: what was measured
+    figures: what was measured, beside what is asked for
+    fault: what is wrong, as `kernelgauge.words.fault.Fault.plain` gives it; None where nothing is
+    race: times in milliseconds and the interval of the speed-up; None where nothing was timed
     """
 
     level: str
@@ -38,6 +41,8 @@ class Check:
     message: str = ""
     printed: str = ""
     figures: list[Figure] = field(default_factory=list)
+    fault: dict[str, Any] | None = None
+    race: dict[str, Any] | None = None
 
 
 @dataclass
@@ -45,12 +50,14 @@ class Cause:
     """What one or more checks fail of. What to fix first stands first in a puzzle's list.
 
     title: a load outside x
+    kind: the id of the kind of fault, which `pytest --explain` takes
     level: the first level that asks for it
     checks: the names of the tests, the most telling first; the message is that of the first
     command: runs that test alone
     """
 
     title: str
+    kind: str
     level: str
     checks: list[str]
     message: str
@@ -168,7 +175,9 @@ class Report:
 def save(path: Path, reports: Sequence[Report]) -> None:
     """Write reports as JSON. Raises OSError."""
     data = {"format": FORMAT, "reports": [asdict(report) for report in reports]}
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def load(path: Path) -> list[Report]:

@@ -13,6 +13,7 @@ from course.pictures.svg import Picture, Svg
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.memory.recording import Touch, Touched
 from kernelgauge.numerics.compare import Mismatch
+from kernelgauge.words import say
 
 # How many times the allowed error begins each step, and its paint: light to dark red.
 STEPS = ((0.0, "#f7b6a8"), (10.0, "#e0604d"), (1000.0, "#a50f15"))
@@ -53,7 +54,7 @@ def errors(name: str, call: str, mismatch: Mismatch, touches: Sequence[Touch]) -
         tiles[tile.label.partition("[")[2], tile.rows] = tile
     outlines = [tiles.get((frame.label.partition("[")[2], frame.rows)) for frame, _ in frames]
     title = f"Where {mismatch.name} is wrong"
-    said = mismatch.message().splitlines()[0]
+    said = say(mismatch.notes()[0])
     caption = f"{said[0].upper()}{said[1:]}. Grey cells are right; the darker the red, the worse."
     if any(outlines):
         caption += " The lines are the borders of the tiles that the programs store."

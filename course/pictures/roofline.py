@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from course.pictures.layout import legend
 from course.pictures.svg import MARGIN, WIDTH, Picture, Svg
 from kernelgauge.core.dtypes import dtype_name
-from kernelgauge.speed.roofline import Limits, Operations, format_si
+from kernelgauge.speed.roofline import Limits, Operations
+from kernelgauge.words.compiling import format_si
 
 LEFT, RIGHT, HEIGHT = 84, 40, 320
 BAR, STEP = 22, 40

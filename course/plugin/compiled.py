@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from course.challenge import Challenge
-from course.inputs import current
 from course.plugin import looks
+from kernelgauge import kernel as gauge
 from kernelgauge.compilation import figures
 from kernelgauge.compilation.ahead_of_time import Compiled, DoesNotFit, compile_each
+from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.paths import display_path
 from kernelgauge.core.verdict import Wrong
 
@@ -52,26 +53,25 @@ class CompiledLook(looks.Look):
     def choose(self, items: list[pytest.Item]) -> list[pytest.Item]:
         return looks.of_kind(items, "compiles")
 
-    def compiles(
-        self, puzzle: Challenge, inputs: tuple, options: dict, targets: Sequence[str]
-    ) -> None:
+    def before_compiling(
+        self, kernel: gauge.Kernel, arguments: Arguments, targets: Sequence[str]
+    ) -> bool:
         """Compile all that is launched. Raises Wrong where the compile check would."""
-        spec = puzzle.spec
-        runs = puzzle.launches(*inputs, **options)
+        assert isinstance(kernel, Challenge)
+        runs = kernel.launches(arguments)
         launches = [launch for run in runs for launch in run]
-        file = spec.path.resolve()
+        file = kernel.path.resolve()
         found = compile_each(launches, targets, subject=file, listings=self.folder is not None)
         for outcomes in found:
-            name = f"{spec.chapter}/{spec.name}"
-            case = looks.case_of(current())
-            code = self._leave(name, case, outcomes)
-            called = puzzle.described(*inputs, **options)
-            self.kernels.append(Kernel(name, case, called, outcomes, code))
+            case = looks.case_of(kernel.run.case)
+            code = self._leave(kernel.puzzle, case, outcomes)
+            self.kernels.append(Kernel(kernel.puzzle, case, str(arguments), outcomes, code))
         wrong = [one for outcomes in found for one in outcomes.values() if isinstance(one, Wrong)]
         # Of an autotuner's configurations, one that fits is enough.
         serious = [one for one in wrong if len(runs) == 1 or not isinstance(one, DoesNotFit)]
         if serious:
             raise serious[0]
+        return True
 
     def _leave(self, puzzle: str, case: str, outcomes: dict[str, Compiled | Wrong]) -> str | None:
         """Write the code of one kernel. Returns where, without the endings."""

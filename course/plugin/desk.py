@@ -34,7 +34,7 @@ OPTIONS = (
     "watch",
     "pictures",
 )
-OTHERS = ("solutions", "subject", "page", "proof")
+OTHERS = ("solutions", "subject", "page", "json", "proof")
 TOGETHER = (
     {"compare", "show_solution"},
     {"compare", "subject"},

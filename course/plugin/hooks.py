@@ -11,17 +11,30 @@ import pytest
 
 from course import paths
 from course.options import asked
-from course.plugin import desk, environment, ladder, page, pictures, selection, watch
+from course.plugin import (
+    desk,
+    diagnoses,
+    environment,
+    given_up,
+    ladder,
+    page,
+    pictures,
+    selection,
+    watch,
+)
 from course.plugin import people as class_of_people
 from course.plugin import scoreboard as reporting
 from course.plugin.time_left import TimeLeft
+from kernelgauge import words
 from kernelgauge.core import crash_notes, timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, NotRun, Verdict, Wrong
+from kernelgauge.words.fault import note
 
 machine = pytest.StashKey[environment.Environment]()
 notes = pytest.StashKey[tempfile.TemporaryDirectory]()
 order = pytest.StashKey[int]()
+observed = pytest.StashKey[diagnoses.Diagnoses]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,8 +52,8 @@ def pytest_cmdline_main(config):
     if option.solutions and option.subject:
         raise pytest.UsageError("--solutions and --subject name different files: give one of them")
     if not hasattr(config, "workerinput"):
-        if option.page and not option.one_of_class:
-            page.check(option.page)
+        if not option.one_of_class:
+            page.check(option)
         people = class_of_people.find(option)
         if len(people) > 1:
             return class_of_people.run(config, people)
@@ -77,21 +90,24 @@ def pytest_configure(config):
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from course.plugin import session
 
+    config.stash[observed] = diagnoses.Diagnoses()
+    config.pluginmanager.register(config.stash[observed])
     if not config.stash.get(watch.started, False):
         session.start(config, config.stash[machine])
     from course.plugin import experiments
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
-    config.pluginmanager.register(board)
+    config.pluginmanager.register(board, "scoreboard")
     # A class needs what was found of each person, also where it has no page.
-    wanted = asked.draws or config.option.one_of_class
+    wanted = asked.draws or page.files_of(config)
     gallery = draw_pictures(config) if wanted else None
-    if gallery and (file := page.file_of(config)):
+    if gallery and (files := page.files_of(config)):
         machine_in_words = config.stash[machine].header()[0].partition(": ")[2]
-        written = page.Page(config, file, machine_in_words, board, gallery)
+        written = page.Page(config, files, machine_in_words, board, gallery)
         config.pluginmanager.register(written)
     if worker := getattr(config, "workerinput", None):
-        crash_notes.share(Path(worker["notes"]), worker["workerid"])
+        given_up.share(Path(worker["notes"]))
+        crash_notes.keep_log(Path(worker["notes"]) / worker["workerid"])
 
 
 def draw_pictures(config) -> pictures.Gallery | None:
@@ -168,9 +184,17 @@ def pytest_collection_finish():
 
 
 def pytest_sessionfinish(session):
-    """Repairs of Triton that did not take make every verdict doubtful: no such run passes."""
+    """Diagnose what a run that stops has left.
+
+    Repairs of Triton that did not take make every verdict doubtful: no such run passes.
+    """
     from course.plugin import session as judge_session
 
+    if (seen := session.config.stash.get(observed, None)) and (found := seen.rest()):
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output[diagnoses.PROPERTY] = found
+        elif board := session.config.pluginmanager.getplugin("scoreboard"):
+            board.take(found)
     unrepaired = judge_session.complaints and not session.config.option.allow_unrepaired
     if unrepaired and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -185,20 +209,19 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    from course import challenge
     from course.plugin import session
     from kernelgauge.speed import gpu
 
-    session.begin(item.nodeid)
     puzzle = ladder.puzzle_of(item.path)
-    if puzzle and (why := crash_notes.given_up(puzzle)):
+    session.begin(item.nodeid, defers=bool(puzzle))
+    if puzzle and (why := given_up.why(puzzle)):
         raise NotRun(f"not run: {puzzle} {why}")
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")
-    spec = getattr(getattr(item.module, "puzzle", None), "spec", None)
+    rules = getattr(getattr(item.module, "puzzle", None), "rules", None)
     # A race of ranks has them on one GPU.
-    every = bool(spec and spec.ranks) and ladder.check_of(item.name) != "speedup"
+    every = bool(rules and rules.ranks) and ladder.check_of(item.name) != "speedup"
     held = contextlib.nullcontext() if commands else gpu.shared(every)
     # Each of the processes it starts takes seconds before its own limit begins.
     seconds = item.config.option.time_limit * (3 if commands else 1)
@@ -208,27 +231,23 @@ def pytest_runtest_call(item):
         try:
             try:
                 with timeouts.time_limit(seconds):
-                    outcome = yield
-                    challenge.passed()
-                    return outcome
+                    return (yield)
             except Exception as error:
                 if not gpu.ran_out_of_memory(error):
                     raise
             # Other workers may have had the memory: once more without them.
             with gpu.exclusive(), timeouts.time_limit(seconds):
-                session.begin(item.nodeid)
+                session.begin(item.nodeid, defers=bool(puzzle))
                 item.runtest()
-                challenge.passed()
         except timeouts.Overrun as overrun:
             if puzzle:
-                crash_notes.give_up(puzzle, f"did not return within the time limit in {item.name}")
+                given_up.add(puzzle, overrun.fault.kind, item.name)
             # Before the GPU is handed on: that waits for its work to end.
             if gpu.is_busy():
                 capture = item.config.pluginmanager.getplugin("capturemanager")
                 with capture.global_and_fixture_disabled():
-                    crash_notes.end_process(
-                        f"{overrun}\nthe kernel still runs: its process was ended"
-                    )
+                    said = (*overrun.fault.said, note("kernel-still-runs"))
+                    crash_notes.end_process(overrun.fault.but(said=said))
             raise
 
 
@@ -241,12 +260,14 @@ def pytest_enter_pdb():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    from course import challenge
+    from course import running
 
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, Verdict):
         # pytest would draw a traceback, with the source of each frame, which takes long.
         item.repr_failure = lambda excinfo: str(excinfo.value)
+    if isinstance(error, Wrong):
+        item.config.stash[observed].keep(item, item.stash.get(order, 0), error)
     made = yield
     if isinstance(error, NotMeasured):
         made.outcome = "skipped"
@@ -262,12 +283,26 @@ def pytest_runtest_makereport(item, call):
             item.name,
             error,
             order=item.stash.get(order, 0),
-            measured=challenge.measured,
-            raced=challenge.raced,
-            compared=challenge.compared,
-            figures=challenge.figures(),
+            run=running.current(),
         )
+    if puzzle and call.when == "teardown":
+        found = item.config.stash[observed].through(item)
+        made.user_properties += [(diagnoses.PROPERTY, found)] if found else []
     return made
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let one process run all tests of a puzzle's file, as -n asks without --dist."""
+    return diagnoses.scheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Take in what a worker found of files that it did not finish."""
+    board = node.config.pluginmanager.getplugin("scoreboard")
+    if board:
+        board.take(getattr(node, "workeroutput", {}).get(diagnoses.PROPERTY, []))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -275,13 +310,15 @@ def pytest_handlecrashitem(crashitem, report):
     """A worker died in this test: say of what, and count it for its puzzle."""
     worker = report.node.workerinput
     folder = Path(worker["notes"])
-    reason = crash_notes.describe_crash(folder, worker["workerid"])
     path, _, name = crashitem.partition("::")
+    puzzle = ladder.puzzle_of(paths.ROOT / path)
+    subject = settings.subjects / f"{puzzle}.py" if puzzle else paths.ROOT / path
+    fault = crash_notes.describe_crash(folder / worker["workerid"], subject)
     report.location = (path, None, name)
-    report.longrepr = f"{path}: {reason}"
-    if puzzle := ladder.puzzle_of(paths.ROOT / path):
-        crash_notes.give_up(puzzle, f"ended its process in {name}", folder)
-        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(reason))
+    report.longrepr = words.message(fault)
+    if puzzle:
+        given_up.add(puzzle, fault.kind, name, folder)
+        reporting.describe(report, puzzle, ladder.level_of(Path(path)), name, Wrong(fault))
 
 
 @pytest.hookimpl(tryfirst=True)

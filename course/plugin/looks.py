@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from course import challenge
+from course import running
 from course.paths import PRODUCTION, PUZZLES, display_path
 from course.plugin import failures
 from course.plugin.ladder import check_of, ladder, level_of, puzzle_of
 from course.plugin.scoreboard import Scoreboard
 from kernelgauge.core.settings import settings
+from kernelgauge.run import Observer
 
 
-class Look:
+class Look(Observer):
     """A plugin for a run that looks at kernels. It prints faults as any run does, and no scores.
 
     option: what asked for it, for messages
@@ -27,6 +28,7 @@ class Look:
 
     def __init__(self, config: pytest.Config):
         self.config = config
+        running.observers.append(self)
         self._board = Scoreboard(config)
 
     def choose(self, items: list[pytest.Item]) -> list[pytest.Item]:
@@ -50,14 +52,6 @@ class Look:
         config.hook.pytest_deselected(items=[it for it in items if it not in chosen])
         items[:] = chosen
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item):
-        challenge.observer = self
-        try:
-            return (yield)
-        finally:
-            challenge.observer = None
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report):
         if report.when == "call" and report.passed:
@@ -78,9 +72,6 @@ class Look:
             failures.write(terminalreporter, rows[puzzle].failures, self.config.option.verbose)
         self.write(terminalreporter)
 
-    def moved(self, traffic) -> None:
-        """Take no notice of traffic."""
-
 
 def of_kind(items: Iterable[pytest.Item], check: str) -> list[pytest.Item]:
     """Return the tests of one kind of check."""
@@ -89,7 +80,7 @@ def of_kind(items: Iterable[pytest.Item], check: str) -> list[pytest.Item]:
 
 def case_of(test: str) -> str:
     """Return what a compile check is about, by its name: bfloat16 of test_compiles[bfloat16]."""
-    name, _, case = test.partition("[")
+    name, _, case = test.rpartition("::")[2].partition("[")
     words = [name.removeprefix("test_compiles").strip("_"), case.removesuffix("]")]
     return "-".join(filter(None, words))
 

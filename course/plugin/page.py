@@ -1,4 +1,4 @@
-"""--page FILE: what a run found, as one HTML file, or as data if FILE ends in .json."""
+"""--page FILE and --json FILE: what a run found, as one HTML file or as data."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from course.plugin.scoreboard import WRONG, Row, Scoreboard, score_of
 from kernelgauge.core.settings import settings
 
 DATA = ".json"
-SUFFIXES = (".html", ".htm", DATA)
+SUFFIXES = {"--page": (".html", ".htm"), "--json": (DATA,)}
 
 
-def check(file: str) -> Path:
-    """Return the path of the page. Raises pytest.UsageError where it cannot be written."""
-    path = Path(file).absolute()
-    if path.suffix.lower() not in SUFFIXES:
-        raise pytest.UsageError(
-            f"--page {file}: name a file that ends in .html, or in .json for the data"
-        )
-    existed = path.exists()
-    try:
-        path.open("a").close()
-    except OSError as error:
-        raise pytest.UsageError(f"--page {file}: {error.strerror}") from None
-    if not existed:
-        path.unlink()
-    return path
+def check(option) -> None:
+    """Raise pytest.UsageError where a file that was asked for cannot be written."""
+    for flag, file in (("--page", option.page), ("--json", option.json)):
+        if not file:
+            continue
+        path = Path(file).absolute()
+        if path.suffix.lower() not in SUFFIXES[flag]:
+            raise pytest.UsageError(f"{flag} {file}: name a file that ends in {SUFFIXES[flag][0]}")
+        existed = path.exists()
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise pytest.UsageError(f"{flag} {file}: {error.strerror}") from None
+        if not existed:
+            path.unlink()
 
 
 def write(path: Path, reports: Sequence[Report]) -> None:
@@ -52,11 +52,11 @@ def write(path: Path, reports: Sequence[Report]) -> None:
         path.write_text(html.write(reports), encoding="utf-8")
 
 
-def file_of(config) -> Path | None:
-    """Return where this run is to write, None if nowhere. `check` has seen what was typed."""
+def files_of(config) -> list[Path]:
+    """Return where this run is to write. `check` has seen what was typed."""
     if config.option.one_of_class:
-        return Path(config.option.one_of_class[1])
-    return Path(config.option.page).absolute() if config.option.page else None
+        return [Path(config.option.one_of_class[1])]
+    return [Path(file).absolute() for file in (config.option.page, config.option.json) if file]
 
 
 def typed(config) -> str:
@@ -66,19 +66,21 @@ def typed(config) -> str:
 
 
 class Page:
-    """Collects what a run finds, and writes the page at its end.
+    """Collects what a run finds, and writes the page and the data at its end.
 
     machine: what the run runs on, in words
     board: the scoreboard of the run
     gallery: the pictures of the run
     """
 
-    def __init__(self, config, path: Path, machine: str, board: Scoreboard, gallery: Gallery):
-        self.config, self.path, self.machine = config, path, machine
+    def __init__(
+        self, config, paths: Sequence[Path], machine: str, board: Scoreboard, gallery: Gallery
+    ):
+        self.config, self.paths, self.machine = config, paths, machine
         self.board, self.gallery = board, gallery
         # With the place of each among the tests of the run.
         self._checks: dict[str, list[tuple[int, Check]]] = {}
-        self._said = ""
+        self._said: list[str] = []
 
     def pytest_runtest_logreport(self, report) -> None:
         """Take in one report, whichever process made it."""
@@ -93,6 +95,7 @@ class Page:
             message=_message(report),
             printed=report.capstdout if score["verdict"] == WRONG else "",
             figures=figures,
+            race=score["race"],
         )
         self._checks.setdefault(score["puzzle"], []).append((score["order"], found))
 
@@ -100,20 +103,23 @@ class Page:
     def pytest_sessionfinish(self, session) -> None:
         """Write the page."""
         if not self._checks:
-            self._said = "no puzzle was graded, and so no page is written"
+            self._said = ["no puzzle was graded, and so nothing is written"]
             return
-        try:
-            write(self.path, [self.report()])
-            self._said = display_path(self.path)
-        except OSError as error:
-            self._said = f"{display_path(self.path)} was not written: {error.strerror}"
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        report = self.report()
+        for path in self.paths:
+            try:
+                write(path, [report])
+                self._said.append(display_path(path))
+            except OSError as error:
+                self._said.append(f"{display_path(path)} was not written: {error.strerror}")
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Say where the page is."""
         if self.config.option.verbose > -2 and not self.config.option.one_of_class:
-            terminalreporter.line(f"Page: {self._said}")
+            for said in self._said:
+                terminalreporter.line(f"Written: {said}")
 
     def report(self) -> Report:
         """Return what this run found."""
@@ -146,6 +152,11 @@ class Page:
         checks = sorted(
             self._checks.get(puzzle, []), key=lambda it: (LEVELS.index(it[1].level), it[0])
         )
+        # What is wrong is known once all cases of a file are through.
+        told = {(it.level, it.test): it for it in row.failures}
+        for _, check in checks:
+            if failure := told.get((check.level, check.test)):
+                check.message, check.fault = failure.message, failure.told["fault"]
         return Puzzle(
             name=puzzle,
             number=number,
@@ -183,7 +194,8 @@ def _cause(group: Sequence[failures.Failure]) -> Cause:
     elif settings.subjects != PUZZLES:
         whose = f" --subject {shlex.quote(display_path(settings.subjects))}"
     return Cause(
-        title=first.kind[1],
+        title=first.title,
+        kind=first.kind,
         level=first.level,
         checks=[failure.test for failure in group],
         message=first.message,

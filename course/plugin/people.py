@@ -87,12 +87,12 @@ def run(config, people: dict[str, Path]) -> int:
     if pytest.ExitCode.INTERRUPTED in statuses:
         status = pytest.ExitCode.INTERRUPTED
     _write_summary(terminal, reports, len(people))
-    if path := page.file_of(config):
+    for path in page.files_of(config):
         try:
             page.write(path, reports)
         except OSError as error:
-            raise pytest.UsageError(f"--page {config.option.page}: {error.strerror}") from None
-        terminal.line(f"Page: {display_path(path)}")
+            raise pytest.UsageError(f"{display_path(path)}: {error.strerror}") from None
+        terminal.line(f"Written: {display_path(path)}")
     return status
 
 

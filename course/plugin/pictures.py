@@ -84,16 +84,19 @@ class Artist:
         return made
 
     def _shown(self, item, made, puzzle: str) -> Iterator[Shown]:
-        from course import challenge
+        from course import running
+        from course.observers import Drawing, Racing
 
-        if challenge.timed:
-            yield _roofline(puzzle, challenge.timed[0])
+        looking = {type(observer): observer for observer in running.current().observers}
+        if timed := looking[Racing].timed:
+            yield _roofline(puzzle, timed[0])
         failure = failure_of(made)
-        if not challenge.drawable or not (failure or made.passed):
+        calls = looking[Drawing].calls
+        if not calls or not (failure or made.passed):
             return
-        candidate = challenge.drawable[-1 if failure else 0]
+        candidate = calls[-1 if failure else 0]
         rank = [level_of(item.path) != SOLVED, *_rank(candidate)]
-        key = puzzle, failure and failure.cause
+        key = puzzle, failure and failure.told["key"]
         if len(rank) > 1 and (key not in self._best or rank < self._best[key]):
             self._best[key] = rank
             yield _drawn(candidate, bool(failure), rank)

@@ -5,17 +5,33 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from course.desk import comparison
-from course.paths import PRODUCTION, PUZZLES, SOLUTIONS, display_path
-from course.plugin import failures
-from course.plugin.ladder import CHECKS, SOLVED, check_of, checks_of, ladder, path_of_tests
+from course.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS, display_path
+from course.plugin import diagnoses, failures
+from course.plugin.ladder import (
+    CHECKS,
+    SOLVED,
+    check_of,
+    checks_of,
+    ladder,
+    level_of,
+    path_of_tests,
+    puzzle_of,
+)
 from course.plugin.listing import write_ladder
 from course.plugin.progress import Findings, Progress, counted, is_done, production_of
-from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotRun, Unsolved
+from kernelgauge.core.verdict import Wrong as WrongVerdict
+
+if TYPE_CHECKING:
+    # The header is printed without Triton, which these import.
+    from kernelgauge.memory.budgets import Traffic
+    from kernelgauge.run import Run
 
 PROPERTY = "kata"
 # Of sentences.
@@ -25,6 +41,10 @@ MAX_NAMED = 8
 
 PASSED, WRONG, UNSOLVED = "passed", "wrong", "unsolved"
 NOT_MEASURED, NOT_RUN = "not measured", "not run"
+
+NOTHING: dict[str, Any] = {
+    "measured": {}, "raced": {}, "race": None, "compared": {}, "figures": [],
+}  # fmt: skip
 
 # How pytest's progress line shows a verdict, and how its last line counts it.
 STATUS = {
@@ -43,25 +63,48 @@ def describe(
     error: BaseException | None,
     *,
     order: int = 0,
-    measured: dict[str, str] | None = None,
-    raced: dict[str, str] | None = None,
-    compared: dict[str, comparison.Group] | None = None,
-    figures: Sequence[Figure] = (),
+    run: Run | None = None,
 ) -> None:
     """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
 
     error: what the test raised
     order: its place among the tests of the run
-    measured, raced, compared, figures: as in course.challenge
+    run: what its checks measured
     """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
     for kind, name in ((Unsolved, UNSOLVED), (NotRun, NOT_RUN)):
         if isinstance(error, kind):
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
-    score |= {"measured": dict(measured or {}), "raced": dict(raced or {})}
-    score |= {"compared": dict(compared or {}), "figures": [it.plain() for it in figures]}
+    score |= _measured(run) if run else NOTHING
+    score["told"] = failures.told(error.fault) if isinstance(error, WrongVerdict) else None
     made.user_properties.append((PROPERTY, score))
+
+
+def _measured(run: Run) -> dict[str, Any]:
+    """Return what a test measured: words by kind of check, columns of a race, and figures."""
+    race = run.races[-1] if run.races else None
+    words = {"traffic": _moved(run.traffic[-1])} if run.traffic else {}
+    words |= {"speedup": race.summary()} if race else {}
+    found = [it.found for it in run.observers if hasattr(it, "found")]
+    return {
+        "measured": words,
+        "raced": race.columns() if race else {},
+        "race": race.plain() if race else None,
+        "compared": dict(*found),
+        "figures": [it.plain() for it in run.figures],
+    }
+
+
+def _moved(traffic: Traffic) -> str:
+    """Say how often each tensor was read and written."""
+    moves = [
+        (name, verb, times)
+        for name, moved in traffic.tensors.items()
+        for verb, times in (("read", moved.loads), ("written", moved.stores))
+        if times
+    ]
+    return ", ".join(f"{name} {verb} {times:.3g}x" for name, verb, times in moves)
 
 
 def score_of(made) -> dict | None:
@@ -73,12 +116,12 @@ def score_of(made) -> dict | None:
 def failure_of(made) -> failures.Failure | None:
     """Return what is wrong in a report of a puzzle's test, None if nothing is."""
     score = score_of(made)
-    if score is None or score["verdict"] != WRONG or not isinstance(made.longrepr, str):
+    if score is None or not score["told"]:
         return None
     puzzle, level = score["puzzle"], score["level"]
     path = display_path(path_of_tests(puzzle, level))
     return failures.Failure(
-        puzzle, level, score["test"], made.longrepr, path, score["order"], made.capstdout
+        puzzle, level, score["test"], path, score["order"], score["told"], made.capstdout
     )
 
 
@@ -152,6 +195,9 @@ class Scoreboard:
 
     def pytest_runtest_logreport(self, report) -> None:
         """Take in one report, whichever process made it."""
+        for name, found in getattr(report, "user_properties", ()):
+            if name == diagnoses.PROPERTY:
+                self.take(found)
         if not (score := score_of(report)):
             return
         puzzle, level, test = score["puzzle"], score["level"], score["test"]
@@ -163,6 +209,17 @@ class Scoreboard:
             row.failures.append(failure)
         if score["raced"]:
             self.races[puzzle, report.nodeid.split("::")[-1]] = score["raced"]
+
+    def take(self, found: Sequence[dict[str, Any]]) -> None:
+        """Take in what was found once all cases of a file were through."""
+        for one in found:
+            path, _, test = one["nodeid"].partition("::")
+            row = self.rows.get(puzzle_of(ROOT / path) or "", Row())
+            level = level_of(Path(path))
+            row.failures = [
+                replace(it, told=one["told"]) if (it.level, it.test) == (level, test) else it
+                for it in row.failures
+            ]
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Print everything, unless no puzzle was asked for or pytest was told to be silent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course import challenge, inputs
+from course import inputs, running
 from course.options import asked
 from course.plugin.environment import Environment
 from kernelgauge.compilation import targets
@@ -15,6 +15,7 @@ from kernelgauge.interpreter import patches
 from kernelgauge.interpreter import selftest as interpreter_selftest
 from kernelgauge.memory import executor
 from kernelgauge.memory import selftest as memory_selftest
+from kernelgauge.run import Observer
 from kernelgauge.speed import gpu
 from kernelgauge.speed import selftest as speed_selftest
 from kernelgauge.subject import audit, autotuning
@@ -37,6 +38,7 @@ def start(config, environment: Environment) -> None:
     asked.compares = config.option.compare
     asked.times_peers = config.option.pictures is not None
     asked.draws = asked.times_peers or config.option.page is not None
+    running.observers[:] = _observers()
     settings.device = environment.device
     if not environment.interpreted:
         settings.capability = torch.cuda.get_device_capability()
@@ -57,6 +59,16 @@ def start(config, environment: Environment) -> None:
         complaints.extend(speed_selftest.failures())
 
 
+def _observers() -> list[Observer]:
+    """Return what looks on while puzzles are graded, as the command line asks."""
+    if not (asked.compares or asked.draws):
+        return []
+    from course.observers import Comparing, Drawing, Racing
+
+    comparing = [Comparing()] if asked.compares else []
+    return [*comparing, Racing(*comparing), *([Drawing()] if asked.draws else [])]
+
+
 def _share_cores(workers: int, interpreted: bool) -> None:
     """Threads that wait for one another cost more than they give, by far if they outnumber cores.
 
@@ -74,8 +86,11 @@ def require_measurable(check: str | None) -> None:
         raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
 
 
-def begin(test: str) -> None:
-    """Forget what the test before left, and seed the inputs of this one."""
+def begin(test: str, *, defers: bool = False) -> None:
+    """Forget what the test before left, and seed the inputs of this one.
+
+    defers: as `running.begin` has it
+    """
     audit.debugged.clear()
-    challenge.begin()
+    running.begin(test, defers=defers)
     inputs.seed(test)

@@ -9,21 +9,23 @@ from typing import Any
 
 import pytest
 
-from course import challenge
-from course.challenge import Challenge
-from course.inputs import current
+from course import running
 from course.plugin import failures, looks, session
 from course.plugin.ladder import SOLVED, check_of, level_of, path_of_tests, puzzle_of
 from kernelgauge.compilation import figures
 from kernelgauge.compilation.ahead_of_time import Compiled, compile_each
 from kernelgauge.compilation.targets import TARGETS, find_target
+from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
+from kernelgauge.kernel import Kernel
+from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import OPTIONS
 from kernelgauge.subject.launcher_source import followed, meta_parameters
 from kernelgauge.subject.trial import Trial
+from kernelgauge.words.kinds import KINDS, RAISES, RUNS
 
 # Those that a learner is told of; the compiler knows more.
 USUAL_OPTIONS = ("num_warps", "num_stages", "maxnreg")
@@ -36,7 +38,7 @@ class Row:
 
     values: what was tried, nothing as the file stands
     shown: the values of the launches, by name
-    wrong: the messages of what went wrong, by test
+    wrong: what went wrong, by test
     traffic: what is moved, over the least; over_budget: whether that is more than the spec allows
     time: of the race
     made: what was made of each kernel, by case of the compile check
@@ -44,7 +46,7 @@ class Row:
 
     values: dict[str, Any]
     shown: dict[str, str] = field(default_factory=dict)
-    wrong: dict[str, str] = field(default_factory=dict)
+    wrong: dict[str, Wrong] = field(default_factory=dict)
     traffic: float | None = None
     over_budget: bool = False
     time: str = ""
@@ -57,10 +59,9 @@ class Row:
     @property
     def verdict(self) -> str:
         """Whether the results are right, wrong, or not there."""
-        for test, text in self.wrong.items():
-            kind = failures.Failure("", "", test, text, "", 0).kind[1]
-            if kind.startswith("it ") or "OutOfResources" in text:
-                return "fails"
+        groups = {KINDS[wrong.fault.kind].group for wrong in self.wrong.values()}
+        if groups & {RUNS, RAISES}:
+            return "fails"
         return "wrong" if self.wrong else "right"
 
 
@@ -100,7 +101,7 @@ class TrialLook(looks.Look):
 
     def _unknown(self, item: pytest.Item) -> str:
         """Say which name no kernel of a puzzle takes, "" if all are known."""
-        path = item.module.puzzle.spec.path
+        path = item.module.puzzle.path
         try:
             source = path.read_text()
             tree = ast.parse(source)
@@ -136,7 +137,7 @@ class TrialLook(looks.Look):
             session.begin(pyfuncitem.nodeid)
             self._row, self._trial = row, Trial(row.values)
             try:
-                with self._trial.running(subject.spec.path):
+                with self._trial.running(subject.path):
                     pyfuncitem.obj(**given)
             except NotMeasured:
                 pass
@@ -144,26 +145,26 @@ class TrialLook(looks.Look):
                 del self.rows[self._puzzle]
                 raise
             except Wrong as wrong:
-                self._note(pyfuncitem.name, str(wrong))
-            if "yours" in challenge.raced:
-                row.time = challenge.raced["yours"]
+                self._note(pyfuncitem.name, wrong)
+            if races := running.current().races:
+                row.time = races[-1].columns()["yours"]
             self.fixed.setdefault(self._puzzle, {}).update(self._trial.fixed)
             if row is rows[0]:
                 rows[1:] = [one for one in rows[1:] if _shown(one.values) != row.shown]
         return True
 
-    def _note(self, test: str, message: str) -> None:
+    def _note(self, test: str, wrong: Wrong) -> None:
         kind = check_of(test)
         if kind == "traffic" and self._row.traffic is not None:
             self._row.over_budget = True
-        elif not (kind == "speedup" and challenge.raced):
-            self._row.wrong[test] = message
+        elif not (kind == "speedup" and running.current().races):
+            self._row.wrong[test] = wrong
 
-    def compiles(
-        self, puzzle: Challenge, inputs: tuple, options: dict, targets: Sequence[str]
-    ) -> None:
+    def before_compiling(
+        self, kernel: Kernel, arguments: Arguments, targets: Sequence[str]
+    ) -> bool:
         """Compile what is launched, then run it and compare its results. Raises Wrong."""
-        runs = puzzle.launches(*inputs, **options)
+        runs = kernel.launches(arguments)
         launches = runs[0]
         if not self._row.values:
             self.configs[self._puzzle] = len(runs)
@@ -171,14 +172,15 @@ class TrialLook(looks.Look):
             raise Wrong(f"{missed} is not what --try gave it: @triton.heuristics sets it")
         self._row.shown = {name: _passed(launches, name) for name in self.names}
         target = self._target(targets)
-        found = compile_each(launches, (target,), subject=puzzle.spec.path.resolve())
+        found = compile_each(launches, (target,), subject=kernel.path.resolve())
         made = [outcomes[target] for outcomes in found]
-        self._row.made.setdefault(looks.case_of(current()), []).extend(made)
-        traffic = puzzle.counted(*inputs, **options)
+        self._row.made.setdefault(looks.case_of(kernel.run.case), []).extend(made)
+        traffic = kernel.counted(arguments)
         if traffic:
             self._row.traffic = traffic.share_of_least
+        return True
 
-    def moved(self, traffic) -> None:
+    def on_traffic(self, kernel: Kernel, arguments: Arguments, traffic: Traffic) -> None:
         self._row.traffic = traffic.share_of_least
 
     @staticmethod
@@ -254,21 +256,22 @@ class TrialLook(looks.Look):
         """Print each cause of what went wrong once."""
         found = []
         for number, row in enumerate(rows):
-            messages = list(row.wrong.items())
-            messages += [
-                ("test_compiles", str(one))
+            told = list(row.wrong.items())
+            told += [
+                ("test_compiles", one)
                 for made in row.made.values()
                 for one in made
                 if isinstance(one, Wrong)
             ]
             path = display_path(path_of_tests(*puzzle.split()))
-            for test, message in messages:
-                found.append(failures.Failure(puzzle, SOLVED, test, message, path, number))
+            for test, wrong in told:
+                what = failures.told(wrong.fault)
+                found.append(failures.Failure(puzzle, SOLVED, test, path, number, what))
         for group in failures.grouped(found):
             labels = list(dict.fromkeys(rows[one.order].label for one in group))
             more = f", and {len(labels) - 1} more" if len(labels) > 1 else ""
-            terminal.section(f"{labels[0]}{more}: {group[0].kind[1]}", sep="_", red=True)
-            for line in group[0].message.splitlines()[: failures.MAX_LINES]:
+            terminal.section(f"{labels[0]}{more}: {group[0].title}", sep="_", red=True)
+            for line in failures.lines_of(group[0])[: failures.MAX_LINES]:
                 terminal.line(line)
 
 

@@ -25,6 +25,7 @@ from course.plugin import desk, environment, failures
 from course.plugin.ladder import LEVELS, SOLVED, ladder
 from course.plugin.progress import Progress, counted, first_open, is_done
 from course.plugin.scoreboard import NOT_RUN, PASSED, WRONG, Scoreboard
+from kernelgauge import words
 from kernelgauge.compilation import process, worker
 from kernelgauge.core import crash_notes
 
@@ -211,7 +212,7 @@ class Watcher:
         if crashed or os.waitstatus_to_exitcode(status) < 0:
             if not clear_screen():
                 print()
-            print(f"{display_path(file)}: {crash_notes.describe_crash(self.notes, NOTES)}")
+            print(words.message(crash_notes.describe_crash(self.notes / NOTES, file)))
         return True
 
 
@@ -224,7 +225,7 @@ class Verdict(Scoreboard):
 
     def pytest_sessionstart(self) -> None:
         """Leave last words where the process that watches reads them, not on the screen."""
-        crash_notes.share(self.run.notes, NOTES)
+        crash_notes.keep_log(self.run.notes / NOTES)
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         """Print how many checks pass, what to fix first, and what is solved."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from course import challenge, paths
+from course import paths, running
 from course.inputs import parameters_of
-from course.plugin import failures, ladder, session
-from kernelgauge.core.kept import kept
+from course.plugin import diagnoses, failures, ladder, session
+from course.proof.kept import kept
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
+from kernelgauge.core.verdict import NotMeasured, Wrong
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,15 @@ class Case:
     function: Callable
     parameters: dict
 
-    def run(self, seed: str = "") -> None:
-        """Run it as pytest would, on the same random numbers. Raises what the test raises."""
+    def run(self, seed: str = "", *, defers: bool = False) -> None:
+        """Run it as pytest would, on the same random numbers. Raises what the test raises.
+
+        defers: whether a diagnosis of all cases is to follow
+        """
         path = ladder.path_of_tests(self.puzzle, self.level).relative_to(paths.ROOT)
-        session.begin(f"{path}::{self.name}{seed}")
+        session.begin(f"{path}::{self.name}{seed}", defers=defers)
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
-        challenge.passed()
 
 
 def module_of(puzzle: str, level: str = ladder.SOLVED) -> ModuleType:
@@ -70,12 +71,13 @@ def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
     path = folder / f"{puzzle}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
-    before, settings.subjects = settings.subjects, folder
+    before = settings.subjects, running.memory
+    settings.subjects, running.memory = folder, kept
     try:
         with kept.about(puzzle):
             yield
     finally:
-        settings.subjects = before
+        settings.subjects, running.memory = before
 
 
 def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
@@ -96,34 +98,42 @@ def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
     return None
 
 
-def first_told(cases: Iterable[Case], enough: float = 4) -> failures.Failure | None:
+def first_told(cases: Iterable[Case], enough: float = 8) -> failures.Failure | None:
     """The failure that a learner reads first, None if all pass.
 
     To save time, kernels are compiled only if nothing else fails.
 
-    enough: stop after so many failures, or once the cause is beyond doubt; infinity for never
+    enough: stop after so many failures; infinity for never
     """
-    found: list[failures.Failure] = []
+    found: list[tuple[Case, Wrong]] = []
     ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
-    for order, case in enumerate(ordered):
+    for case in ordered:
         if found and ladder.check_of(case.test) == "compiles":
             break
         try:
-            case.run()
+            case.run(defers=True)
         except NotMeasured:
             continue
-        except Verdict as verdict:
-            path = str(ladder.path_of_tests(case.puzzle, case.level).relative_to(paths.ROOT))
-            failure = failures.Failure(
-                case.puzzle, case.level, case.name, str(verdict), path, order
-            )
-            found.append(failure)
-        if len(found) == enough or (enough < math.inf and _is_settled(found)):
+        except Wrong as verdict:
+            found.append((case, verdict))
+        if len(found) == enough:
             break
-    return failures.grouped(found)[0][0] if found else None
+    told = failures_of(found)
+    return failures.grouped(told)[0][0] if told else None
 
 
-def _is_settled(found: list[failures.Failure]) -> bool:
-    """Whether other cases confirm the cause that is told first, and two have failed of it."""
-    first = failures.grouped(found)[0] if found else []
-    return len(first) > 1 and any(failure.is_proven for failure in first)
+def failures_of(found: Sequence[tuple[Case, Wrong]]) -> list[failures.Failure]:
+    """The failures of one file as a run has them once the file is through."""
+    observed = [wrong for _, wrong in found if wrong.observation]
+    causes = dict(zip(map(id, observed), diagnoses.diagnosed(observed), strict=True))
+    return [
+        failures.Failure(
+            case.puzzle,
+            case.level,
+            case.name,
+            str(ladder.path_of_tests(case.puzzle, case.level).relative_to(paths.ROOT)),
+            order,
+            failures.told(causes.get(id(wrong), wrong).fault),
+        )
+        for order, (case, wrong) in enumerate(found)
+    ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import triton
 
@@ -20,8 +21,8 @@ from kernelgauge.compilation.occupancy import Occupancy, occupancy
 from kernelgauge.compilation.targets import Target, find_target
 from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
-from kernelgauge.core.paths import display_path
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.fault import Fault, Note, Place, note
 
 MAX_SECONDS = 60.0
 MAX_THREADS = 1024
@@ -29,6 +30,9 @@ MAX_THREADS = 1024
 MARGIN_SECONDS = 2.0
 # Within less time than this, many a good kernel does not compile.
 MIN_FAIR_SECONDS = 10.0
+# Of a fault: a kernel needs more of a GPU than there is, and what is told of one that other targets
+# need not be tried for.
+MISFIT, OUT_OF_TIME = "does-not-fit", "compiles-too-long"
 
 
 class Loop(NamedTuple):
@@ -77,25 +81,8 @@ class Compiled:
     listings: dict[str, str] = field(default_factory=dict, compare=False)
 
 
-# What a fault says of a kernel that needs more of a GPU than there is.
-MISFIT = "does not fit"
-
-
 class DoesNotFit(Wrong):
     """A kernel compiles, and needs more shared memory or threads than a GPU has."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Why one target rejects a kernel. The message reads: place, kernel, what, target, body.
-
-    final: whether to skip the other targets
-    """
-
-    place: str
-    what: str
-    body: str
-    final: bool = False
 
 
 def check_compiles(
@@ -111,8 +98,8 @@ def check_compiles(
     """Compile each distinct kernel of these launches for each target.
 
     Launches that Triton would serve with one compiled kernel count once. Raises Wrong for the first
-    kernel that does not compile or does not fit, with all targets that reject it, and ValueError
-    for an unknown target.
+    kernel that does not compile or does not fit, with all targets that reject it alike, and
+    ValueError for an unknown target.
 
     subject: the learner's file, which the compiler's process loads
     machine_code: whether to go on to machine code. Without it the compiler stops where the kernel
@@ -135,20 +122,19 @@ def check_compiles(
         if repr(request) in seen:
             continue
         seen.add(repr(request))
-        faults: dict[Fault, list[Target]] = {}
+        faults: list[Fault] = []
         for gpu in gpus:
             outcome = _compile(launch, request, gpu, time_limit)
             if isinstance(outcome, Compiled) and spills is not None:
-                outcome = _spilling(launch, outcome, spills) or outcome
+                outcome = _spilling(launch, gpu, outcome, spills) or outcome
             if isinstance(outcome, Compiled):
                 done.append(outcome)
                 continue
-            faults.setdefault(outcome, []).append(gpu)
-            if outcome.final:
+            faults.append(outcome)
+            if outcome.said[0].id == OUT_OF_TIME:
                 break
         if faults:
-            kind = DoesNotFit if all(fault.what == MISFIT for fault in faults) else Wrong
-            raise kind("\n".join(_message(launch, *fault) for fault in faults.items()))
+            raise _wrong(faults)
     return done
 
 
@@ -157,7 +143,7 @@ def compile_each(
 ) -> list[dict[str, Compiled | Wrong]]:
     """Compile each distinct kernel of these launches, with details, and go on where one fails.
 
-    Returns for each kernel what was made of it, or the message of why not, by target.
+    Returns for each kernel what was made of it, or why not, by target.
 
     subject: as in `check_compiles`
     listings: whether to keep the stages of compilation as text
@@ -172,10 +158,7 @@ def compile_each(
         outcomes = found[repr(request)] = {}
         for name, gpu in gpus.items():
             outcome = _compile(launch, request, gpu, MAX_SECONDS)
-            if isinstance(outcome, Fault):
-                kind = DoesNotFit if outcome.what == MISFIT else Wrong
-                outcome = kind(_message(launch, outcome, [gpu]))
-            outcomes[name] = outcome
+            outcomes[name] = _wrong([outcome]) if isinstance(outcome, Fault) else outcome
     return list(found.values())
 
 
@@ -185,7 +168,9 @@ def _request(launch: Launch, subject: Path) -> dict:
     try:
         arguments = specialization.arguments(launch)
     except specialization.CannotPass as error:
-        raise Wrong(f"{_place(launch)}  {launch.kernel.__name__}: {error}") from None
+        what = note("cannot-take-argument", kernel=launch.kernel.__name__, why=error.why)
+        fault = Fault("not-compiled", (what,), _place(launch), remedy=error.remedy)
+        raise Wrong(fault) from None
     return {
         "subject": str(subject.resolve()),
         "file": code.co_filename,
@@ -197,64 +182,78 @@ def _request(launch: Launch, subject: Path) -> dict:
 
 
 def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> Compiled | Fault:
-    place, settings = _place(launch), specialization.settings(launch)
-    launched = f"launched with {settings}" if settings else ""
     num_warps = launch.options.get("num_warps", 4)
-    if isinstance(num_warps, int) and (fault := _too_many_threads(place, num_warps, gpu)):
+    if isinstance(num_warps, int) and (fault := _too_many_threads(launch, num_warps, gpu)):
         return fault
     request = request | {"target": (gpu.backend, gpu.arch, gpu.warp_size)}
     try:
         answer, printed = process.compile_kernel(request, time_limit, _time_left())
     except process.TimedOut as error:
-        return _timed_out(place, error.limit, time_limit, launched)
+        return _timed_out(launch, gpu, error.limit, time_limit)
     except process.Crashed as error:
-        return _crash(place, error.how, error.printed, launched)
+        return _crash(launch, gpu, error.how, error.printed)
     if "error" in answer:
-        return _rejection(launch, place, answer["error"], printed, launched)
-    if fault := _too_many_threads(place, answer["num_warps"], gpu):
+        return _rejection(launch, gpu, answer["error"], printed)
+    if fault := _too_many_threads(launch, answer["num_warps"], gpu):
         return fault
     if answer["shared"] > gpu.shared:
-        needs = f"it needs {answer['shared']:,} bytes of shared memory per program"
-        hint = "hint: use smaller tiles or fewer num_stages"
-        body = _lines(f"{needs}, {gpu} has {gpu.shared:,}", launched, hint)
-        return Fault(place, MISFIT, body)
+        return _too_much_shared_memory(launch, answer["shared"], gpu)
     # The process keeps its answers.
     used = dict(answer)
     if lines := used.pop("early_release", None):
-        return _early_release(launch, *lines)
+        return _early_release(launch, gpu, *lines)
     if request["details"]:
         used["loops"] = tuple(Loop(*loop) for loop in used["loops"])
         used["file"] = launch.kernel.__code__.co_filename
         used["occupancy"] = occupancy(
             gpu, registers=used["registers"], num_warps=used["num_warps"], shared=used["shared"]
         )
-    kernel = launch.kernel.__name__
-    return Compiled(kernel=kernel, target=gpu.name, settings=settings, **used)
+    settings = specialization.settings(launch)
+    return Compiled(kernel=launch.kernel.__name__, target=gpu.name, settings=settings, **used)
 
 
-def _early_release(launch: Launch, store: int, atomic: int) -> Fault:
+def _wrong(faults: list[Fault]) -> Wrong:
+    """Return the fault that several targets find in a kernel. What does not fit comes last."""
+    first = min(faults, key=lambda fault: fault.kind == MISFIT)
+    alike = [it for it in faults if (it.place, it.said[0].id) == (first.place, first.said[0].id)]
+    head = first.said[0]
+    targets = [target for fault in alike for target in fault.said[0].values["targets"]]
+    rows = zip_longest(*(fault.said[1:] for fault in alike))
+    said = {repr(it): it for row in rows for it in row if it}
+    fault = first.but(said=(note(head.id, **{**head.values, "targets": targets}), *said.values()))
+    return DoesNotFit(fault) if first.kind == MISFIT else Wrong(fault)
+
+
+def _head(id: str, launch: Launch, gpu: Target, **values: Any) -> Note:
+    """Return the first line about a kernel that a target rejects."""
+    return note(id, kernel=launch.kernel.__name__, targets=[gpu.name], **values)
+
+
+def _launched(launch: Launch) -> list[Note]:
+    settings = specialization.settings(launch)
+    return [note("launched-with", settings=settings)] if settings else []
+
+
+def _early_release(launch: Launch, gpu: Target, store: int, atomic: int) -> Fault:
     """Return the fault of a kernel whose atomic hands on what may not be stored yet."""
-    file = display_path(Path(launch.kernel.__code__.co_filename))
-    body = (
-        "one thread does this atomic for its program, and other threads may still be at the "
-        f"tl.store in line {store}: whoever acquires it may load what is not there yet\n"
-        "hint: tl.debug_barrier() before the atomic lets all threads of the program store first"
-    )
-    return Fault(f"{file}:{atomic}", "lets others load what it may still be storing", body)
+    said = _head("hands-on-too-early", launch, gpu), note("atomic-before-stores", store=store)
+    place = Place(launch.kernel.__code__.co_filename, atomic)
+    return Fault("early-release", said, place, remedy=note("barrier-before-atomic"))
 
 
-def _spilling(launch: Launch, compiled: Compiled, budget: int) -> Fault | None:
+def _spilling(launch: Launch, gpu: Target, compiled: Compiled, budget: int) -> Fault | None:
     """Return the fault of a kernel that spills more bytes a thread than the budget allows."""
-    if compiled.spills is None or compiled.spills <= budget:
+    spilled = compiled.spills
+    if spilled is None or spilled <= budget:
         return None
-    body = _lines(
-        f"{compiled.spills:,} bytes per thread go out to memory and come back, but the budget is "
-        f"{budget}: with num_warps={compiled.num_warps} a thread holds more values than registers",
-        f"launched with {compiled.settings}" if compiled.settings else "",
-        "hint: a program keeps its tile in registers: spread it over more warps, or take a "
-        "smaller one",
+    what = note("bytes-spilled", spilled=spilled, budget=budget, num_warps=compiled.num_warps)
+    return Fault(
+        "register-spills",
+        (_head("spills-registers", launch, gpu), what, *_launched(launch)),
+        _place(launch),
+        numbers={"spilled": spilled, "budget": budget},
+        remedy=note("spread-over-warps"),
     )
-    return Fault(_place(launch), "spills registers to memory", body)
 
 
 def _time_left() -> float:
@@ -262,63 +261,61 @@ def _time_left() -> float:
     return max(timeouts.seconds_left() - MARGIN_SECONDS, 1.0)
 
 
-def _too_many_threads(place: str, num_warps: int, gpu: Target) -> Fault | None:
+def _too_much_shared_memory(launch: Launch, needed: int, gpu: Target) -> Fault:
+    what = note("shared-memory-needed", needed=needed, gpu=str(gpu), limit=gpu.shared)
+    return Fault(
+        MISFIT,
+        (_head("does-not-fit-gpu", launch, gpu), what, *_launched(launch)),
+        _place(launch),
+        numbers={"shared": needed, "limit": gpu.shared},
+        remedy=note("smaller-tiles-or-stages"),
+    )
+
+
+def _too_many_threads(launch: Launch, num_warps: int, gpu: Target) -> Fault | None:
     threads = num_warps * gpu.warp_size
     if threads <= MAX_THREADS:
         return None
-    body = (
-        f"num_warps={num_warps} makes {threads:,} threads per program, {gpu} has {MAX_THREADS:,}\n"
-        f"hint: num_warps can be at most {MAX_THREADS // gpu.warp_size}"
-    )
-    return Fault(place, MISFIT, body)
+    numbers = {"threads": threads, "limit": MAX_THREADS}
+    what = note("threads-needed", num_warps=num_warps, gpu=str(gpu), **numbers)
+    remedy = note("fewer-warps", most=MAX_THREADS // gpu.warp_size)
+    said = _head("does-not-fit-gpu", launch, gpu), what
+    return Fault(MISFIT, said, _place(launch), numbers=numbers, remedy=remedy)
 
 
-def _timed_out(place: str, limit: float, time_limit: float, launched: str) -> Fault:
-    hints = []
+def _timed_out(launch: Launch, gpu: Target, limit: float, time_limit: float) -> Fault:
+    said = [_head(OUT_OF_TIME, launch, gpu, seconds=limit), *_launched(launch)]
+    longer = [note("longer-time-limit")] if limit < time_limit else []
+    remedy = longer[0] if longer else None
     if limit >= min(MIN_FAIR_SECONDS, time_limit):
-        hints.append(
-            "hint: unrolled code grows with the tile: use smaller tiles, avoid a long "
-            'tl.static_range, and avoid input_precision="ieee" in the tl.dot of large float32 tiles'
-        )
-    if limit < time_limit:
-        hints.append("hint: the test had no more time left: --time-limit SECONDS allows more")
-    what = f"did not finish compiling within {limit:.0f} s"
-    return Fault(place, what, _lines(launched, *hints), final=True)
+        said, remedy = said + longer, note("less-unrolled-code")
+    numbers = {"seconds": limit}
+    return Fault("not-compiled", tuple(said), _place(launch), numbers=numbers, remedy=remedy)
 
 
-def _rejection(launch: Launch, place: str, error: dict, printed: str, launched: str) -> Fault:
+def _rejection(launch: Launch, gpu: Target, error: dict, printed: str) -> Fault:
+    kernel = launch.kernel.__name__
     if error["kind"] == "NoSuchKernel":
-        hint = "hint: define it at the top level of the file, under @triton.jit"
-        found = f"importing the file did not define {error['message']}"
-        return Fault(place, "cannot be compiled", _lines(found, hint))
+        what = note("import-defines-no-kernel", kernel=kernel)
+        said = _head("kernel-not-defined", launch, gpu), what
+        return Fault("not-compiled", said, _place(launch), remedy=note("define-at-top-level"))
     if process.caught_crash(printed):
-        return _crash(place, "", printed, launched)
-    kernel = errors.definition(launch.kernel.__code__)
-    where, body = errors.rejection(error, printed, kernel, launched)
-    what = "does not compile"
+        return _crash(launch, gpu, "", printed)
+    head = _head("does-not-compile", launch, gpu)
     if "importing" in error:
-        what = f"cannot be compiled: the import without TRITON_INTERPRET raised {error['kind']}"
-    return Fault(where, what, body)
+        head = _head("import-raises", launch, gpu, error=error["kind"])
+    definition = errors.definition(launch.kernel.__code__)
+    return errors.rejection(error, printed, definition, head, *_launched(launch))
 
 
-def _crash(place: str, how: str, printed: str, launched: str) -> Fault:
-    what = f"crashed the compiler itself ({how})" if how else "crashed the compiler itself"
-    remedy = advice(printed) or (
-        "write the kernel in another way, in smaller steps, until it compiles"
-    )
-    hint = f"hint: this is a bug in Triton {triton.__version__}: {remedy}"
-    return Fault(place, what, _lines(errors.crash(printed), launched, hint))
+def _crash(launch: Launch, gpu: Target, how: str, printed: str) -> Fault:
+    part = errors.crash(printed)
+    said = [_head("compiler-crashed", launch, gpu, how=how)]
+    said += [note("compiler-said", text=part)] if part else []
+    remedy = advice(printed) or note("smaller-steps")
+    remedy = note("bug-in-triton", version=triton.__version__, remedy=remedy)
+    return Fault("not-compiled", (*said, *_launched(launch)), _place(launch), remedy=remedy)
 
 
-def _message(launch: Launch, fault: Fault, gpus: list[Target]) -> str:
-    names = ", ".join(gpu.name for gpu in gpus)
-    return f"{fault.place}  {launch.kernel.__name__} {fault.what} for {names}\n{fault.body}"
-
-
-def _place(launch: Launch) -> str:
-    file, line = errors.definition(launch.kernel.__code__)
-    return f"{display_path(file)}:{line}"
-
-
-def _lines(*lines: str) -> str:
-    return "\n".join(line for line in lines if line)
+def _place(launch: Launch) -> Place:
+    return Place(*errors.definition(launch.kernel.__code__))

@@ -1,4 +1,4 @@
-"""Say what the compiler rejects: in its own words, at the learner's line, with what to do."""
+"""What the compiler rejects: in its own words, at the learner's line, with what to do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 import linecache
 import os
 import re
+import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType
 
@@ -14,8 +16,8 @@ from triton.compiler.errors import CompilationError
 
 from kernelgauge.compilation.advice import advice
 from kernelgauge.compilation.worker import describe
-from kernelgauge.core.blame import graded_frame
-from kernelgauge.core.paths import display_path
+from kernelgauge.core.blame import is_graded_file
+from kernelgauge.words.fault import Fault, Note, Place, note
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
@@ -24,44 +26,53 @@ DIAGNOSTIC = re.compile(r"^(/[^\n:]+):(\d+):\d+: error: (?!Failures have been)(.
 CALL = re.compile(r"^(/[^\n:]+):(\d+):\d+: note: called from", re.MULTILINE)
 ASSERTION = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILINE)
 FATAL = re.compile(r"^.*(?:LLVM ERROR|[Ff]atal error|terminate called).*$", re.MULTILINE)
+# All that Triton says of a function that calls itself: the name by which it would be linked.
+RECURSION = re.compile(r"^kata:\S+?\.(\w+?)__\S*$")
 FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 
 
-def rejection(error: dict, printed: str, kernel: tuple[str, int], launched: str) -> tuple[str, str]:
-    """Return the place where the compiler rejected a kernel, and the message below it.
+def rejection(
+    error: dict, printed: str, kernel: tuple[str, int], head: Note, *launched: Note
+) -> Fault:
+    """Return why the compiler rejected a kernel, at the place where it did.
 
     error: what worker.describe returned
     printed: what the compiler wrote to its output
     kernel: file and line of the kernel's definition
-    launched: a line for the message that says how the kernel was launched, or ""
+    head: what happened
+    launched: how the kernel was launched
     """
     message, frames = error["message"], error["frames"]
     if not frames and (diagnostic := _diagnostic(printed)):
         message, frames = diagnostic
     elif not frames:
         frames = _search(message, *kernel)
-    message = _plain(message) or error["kind"]
-    if message == "PassManager::run failed" and (part := crash(printed)):
-        message += f" in {part}"
+    message, part = _plain(message) or error["kind"], ""
+    if message == "PassManager::run failed":
+        part = crash(printed)
     own = [frame for frame in frames if not frame[0].startswith(LIBRARY)] or [(*kernel, None)]
     file, line, column = own[-1][:3]
-    place = f"{display_path(file)}:{line}" + (f":{column + 1}" if column is not None else "")
-    body = [*_excerpt(file, line, column), message]
-    body += [f"called from {display_path(frame[0])}:{frame[1]}" for frame in own[-2::-1]]
-    body += [launched] if launched else []
-    if sentence := advice(message):
-        body.append(f"hint: {sentence}")
-    return place, "\n".join(body)
+    callers = tuple(_caller(frame[0], frame[1]) for frame in own[-2::-1])
+    place = Place(file, line, 0 if column is None else column + 1, callers=callers)
+    said = (head, *_rejected_line(file, line, column), _what(message, part), *launched)
+    return Fault("not-compiled", said, place, remedy=advice(f"{message} {part}".rstrip()))
 
 
-def explain(error: CompilationError, path: Path) -> str:
-    """Say what a launch on a GPU raised, in the words of the compile check.
+def explain(error: CompilationError, path: Path) -> Fault:
+    """Return why a launch on a GPU raised, like the compile check.
 
     path: the learner's file
     """
-    launched = f"launched at {graded_frame(error.__traceback__, path)}"
-    place, body = rejection(describe(error, str(path)), "", (str(path), 1), launched)
-    return f"{place}  does not compile\n{body}"
+    head = note("launch-does-not-compile")
+    fault = rejection(describe(error, str(path)), "", (str(path), 1), head)
+    launches = [
+        Place(frame.filename, frame.lineno or 0, source=frame.line or "")
+        for frame in traceback.extract_tb(error.__traceback__)
+        if is_graded_file(frame.filename) or Path(frame.filename) == path.resolve()
+    ]
+    assert fault.place
+    callers = (*fault.place.callers, *launches[-1:])
+    return fault.but(place=replace(fault.place, callers=callers))
 
 
 def definition(code: CodeType) -> tuple[str, int]:
@@ -114,15 +125,27 @@ def _search(message: str, file: str, first: int) -> list[tuple]:
     return [(file, *min(found), "")] if found else []
 
 
-def _excerpt(file: str, line: int, column: int | None) -> list[str]:
+def _caller(file: str, line: int) -> Place:
+    return Place(file, line, source=linecache.getline(file, line).strip())
+
+
+def _rejected_line(file: str, line: int, column: int | None) -> list[Note]:
     text = linecache.getline(file, line).rstrip()
     indentation = len(text) - len(text.lstrip())
     if not text.strip():
         return []
-    excerpt = ["    " + text.strip()]
-    if column is not None and column >= indentation:
-        excerpt.append("    " + " " * (column - indentation) + "^")
-    return excerpt
+    # Before the indentation there is nothing to point at.
+    mark = None if column is None or column < indentation else column - indentation
+    return [note("rejected-line", line=text.strip(), column=mark)]
+
+
+def _what(message: str, part: str) -> Note:
+    """Return what the compiler said. part: of the compiler, if one is known to have failed"""
+    if recursive := RECURSION.match(message):
+        return note("called-before-compiled", function=recursive[1])
+    if part:
+        return note("pass-failed", text=message, part=part)
+    return note("compiler-said", text=message)
 
 
 def _plain(message: str) -> str:
@@ -132,7 +155,6 @@ def _plain(message: str) -> str:
     )
     message = re.sub(r"<(?:class|function) '?([\w.]+)[^>]*>", r"\1", message)
     message = re.sub(r"<built-in \w+ (\w+)[^>]*>", r"\1", message)
-    message = re.sub(r"^kata:\S+?\.(\w+?)__\S*$", r"\1 is called before it is compiled", message)
     message = re.sub(r"<triton\.language\.core\.(\w+) object at \w+>", r"\1", message)
     message = re.sub(r"\s*Repro command:.*", "", message, flags=re.DOTALL)
     if "Cannot access global variable" in message:

@@ -49,12 +49,14 @@ def why_not(fault: Compiled | Wrong) -> str:
 
 def programs(one: Compiled) -> str:
     """Say how many programs a multiprocessor holds at a time."""
+    assert one.occupancy
     most = find_target(one.target).warps
     return f"{one.occupancy.programs} ({one.occupancy.programs * one.num_warps} of {most} warps)"
 
 
 def limits(one: Compiled) -> str:
     """Say what limits that."""
+    assert one.occupancy
     return ", ".join(one.occupancy.limits)
 
 
@@ -72,16 +74,16 @@ def _widths(counts: Iterable[tuple[int, int]]) -> str:
 
 
 def _loads(one: Compiled) -> str:
-    return _widths(one.loads) or ("only the copies below" if one.copies else "none")
+    return _widths(one.loads or ()) or ("only the copies below" if one.copies else "none")
 
 
 def _products(one: Compiled) -> str:
-    return ", ".join(f"{count} {name}" for name, count in one.tensor_cores) or "none"
+    return ", ".join(f"{count} {name}" for name, count in one.tensor_cores or ()) or "none"
 
 
 def _copies(one: Compiled) -> str:
     parts: dict[str, list[str]] = {}
-    for name, bits, count in one.copies:
+    for name, bits, count in one.copies or ():
         parts.setdefault(name, []).append(f"{count} of {bits}" if bits else str(count))
     return ", ".join(f"{name}: {', '.join(counts)}" for name, counts in parts.items()) or "none"
 
@@ -94,7 +96,7 @@ CELLS = (
     ("  limited by", limits),
     ("tensor-core instructions", _products),
     ("global loads, bits a thread", _loads),
-    ("global stores, bits a thread", lambda one: _widths(one.stores) or "none"),
+    ("global stores, bits a thread", lambda one: _widths(one.stores or ()) or "none"),
     ("global atomics", lambda one: str(one.atomics) if one.atomics else "none"),
     ("asynchronous copies", _copies),
 )
@@ -105,7 +107,7 @@ def _loops(made: dict[str, Compiled]) -> list[tuple[str, dict[str, str]]]:
     loops: dict[str, list[tuple[str, list[Loop]]]] = {}
     for name, one in made.items():
         by_lines: dict[str, list[Loop]] = {}
-        for loop in one.loops:
+        for loop in one.loops or ():
             by_lines.setdefault(_lines(loop, one), []).append(loop)
         loops[name] = list(by_lines.items())
     most = max(map(len, loops.values()), default=0)
@@ -138,7 +140,8 @@ def _lines(loop: Loop, kernel: Compiled) -> str:
     }
     if most := max(inside.values(), default=0):
         likely = [span for span, count in inside.items() if 2 * count >= most]
-        return _range(min(likely, key=lambda span: span[1] - span[0]))
+        shortest = min(likely, key=lambda span: span[1] - span[0])
+        return _range(shortest)
     return _range((own[0][0], own[-1][0])) if own else "-"
 
 

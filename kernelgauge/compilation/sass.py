@@ -6,9 +6,10 @@ import os
 import re
 import subprocess
 import tempfile
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+
+import networkx
 
 INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([\w.]+)\s*(.*?)\s*;\s*$")
 LABEL = re.compile(r"(\S+):$")
@@ -82,15 +83,12 @@ class Listing:
         A loop that only waits belongs to what is around it. Functions that the kernel calls are
         left out, and so is the endless loop behind the end of each kernel.
         """
-        after, before = self._paths()
-        order = _reverse_postorder(after)
-        dominators = _dominators(order, before)
+        paths = self._paths()
+        nearest = networkx.immediate_dominators(paths, 0) if paths else {}
         bodies: dict[int, set[int]] = {}
-        for block in order:
-            for header in after[block]:
-                if header in dominators[block]:
-                    body = bodies.setdefault(header, {header})
-                    body |= _reaching(block, header, before)
+        for block, target in paths.edges:
+            if _dominates(target, block, nearest):
+                bodies.setdefault(target, set()).update(_loop(target, block, paths))
         bodies = {header: body for header, body in bodies.items() if not self._waits(body)}
         innermost = [
             (header, body)
@@ -121,10 +119,9 @@ class Listing:
         starts = sorted({0, *self.labels.values(), *(n + 1 for n in jumps)} - {len(code)})
         return dict(zip(starts, [*starts[1:], len(code)], strict=True))
 
-    def _paths(self) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """Return which blocks follow each block that is reached, and which come before it."""
+    def _paths(self) -> networkx.DiGraph:
+        """Return which blocks follow each block that is reached."""
         after: dict[int, set[int]] = {}
-        before: dict[int, set[int]] = defaultdict(set)
         # Where threads meet again at a BSYNC, which the BSSY before it on the way has said.
         meetings: dict[int, dict[str, set[str]]] = {0: {}}
         waiting = [0] if self.instructions else []
@@ -133,13 +130,12 @@ class Listing:
             meet = {barrier: set(names) for barrier, names in meetings[block].items()}
             after[block] = self._followers(block, meet)
             for target in after[block]:
-                before[target].add(block)
                 known = meetings.setdefault(target, {})
                 news = {b: known.get(b, set()) | names for b, names in meet.items()}
                 if target not in after or news != {b: known.get(b) for b in news}:
                     known |= news
                     waiting.append(target)
-        return after, before
+        return networkx.DiGraph(after)
 
     def _followers(self, block: int, meet: dict[str, set[str]]) -> set[int]:
         """Return the blocks that may follow one. meet: labels by barrier, which this updates"""
@@ -181,47 +177,19 @@ def tool(name: str) -> str:
     return os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", name)
 
 
-def _reverse_postorder(after: dict[int, set[int]]) -> list[int]:
-    """Return the blocks that the first one leads to, each after one that leads to it."""
-    done: list[int] = []
-    seen: set[int] = set()
-    waiting = [(0, iter(sorted(after[0])))] if after else []
-    seen.add(0)
-    while waiting:
-        block, targets = waiting[-1]
-        for target in targets:
-            if target not in seen:
-                seen.add(target)
-                waiting.append((target, iter(sorted(after[target]))))
-                break
-        else:
-            waiting.pop()
-            done.append(block)
-    return done[::-1]
+def _dominates(block: int, other: int, nearest: dict[int, int]) -> bool:
+    """Return whether every path to the other block passes this one.
+
+    nearest: the last such block before each, as networkx finds it
+    """
+    while other not in (block, 0):
+        other = nearest[other]
+    return other == block
 
 
-def _dominators(order: list[int], before: dict[int, set[int]]) -> dict[int, set[int]]:
-    """Return for each block those that every path to it passes, itself included."""
-    reached = set(order)
-    found = dict.fromkeys(order, reached)
-    if order:
-        found[order[0]] = {order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for block in order[1:]:
-            common = set.intersection(*(found[one] for one in before[block] & reached)) | {block}
-            if common != found[block]:
-                found[block], changed = common, True
-    return found
-
-
-def _reaching(block: int, header: int, before: dict[int, set[int]]) -> set[int]:
-    """Return the blocks from which this one is reached without passing the header."""
-    found, waiting = {header}, [block]
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += before[one]
-    return found
+def _loop(header: int, last: int, paths: networkx.DiGraph) -> set[int]:
+    """Return the blocks of a loop: those that lead from its header to a last one, and back."""
+    if last == header:
+        return {header}
+    inside = networkx.restricted_view(paths, [header], [])
+    return {header, last, *networkx.ancestors(inside, last)}

@@ -15,6 +15,7 @@ import torch
 
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.launch import Launch
+from kernelgauge.words.fault import Note, note
 
 ALIGNMENT = 16
 # AMD's backend addresses tensors of fewer bytes than this with 32-bit offsets.
@@ -22,7 +23,11 @@ SMALL_BYTES = 2**31
 
 
 class CannotPass(TypeError):
-    """An argument that no kernel takes, with a hint."""
+    """An argument that no kernel takes, and what to pass instead."""
+
+    def __init__(self, why: Note, remedy: Note):
+        super().__init__(why, remedy)
+        self.why, self.remedy = why, remedy
 
 
 def arguments(launch: Launch) -> dict[str, tuple]:
@@ -50,16 +55,16 @@ def argument(value: Any, name: str) -> tuple:
         items = tuple(argument(item, name) for item in value)
         return "tuple", items, getattr(value, "_fields", None)
     if kind == "list":
-        hint = f"pass tuple({name})"
+        remedy = note("pass-tuple", name=name)
     elif kind == "dtype":
-        hint = f"annotate {name}: tl.constexpr, and pass a dtype of Triton, such as tl.float32"
+        remedy = note("pass-triton-dtype", name=name)
     elif kind == "str" or _function(value):
-        hint = f"annotate {name}: tl.constexpr"
+        remedy = note("annotate-constexpr", name=name)
     elif hasattr(value, "__index__"):
-        hint = f"pass int({name}) or float({name})"
+        remedy = note("pass-number", name=name)
     else:
-        hint = "a kernel takes tensors, tensor descriptors, int, float, bool, None and tuples"
-    raise CannotPass(f"the argument {name} is a {kind}, which a kernel does not take\nhint: {hint}")
+        remedy = note("what-a-kernel-takes")
+    raise CannotPass(note("argument-of-no-kernel", name=name, type=kind), remedy)
 
 
 def constant(value: Any, name: str) -> tuple:
@@ -81,10 +86,8 @@ def constant(value: Any, name: str) -> tuple:
         return "function", code.co_filename, function.__name__, code.co_firstlineno
     if getattr(value, "__triton_builtin__", False):
         return "builtin", value.__module__, value.__name__
-    raise CannotPass(
-        f"the constexpr {name} is a {kind}\n"
-        "hint: a constexpr is a number, a string, a dtype of Triton, a tuple or a jit function"
-    )
+    why = note("constexpr-of-no-kernel", name=name, type=kind)
+    raise CannotPass(why, note("what-a-constexpr-is"))
 
 
 def settings(launch: Launch) -> str:
@@ -103,11 +106,8 @@ def _function(value: Any) -> Any:
 
 def _tensor(tensor: torch.Tensor, name: str) -> tuple:
     if tensor.is_complex():
-        raise CannotPass(
-            f"the argument {name} is a {dtype_name(tensor.dtype)} tensor: "
-            "Triton has no complex numbers\n"
-            f"hint: pass torch.view_as_real({name}), pairs of floats"
-        )
+        why = note("complex-argument", name=name, dtype=dtype_name(tensor.dtype))
+        raise CannotPass(why, note("pass-view-as-real", name=name))
     aligned = tensor.data_ptr() % ALIGNMENT == 0
     small = tensor.untyped_storage().nbytes() < SMALL_BYTES
     return "tensor", dtype_name(tensor.dtype), aligned, small

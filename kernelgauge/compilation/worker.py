@@ -23,7 +23,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -353,7 +353,7 @@ def _message(error: BaseException) -> str:
     return text
 
 
-def _keep_assertions(filter_traceback):
+def _keep_assertions(filter_traceback: Callable[..., None]) -> Callable[..., None]:
     """Make the source line the message of an assertion without one, before Triton cuts it off.
 
     The frames themselves cannot be kept: they hold objects of MLIR, which crash when freed late.

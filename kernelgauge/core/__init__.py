@@ -3,8 +3,8 @@
 Imports no other room.
 
 - arguments: Arguments, describe_value
-- blame: SUBJECT_ERRORS, current_line, explain, graded_frame, is_graded_file, is_unsolved
-- crash_notes: DEAD_GPU, share, give_up, given_up, end_worker, end_process, describe_crash
+- blame: current_place, explain, graded_place, is_graded_file, is_unsolved
+- crash_notes: DEAD_GPU, keep_log, end_worker, end_process, describe_crash
 - dtypes: dtype_name, double, rounds, wide
 - gpus: used, connect, spread, synchronize
 - kept: Kept, kept

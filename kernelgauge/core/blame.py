@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import Verdict
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.words import show_place
+from kernelgauge.words.fault import Fault, Note, Place, note
 
 # Found in the error or in the line that raised it, these show that the launcher assumes a GPU.
 ASSUMES_CUDA = ("active drivers", "not compiled with CUDA", "is_cuda", "No CUDA GPUs")
@@ -27,31 +28,39 @@ def is_unsolved(error: BaseException, path: Path) -> bool:
     return Path(innermost.filename).resolve() == path.resolve()
 
 
-def explain(error: BaseException, path: Path) -> str:
-    """Say what the subject in `path` raised, after the file and line of the learner's code."""
-    if isinstance(error, Verdict):
-        return str(error)
+def explain(error: BaseException, path: Path) -> Fault:
+    """Return what the subject in `path` raised, at the line of the learner's code."""
+    if isinstance(error, Wrong):
+        return error.fault
+    name = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
-        line = f"\n    {error.text.strip()}" if error.text else ""
-        place = f"{display_path(error.filename)}:{error.lineno}"
-        return f"{place}  {type(error).__name__}: {error.msg}{line}"
+        place = Place(error.filename, error.lineno or 0)
+        return Fault("syntax-error", _raised(name, error.msg, error.text), place)
     frame = _graded_frame(error.__traceback__, path)
-    line = f"\n    {frame.line}" if frame and frame.line else ""
-    message = f"{_place(frame) or display_path(path)}  {type(error).__name__}: {error}{line}"
+    line = (frame and frame.line) or ""
+    fault = Fault("raises", _raised(name, str(error), line), _place(frame) or Place(str(path)))
     if any(word in f"{error}{line}" for word in ASSUMES_CUDA):
-        message += (
-            "\nhint: this file also has to run without a GPU, in the interpreter: allocate with "
-            "device=x.device, and do not name a device yourself"
-        )
-    return message
+        return fault.but(remedy=note("run-without-a-gpu"))
+    return fault
 
 
-def graded_frame(trace: TracebackType | None, path: Path | None = None) -> str | None:
-    """Return file:line of the innermost frame that is the learner's code, None without one.
+def _raised(name: str, text: str, line: str | None) -> tuple[Note, ...]:
+    below = (note("line-of-source", line=line.strip()),) if line else ()
+    return note("raised", error=name, text=text), *below
+
+
+def graded_place(trace: TracebackType | None, path: Path | None = None) -> Place | None:
+    """Return the innermost line that is the learner's code, None without one.
 
     path: a file that counts as the learner's too
     """
     return _place(_graded_frame(trace, path))
+
+
+def graded_frame(trace: TracebackType | None, path: Path | None = None) -> str | None:
+    """Return file:line of `graded_place`."""
+    place = graded_place(trace, path)
+    return show_place(place) if place else None
 
 
 def is_graded_file(filename: str) -> bool:
@@ -73,10 +82,10 @@ def library_folders() -> tuple[str, ...]:
     return tuple(os.path.dirname(os.path.abspath(it.__file__ or "")) + os.sep for it in modules)
 
 
-def current_line() -> str | None:
-    """Return file:line of the learner's code that is being executed, None if there is none."""
+def current_place() -> Place | None:
+    """Return the line of the learner's code that is being executed, None if there is none."""
     for frame in _from_the_learners_code():
-        return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+        return Place(frame.f_code.co_filename, frame.f_lineno)
     return None
 
 
@@ -103,5 +112,5 @@ def _graded_frame(trace: TracebackType | None, path: Path | None) -> traceback.F
     return frames[-1] if frames else None
 
 
-def _place(frame: traceback.FrameSummary | None) -> str | None:
-    return f"{display_path(frame.filename)}:{frame.lineno}" if frame else None
+def _place(frame: traceback.FrameSummary | None) -> Place | None:
+    return Place(frame.filename, frame.lineno or 0) if frame else None

@@ -1,88 +1,66 @@
-"""Notes that outlive a process: why it died, and which puzzles no process should run again.
+"""Last words of a process: they outlive it, and say of what it died.
 
-Under xdist the workers of a run and their controller share a folder. Each worker has a crash log
-there, named after it, in which faulthandler and `end_process` write why the process died. The file
-`given-up` lists the puzzles that hung or crashed. A run without workers keeps that list in memory.
+A process that is one of several, and is not missed, writes them into a crash log: faulthandler in
+its own words, `end_process` a fault as a line of JSON.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import json
 import os
 import re
 import sys
 from pathlib import Path
 from typing import TextIO
 
+from kernelgauge import words
 from kernelgauge.core.blame import is_graded_file
-from kernelgauge.core.paths import display_path
+from kernelgauge.words.fault import Call, Fault, Place, note, revived
 
 # Exit status of a process that ended itself because it cannot use its GPU any more.
 DEAD_GPU = 77
 
-GIVEN_UP_FILE = "given-up"
-
-_folder: Path | None = None
 _crash_log: TextIO | None = None
-_given_up: dict[str, str] = {}
 
 
-def share(folder: Path, worker: str) -> None:
-    """Make this process an xdist worker of that name, which leaves its notes in this folder."""
-    global _folder, _crash_log
-    _folder = folder
-    _crash_log = (folder / worker).open("w", buffering=1)
+def keep_log(path: Path) -> None:
+    """Let this process, for which another one can go on, leave its last words in this file."""
+    global _crash_log
+    _crash_log = path.open("w", buffering=1)
     faulthandler.enable(file=_crash_log)
 
 
 def crash_log() -> TextIO:
-    """Return the file for last words: the crash log of a worker, else standard error."""
+    """Return the file for last words: the crash log if there is one, else standard error."""
     return _crash_log or sys.stderr
 
 
-def give_up(puzzle: str, reason: str, folder: Path | None = None) -> None:
-    """Let no process of this run test this puzzle again.
-
-    reason: what the puzzle did and in which test; a message puts the puzzle's name before it
-    folder: the shared folder, if the controller gives up a puzzle
-    """
-    _given_up.setdefault(puzzle, reason)
-    if folder := folder or _folder:
-        with (folder / GIVEN_UP_FILE).open("a") as file:
-            file.write(f"{puzzle} {reason}\n")
-
-
-def given_up(puzzle: str) -> str | None:
-    """Return why this puzzle was given up in this run, None if it was not."""
-    if _folder and (_folder / GIVEN_UP_FILE).exists():
-        for line in (_folder / GIVEN_UP_FILE).read_text().splitlines():
-            _given_up.setdefault(*line.split(" ", 1))
-    return _given_up.get(puzzle)
-
-
-def end_worker(reason: str) -> None:
-    """End this process if it is an xdist worker: with a dead GPU it would fail every later test."""
+def end_worker(fault: Fault) -> None:
+    """End this process if others go on: with a dead GPU it would fail every later test."""
     if _crash_log:
-        end_process(reason)
+        end_process(fault)
 
 
-def end_process(reason: str) -> None:
-    """End this process at once, whatever the GPU does, and leave the reason in the crash log."""
-    print(f"GPU: {reason}", file=crash_log(), flush=True)
+def end_process(fault: Fault) -> None:
+    """End this process at once, whatever the GPU does, and leave the fault in the crash log."""
+    text = json.dumps(fault.plain()) if _crash_log else words.message(fault)
+    print(text, file=crash_log(), flush=True)
     os._exit(DEAD_GPU)
 
 
-def describe_crash(folder: Path, worker: str) -> str:
-    """Say in a sentence why a worker died, from its crash log."""
-    path = folder / worker
-    text = path.read_text(errors="replace") if path.exists() else ""
-    if dead := re.search(r"^GPU: (.*)", text, re.DOTALL | re.MULTILINE):
-        return dead[1].strip()
+def describe_crash(log: Path, subject: Path) -> Fault:
+    """Return why a process died that ran the subject in this file, from its crash log."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    call = Call(str(subject))
+    if left := re.search(r"^\{.*\}$", text, re.MULTILINE):
+        fault = revived(json.loads(left[0]))
+        return fault if fault.place else fault.but(call=call)
     frames = re.findall(r'File "([^"]+)", line (\d+)', text)
-    graded = (f" at {display_path(file)}:{line}" for file, line in frames if is_graded_file(file))
-    place = next(graded, "")
+    place = next((Place(file, int(line)) for file, line in frames if is_graded_file(file)), None)
+    kind, said = "process-ended", note("crashed-the-process")
     if text.startswith("Timeout"):
-        return f"did not return in time{place} and could not be interrupted: the process was ended"
-    if fatal := re.search(r"^Fatal Python error: (.*)", text, re.MULTILINE):
-        return f"crashed the process{place}: {fatal[1]}"
-    return "crashed the process"
+        kind, said = "endless", note("could-not-be-interrupted")
+    elif fatal := re.search(r"^Fatal Python error: (.*)", text, re.MULTILINE):
+        said = note("crashed-the-process", signal=fatal[1])
+    return Fault(kind, (said,), place, None if place else call)

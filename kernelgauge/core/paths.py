@@ -44,6 +44,11 @@ def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleTyp
     return _modules[path]
 
 
+def forget(path: Path) -> None:
+    """Let the next `load` execute a module anew."""
+    _modules.pop(path.resolve(), None)
+
+
 @contextmanager
 def replaced(path: Path, tree: ast.Module) -> Iterator[None]:
     """Let `load` execute this syntax tree in place of a file, in the body.

@@ -5,8 +5,7 @@ is not the learner's fault. A body that waits and computes nothing is interrupte
 times as long. On a GPU, where a limit has to end kernels too, it counts the time of a clock.
 
 A time limit interrupts Python, which is all that runs in the interpreter. Python cannot interrupt a
-hung kernel on a GPU; then the whole process ends `GRACE` seconds later. Under xdist that costs only
-the puzzle that was running, and a new worker goes on.
+hung kernel on a GPU; then the whole process ends `GRACE` seconds later.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ import signal
 from collections.abc import Iterator
 
 from kernelgauge.core import crash_notes
-from kernelgauge.core.blame import graded_frame
+from kernelgauge.core.blame import graded_place
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.fault import Fault, note
 
 # Seconds after the limit at which a process that could not be interrupted is ended.
 GRACE = 15.0
@@ -57,13 +57,16 @@ def time_limit(seconds: float) -> Iterator[None]:
     try:
         yield
     except TimeLimit as interruption:
-        place = graded_frame(interruption.__traceback__)
-        counted = f"{seconds:g} s of processor time"
-        if interruption.args == (signal.SIGALRM,):
-            counted = f"{_clock_seconds(seconds):g} s"
+        by_clock = interruption.args == (signal.SIGALRM,)
+        allowed = _clock_seconds(seconds) if by_clock else seconds
         raise Overrun(
-            f"{place + ' ' if place else ''}did not return within {counted}\n"
-            "hint: does every loop end? (--time-limit SECONDS allows more time)"
+            Fault(
+                "endless",
+                (note("did-not-return", seconds=allowed, counts_processor=not by_clock),),
+                place=graded_place(interruption.__traceback__),
+                numbers={"allowed_seconds": allowed},
+                remedy=note("end-every-loop"),
+            )
         ) from None
     finally:
         lift_time_limit()

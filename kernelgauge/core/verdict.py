@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kernelgauge import words
 from kernelgauge.words.fault import Fault, note
 
@@ -18,11 +20,17 @@ class Wrong(Verdict):
     """The subject does not do what its spec says.
 
     fault: what is wrong
+    observation: what a diagnosis of all cases makes of a wrong result, see diagnosis.observation
     """
 
-    def __init__(self, fault: Fault | str):
+    def __init__(self, fault: Fault | str, observation: Any = None):
         super().__init__(fault)
         self.fault = fault if isinstance(fault, Fault) else _from_text(fault)
+        self.observation = observation
+
+    def within(self, outer: Fault) -> Wrong:
+        """Return the verdict that this came instead of what `outer` asks for."""
+        return Wrong(outer.but(instead=self.fault), self.observation)
 
     def __str__(self) -> str:
         return words.message(self.fault)

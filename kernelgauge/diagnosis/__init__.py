@@ -7,5 +7,6 @@ confirm a cause or refute it.
 
 Other rooms use report.describe, mistakes.build_what_if, mistakes.candidates, source.Source,
 other_cases.OtherCase, other_cases.Evidence and wrong_result.Mistake. The mistakes of single puzzles
-are in reference/mistakes, which uses mistakes.half_precisions.
+are in reference/mistakes, which uses mistakes.half_precisions and mistakes.named. What is said is
+in words.diagnosing.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -20,6 +21,7 @@ from kernelgauge.diagnosis import mistakes_in_inputs, mistakes_in_sums
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE, WhatIf
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.numerics.compare import Mismatch
+from kernelgauge.words.fault import OWN, OWN_WORDS, Note, note
 
 # With more elements than this in the inputs, a diagnosis takes too long.
 MAX_DIAGNOSED_ELEMENTS = 2**19
@@ -31,7 +33,20 @@ def half_precisions() -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tens
     For the mistakes of single puzzles.
     """
     for dtype in (torch.float16, torch.bfloat16):
-        yield dtype_name(dtype), lambda x, dtype=dtype: x.to(dtype).double()
+        yield dtype_name(dtype), functools.partial(_through, dtype)
+
+
+def _through(dtype: torch.dtype, x: torch.Tensor) -> torch.Tensor:
+    return x.to(dtype).double()
+
+
+def named(words: str, /, **numbers: float) -> Note:
+    """Return a mistake of a single puzzle as a note. Its numbers may differ from case to case.
+
+    words: a clause with the names of the numbers, "blocks of {block} count as full"
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+    return Note(OWN + slug, {**numbers, OWN_WORDS: words})
 
 
 def build_what_if(
@@ -55,7 +70,7 @@ def build_what_if(
     @functools.cache
     def wrong(other: int) -> WrongResult | None:
         found = mismatch(other, got[other])
-        return found and WrongResult(got[other], truth[other], found)
+        return WrongResult(got[other], truth[other], found) if found else None
 
     def matches(other: int, alternative: torch.Tensor) -> bool:
         """Return whether the subject returned this, or both this and what it returned are right."""
@@ -85,7 +100,8 @@ def candidates(
 
     names, truth: of all results of the call
     own: yields the mistakes of this puzzle alone. It takes the puzzle's arguments and the kernels'
-        `blocks`; each mistake is its cause and its results, None for a result that it leaves right
+        `blocks`; each mistake is its cause and its results, None for a result that it leaves right.
+        The cause is a clause, or a note: `named` makes one of a clause with numbers of the case
     """
     if sum(x.numel() for x in what_if.arguments.tensors.values()) > MAX_DIAGNOSED_ELEMENTS:
         return
@@ -94,8 +110,8 @@ def candidates(
         if other != number and alternative.shape == truth[number].shape:
             results = list(truth)
             results[number], results[other] = truth[other], truth[number]
-            cause = f"{names[number]} and {names[other]} are swapped"
-            yield Mistake(cause, lambda results=results: what_if.select(results))
+            cause = note("swapped", first=names[number], second=names[other])
+            yield Mistake(cause, functools.partial(what_if.select, results))
     for kind in (*mistakes_in_inputs.KINDS, *mistakes_in_sums.KINDS):
         yield from kind(what_if)
     if own:
@@ -111,4 +127,8 @@ def _own(what_if: WhatIf, own: Callable[..., Iterator]) -> Iterator[Mistake]:
     values = {**what_if.defaults, **given.values}
     for cause, results in own(**values, blocks=what_if.blocks):
         if results[what_if.number] is not None:
-            yield Mistake(cause, lambda results=results: what_if.select(results))
+            yield Mistake(_note(cause), functools.partial(what_if.select, results))
+
+
+def _note(cause: str | Note) -> Note:
+    return cause if isinstance(cause, Note) else named(cause)

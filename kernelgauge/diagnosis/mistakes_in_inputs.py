@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +10,11 @@ from dataclasses import replace
 
 import torch
 
+from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name, rounds
 from kernelgauge.diagnosis.what_if import WhatIf
 from kernelgauge.diagnosis.wrong_result import Mistake
+from kernelgauge.words.fault import Note, note
 
 
 def of_options(what_if: WhatIf) -> Iterator[Mistake]:
@@ -20,8 +23,10 @@ def of_options(what_if: WhatIf) -> Iterator[Mistake]:
     options = {name: x for name, x in values.items() if not isinstance(x, (torch.Tensor, list))}
     for name, value in options.items():
         for cause, other in _misused(name, value, what_if.defaults):
-            shown = f"{other:.4g}" if isinstance(other, float) else other
-            given = "" if isinstance(other, tuple) else f"{name} = {shown}"
+            given = None
+            if not isinstance(other, tuple):
+                shown = str(other) if isinstance(other, torch.dtype) else other
+                given = note("given-option", name=name, value=shown)
             mistake = what_if.mistake(cause, given, **{name: other})
             yield replace(mistake, changes_nothing=other == value)
     for first, second in itertools.combinations(options, 2):
@@ -30,35 +35,33 @@ def of_options(what_if: WhatIf) -> Iterator[Mistake]:
             yield _swapped(what_if, first, second, options)
 
 
-def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[str, object]]:
+def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[Note, object]]:
     """Yield mistakes with one option: the cause, and the value that is used instead.
 
     At its default an option that is not used leaves the result right: with that, a case that fails
     contradicts it.
     """
     if isinstance(value, bool):
-        yield f"{name} is not used", defaults.get(name, not value)
+        yield note("not-used", name=name), defaults.get(name, not value)
         return
     if isinstance(value, tuple):
-        yield f"{name} is used in reverse order", value[::-1]
+        yield note("in-reverse", name=name), value[::-1]
         if len(value) > 1:
-            yield f"the last of {name} is left out", value[:-1]
-            yield f"the first of {name} is left out", value[1:]
+            yield note("last-left-out", name=name), value[:-1]
+            yield note("first-left-out", name=name), value[1:]
         return
     if isinstance(value, int) and abs(value) >= 2**31:
-        yield f"{name} is truncated to 32 bits", (value + 2**31) % 2**32 - 2**31
+        yield note("truncated", name=name), (value + 2**31) % 2**32 - 2**31
     if name in defaults:
-        yield f"{name} is not used", defaults[name]
+        yield note("not-used", name=name), defaults[name]
     if isinstance(value, int):
-        cause = f"{name} is off by one"
-        if name in defaults:
-            # The call may not even have given it.
-            cause += ", or what it is compared with"
+        # The call may not even have given one with a default.
+        cause = note("off-by-one-or-compared" if name in defaults else "off-by-one", name=name)
         yield cause, value - 1
         yield cause, value + 1
     if isinstance(value, float):
-        yield f"{name} is left out", 0.0
-        yield f"the sign of {name} is lost", -value
+        yield note("left-out", name=name), 0.0
+        yield note("sign-of-option-lost", name=name), -value
 
 
 def taken_for_set(what_if: WhatIf) -> Iterator[Mistake]:
@@ -66,8 +69,9 @@ def taken_for_set(what_if: WhatIf) -> Iterator[Mistake]:
     values = {**what_if.defaults, **what_if.arguments.values}
     for name, value in values.items():
         if isinstance(value, bool) and value == what_if.defaults.get(name):
-            cause = f"the result is that of {name} = {not value}, but {name} is {value} here"
-            yield what_if.mistake(cause, f"{name} = {not value}", **{name: not value})
+            cause = note("taken-for-set", name=name, value=value, other=not value)
+            given = note("given-option", name=name, value=not value)
+            yield what_if.mistake(cause, given, **{name: not value})
 
 
 def left_out(what_if: WhatIf) -> Iterator[Mistake]:
@@ -76,11 +80,12 @@ def left_out(what_if: WhatIf) -> Iterator[Mistake]:
     for name, tensor in what_if.numbers.items():
         for value in (0, 1):
             same = torch.full_like(tensor, value)
-            yield what_if.mistake(f"{name} is left out", f"{name} set to {value}", **{name: same})
+            given = note("given-number", name=name, value=value)
+            yield what_if.mistake(note("left-out", name=name), given, **{name: same})
     for name, tensor in tensors.items():
         if tensor.dtype in (torch.int32, torch.int64) and len(tensors) > 1:
-            cause = f"the sign of {name} is flipped"
-            yield what_if.mistake(cause, f"-{name} instead of {name}", **{name: -tensor})
+            cause, given = note("sign-flipped", name=name), note("given-negated", name=name)
+            yield what_if.mistake(cause, given, **{name: -tensor})
 
 
 def swapped(what_if: WhatIf) -> Iterator[Mistake]:
@@ -91,13 +96,13 @@ def swapped(what_if: WhatIf) -> Iterator[Mistake]:
         if (one.shape, one.dtype) == (other.shape, other.dtype):
             yield _swapped(what_if, first, second, tensors)
             for read, meant in ((first, second), (second, first)):
-                cause = f"{read} is read where {meant} is meant"
+                cause = note("read-for-another", read=read, meant=meant)
                 yield what_if.mistake(cause, **{meant: tensors[read]})
 
 
 def _swapped(what_if: WhatIf, first: str, second: str, values: dict) -> Mistake:
     exchanged = {first: values[second], second: values[first]}
-    return what_if.mistake(f"{first} and {second} are swapped", **exchanged)
+    return what_if.mistake(note("swapped", first=first, second=second), **exchanged)
 
 
 def misread(what_if: WhatIf) -> Iterator[Mistake]:
@@ -105,22 +110,25 @@ def misread(what_if: WhatIf) -> Iterator[Mistake]:
     tensors = what_if.arguments.tensors
     for name, tensor in tensors.items():
         own, dims = tensor.stride(), range(tensor.dim())
-        tried = [("as if it were contiguous", torch.empty(tensor.shape, device="meta").stride())]
+        contiguous = torch.empty(tensor.shape, device="meta").stride()
+        tried = [(note("read-as-contiguous", name=name), contiguous)]
         tried += [
-            (f"with the strides of {other}", value.stride())
+            (note("read-with-strides-of", name=name, other=other), value.stride())
             for other, value in tensors.items()
             if value.shape == tensor.shape
         ]
         tried += [
-            (f"with a stride of 1 along dimension {i}", (*own[:i], 1, *own[i + 1 :])) for i in dims
+            (note("read-with-stride-1", name=name, dim=i), (*own[:i], 1, *own[i + 1 :]))
+            for i in dims
         ]
         for i, j in itertools.combinations(dims, 2):
             swap = {i: own[j], j: own[i]}
             strides = tuple(swap.get(dim, own[dim]) for dim in dims)
-            tried.append((f"with the strides of dimensions {i} and {j} swapped", strides))
-        for how, strides in tried:
+            cause = note("read-with-strides-swapped", name=name, first=i, second=j)
+            tried.append((cause, strides))
+        for cause, strides in tried:
             if strides != own and (read := _with_strides(tensor, strides)) is not None:
-                yield what_if.mistake(f"{name} is read {how}", **{name: read})
+                yield what_if.mistake(cause, **{name: read})
 
 
 def one_for_all(what_if: WhatIf) -> Iterator[Mistake]:
@@ -135,10 +143,9 @@ def one_for_all(what_if: WhatIf) -> Iterator[Mistake]:
         shape = tensors[names[0]].shape
         for dim, length in enumerate(shape):
             if length > 1:
-                whose = " and ".join(names)
                 yield what_if.mistake(
-                    f"an offset into {whose} leaves out dimension {dim}, or its stride",
-                    f"index 0 of {whose} everywhere along dimension {dim}",
+                    note("dimension-left-out", tensors=names, dim=dim),
+                    note("given-index-0", tensors=names, dim=dim),
                     **{name: tensors[name].narrow(dim, 0, 1).expand(shape) for name in names},
                 )
 
@@ -156,9 +163,9 @@ def padded(what_if: WhatIf) -> Iterator[Mistake]:
             wider = torch.nn.functional.pad(tensor, (0, whole - length), value=value)
             changed = what_if.arguments.replaced({name: wider})
             yield Mistake(
-                f"masked lanes of {name} count as {value:g}",
-                lambda changed=changed, length=length: _cut(what_if.evaluate(changed), length),
-                f"rows of {length} padded with {value:g} to {whole}",
+                note("masked-lanes-count", name=name, value=value),
+                functools.partial(_cut, what_if, changed, length),
+                note("given-padding", length=length, value=value, whole=whole),
             )
 
 
@@ -173,18 +180,17 @@ def rounded(what_if: WhatIf) -> Iterator[Mistake]:
             if rounds(source):
                 values = {name: x.to(tensors[name].dtype) for name, x in values.items()}
             changed = what_if.arguments.replaced(values)
-            *most, last = chosen
-            who = f"{', '.join(most)} and {last} are" if most else f"{last} is"
             yield Mistake(
-                f"{who} cast to {dtype_name(dtype)} on the way",
-                lambda changed=changed, source=source, dtype=dtype: _as_stored(
-                    what_if.evaluate(changed), source, dtype
-                ),
+                note("cast-on-the-way", tensors=chosen, dtype=dtype_name(dtype)),
+                functools.partial(_as_stored, what_if, changed, source, dtype),
             )
 
 
-def _as_stored(result: torch.Tensor, source: torch.dtype, dtype: torch.dtype) -> torch.Tensor:
-    """Return integers computed in a floating dtype as that dtype holds them."""
+def _as_stored(
+    what_if: WhatIf, arguments: Arguments, source: torch.dtype, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return the result, integers computed in a floating dtype as that dtype holds them."""
+    result = what_if.evaluate(arguments)
     if rounds(source) or not rounds(dtype):
         return result
     ends = torch.iinfo(source)
@@ -203,7 +209,8 @@ def _bits(dtype: torch.dtype) -> int:
     return round(-math.log2(torch.finfo(dtype).eps))
 
 
-def _cut(result: torch.Tensor, length: int) -> torch.Tensor:
+def _cut(what_if: WhatIf, arguments: Arguments, length: int) -> torch.Tensor:
+    result = what_if.evaluate(arguments)
     return result[..., :length] if result.dim() > 1 else result
 
 

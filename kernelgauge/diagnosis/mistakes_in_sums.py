@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.diagnosis.what_if import Tensors, WhatIf
 from kernelgauge.diagnosis.wrong_result import Mistake
+from kernelgauge.words.fault import note
 
 # A size that more dimensions than this share is not tried.
 MAX_SHARING_DIMS = 6
@@ -34,8 +35,7 @@ MAX_KEPT = 256
 
 def partial(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield sums over a part of the loop's steps."""
-    early = "a loop, a mask or the grid ends too early"
-    late = "each step overwrites the accumulator instead of adding to it"
+    early, late = note("ends-too-early"), note("accumulator-overwritten")
     for length, dims in reduced(what_if):
         name, dim = dims[0]
         for block in what_if.blocks:
@@ -44,12 +44,14 @@ def partial(what_if: WhatIf) -> Iterator[Mistake]:
             rest = (length - 1) // block * block
             parts = [(0, end, early) for end in sorted({block, rest})]
             for begin, end, cause in (*parts, (rest, length, late)):
-                which = f"last {end - begin}" if begin else f"first {end}"
-                yield what_if.mistake(
-                    cause,
-                    f"only the {which} of the {length} along dimension {dim} of {name}",
-                    **_narrowed(what_if, dims, begin, end),
+                given = note(
+                    "given-last" if begin else "given-first",
+                    count=end - begin,
+                    length=length,
+                    dim=dim,
+                    name=name,
                 )
+                yield what_if.mistake(cause, given, **_narrowed(what_if, dims, begin, end))
 
 
 def in_few_bits(what_if: WhatIf) -> Iterator[Mistake]:
@@ -59,14 +61,17 @@ def in_few_bits(what_if: WhatIf) -> Iterator[Mistake]:
         for block in what_if.blocks:
             if not 1 < block < length <= MAX_STEPS * block:
                 continue
-            parts = functools.cache(lambda d=dims, n=length, b=block: _parts(what_if, d, n, b))
+            parts = functools.cache(functools.partial(_parts, what_if, dims, length, block))
             for dtype in dtypes:
                 word = dtype_name(dtype)
-                for each, order in ((False, "after"), (True, "before and after")):
+                for each, given in (
+                    (False, "given-rounding-after"),
+                    (True, "given-rounding-around"),
+                ):
                     yield Mistake(
-                        f"a sum is accumulated in {word} instead of float32",
-                        lambda p=parts, t=dtype, e=each: _summed(p(), t, e),
-                        f"a sum rounded to {word} {order} every {block} of {length}",
+                        note("sum-in-few-bits", dtype=word),
+                        functools.partial(_summed, parts, dtype, each),
+                        note(given, dtype=word, block=block, length=length),
                     )
 
 
@@ -76,13 +81,16 @@ def _parts(what_if: WhatIf, dims: Dims, length: int, block: int) -> list[torch.T
     for begin in range(0, length, block):
         values = _narrowed(what_if, dims, begin, min(begin + block, length))
         parts.append(what_if.evaluate(what_if.arguments.replaced(values)))
-    if not torch.allclose(sum(parts), what_if.evaluate(what_if.arguments)):
+    if not torch.allclose(torch.stack(parts).sum(0), what_if.evaluate(what_if.arguments)):
         raise ValueError("the reference is not the sum of its parts")
     return parts
 
 
-def _summed(parts: list[torch.Tensor], dtype: torch.dtype, each: bool) -> torch.Tensor:
+def _summed(
+    parts_of: Callable[[], list[torch.Tensor]], dtype: torch.dtype, each: bool
+) -> torch.Tensor:
     """Return the sum, rounded after each step; each: whether the step's own part is rounded too."""
+    parts = parts_of()
     total = torch.zeros_like(parts[0])
     for part in parts:
         total = (total + (part.to(dtype).double() if each else part)).to(dtype).double()

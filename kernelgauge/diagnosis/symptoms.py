@@ -8,87 +8,53 @@ ELSE if nothing in ALWAYS fits.
 from __future__ import annotations
 
 import math
-import time
 
 import torch
 
-from kernelgauge.core.dtypes import double, dtype_name, rounds
+from kernelgauge.core.dtypes import dtype_name, rounds
 from kernelgauge.diagnosis import (
     symptoms_index,
     symptoms_nonfinite,
     symptoms_order,
     symptoms_precision,
 )
-from kernelgauge.diagnosis.other_cases import NO_EVIDENCE, Evidence
 from kernelgauge.diagnosis.source import EXPONENTIALS
-from kernelgauge.diagnosis.symptoms_precision import NEAR_ONE, NEARLY_RIGHT, times
-from kernelgauge.diagnosis.what_if import IMPOSSIBLE
+from kernelgauge.diagnosis.symptoms_precision import NEAR_ONE
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
+from kernelgauge.words.fault import Note, note
 
 MAX_SHOWN = 2
-# Trying mistakes stops after this time, or the test might hit its time limit without a message.
-MAX_SECONDS = 20.0
-# And after this, once a mistake is found that other cases say nothing of.
-MAX_SECONDS_MORE = 2.0
-CONSTANT = "a constant is left out or applied twice"
 # Causes that fit many a result: they are told if other cases suggest them too.
-GUESSES = (
-    CONSTANT,
-    NEARLY_RIGHT,
-    "the mask of the last tile",
-    "the grid or a loop ends too early",
-    "a division by",
-    "one division by",
-    "the scale ",
-    symptoms_precision.LOST_TERMS,
-    symptoms_precision.FEW_BITS,
-    symptoms_precision.ROW_IN_FEW_BITS,
+GUESSES = frozenset(
+    {
+        "constant-wrong",
+        "division-by-0-or-maximum",
+        "division-left-out",
+        "division-too-many",
+        "divided-by-another",
+        "divided-by-the-block",
+        "factor-near-1-wrong",
+        "few-bits",
+        "last-tile-wrong",
+        "row-in-few-bits",
+        "scale-applied-twice",
+        "scale-left-out",
+        "terms-wrong",
+        "tiles-left-out",
+    }
 )
 
 
-def find(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> list[Symptom]:
+def find(result: WrongResult) -> list[Symptom]:
     """Return the one or two symptoms that say most, the best first."""
     if result.drift is not None:
         return [symptoms_precision.drifting(result)]
-    if made := mistake(result, evidence):
-        return [made]
     for table in (ALWAYS, ELSE):
         found = [symptom for detect in table if (symptom := detect(result))]
         if found:
             strong = [symptom for symptom in found if symptom.strong]
             return strong[:1] or found[:MAX_SHOWN]
     return []
-
-
-def mistake(result: WrongResult, evidence: Evidence = NO_EVIDENCE) -> Symptom | None:
-    """Find a mistake that would give exactly this result, and that no other case refutes.
-
-    The first that other cases confirm and none contradicts, or else the one that most confirm. Of a
-    result without numbers, only one that a case with numbers confirms.
-    """
-    best, most = None, -1
-    until = time.process_time() + MAX_SECONDS
-    for candidate in evidence.likeliest_first(result.mistakes):
-        if time.process_time() > until:
-            break
-        if candidate.changes_nothing:
-            continue
-        try:
-            alternative = double(candidate.compute().detach().cpu())
-        except IMPOSSIBLE:
-            continue
-        if not result.is_made_by(alternative):
-            continue
-        weight = evidence.weigh(candidate.cause)
-        if weight.refuted or not (weight.confirmed or result.has_numbers):
-            continue
-        if weight.confirmed and not weight.contradicted:
-            evidence.named.append(candidate.cause)
-            return Symptom("", candidate.sentence(weight.confirmed))
-        if weight.confirmed > most:
-            best, most = Symptom("", candidate.sentence(weight.confirmed)), weight.confirmed
-            until = min(until, time.process_time() + MAX_SECONDS_MORE)
-    return best
 
 
 def zero(result: WrongResult) -> Symptom | None:
@@ -98,49 +64,32 @@ def zero(result: WrongResult) -> Symptom | None:
     if result.wrong.sum() < MIN_WRONG:
         return None
     if result.got.any():
-        return Symptom(
-            "all wrong elements are 0",
-            "no program stores these elements, or a mask drops what it should keep",
-            strong=False,
-        )
+        return Symptom(note("wrong-are-0"), note("not-stored"), strong=False)
     squares = not result.source.uses(EXPONENTIALS, otherwise=False)
     if squares and (large := symptoms_nonfinite.squares_overflow(result)):
-        return Symptom(
-            f"the whole result is 0, and inputs reach {large:.4g}",
-            f"overflow: the square of {large:.4g} is infinite in float16; compute in float32",
-        )
-    cause = (
-        "nothing is added to the result before it is stored, or what was stored is overwritten: a "
-        "loop takes no turn, or a mask or a factor is 0 everywhere"
-    )
+        pattern = note("result-is-0-of-large-inputs", large=large)
+        return Symptom(pattern, note("square-overflows", large=large))
+    others = []
     if symptoms_precision.may_be_lost_in_half(result, of=1.0):
-        name = dtype_name(result.dtype)
-        cause += f"; or a sum is accumulated in {name}, beside whose size single terms are lost"
+        others.append(note("lost-beside-the-sum", dtype=dtype_name(result.dtype)))
     if result.source.uses(EXPONENTIALS, otherwise=False):
-        cause += f"; or {symptoms_nonfinite.EMPTY_SUM}"
-    return Symptom("the whole result is 0", cause + result.stand_in)
+        others.append(note("empty-sum"))
+    return Symptom(note("result-is-0"), note("nothing-added", others=others + result.stand_in))
 
 
 def sign_of_zero(result: WrongResult) -> Symptom | None:
     """Detect -0 in place of 0."""
     if not ((result.got == 0) & (result.truth == 0))[result.wrong].all():
         return None
-    return Symptom(
-        "the wrong elements are -0, where 0 is expected, or the other way round",
-        "a product with 0: x * 0 is -0 where x is negative, and NaN where x is NaN; select with "
-        "tl.where, or by the mask of the load",
-    )
+    return Symptom(note("sign-of-0"), note("product-with-0"))
 
 
 def an_input(result: WrongResult) -> Symptom | None:
     """Detect an input that was copied to the result."""
     for name, value in result.alike():
         if result.fits(value):
-            return Symptom(
-                f"the wrong elements are those of {name}",
-                f"{name} is stored as it was loaded",
-                strong=result.everywhere,
-            )
+            pattern, cause = note("equal-to-input", name=name), note("stored-as-loaded", name=name)
+            return Symptom(pattern, cause, strong=result.everywhere)
     return None
 
 
@@ -150,14 +99,14 @@ def factor(result: WrongResult) -> Symptom | None:
     if ratio is None or ratio == 0 or not result.fits(ratio * result.truth):
         return None
     if abs(ratio + 1) < 1e-3:
-        cause = "the operands of a subtraction are swapped"
-        return Symptom("the wrong elements have the wrong sign", cause, strong=result.everywhere)
-    name, cause = _named_ratio(result, ratio)
+        swapped = note("subtraction-swapped")
+        return Symptom(note("wrong-sign"), swapped, strong=result.everywhere)
+    written, cause = _named_ratio(result, ratio)
     if cause is None and not result.varied(result.truth[result.wrong]):
         return None
-    pattern = f"the wrong elements are {name} times the expected ones"
+    pattern = note("times-expected", factor=written)
     if cause is None and abs(ratio - 1) < NEAR_ONE:
-        pattern, cause = f"the wrong elements are {times(ratio)} the expected ones", NEARLY_RIGHT
+        pattern, cause = note("nearly-expected", ratio=ratio), note("factor-near-1-wrong")
     if cause is None:
         if result.wrong.sum() <= MIN_WRONG:
             return None
@@ -165,7 +114,7 @@ def factor(result: WrongResult) -> Symptom | None:
         one_row = result.wrong.any(-1).sum() == 1
         if result.truth.dim() > 1 and (one_row or not result.everywhere):
             return None
-        cause = CONSTANT
+        cause = note("constant-wrong")
     return Symptom(pattern, cause, strong=result.everywhere)
 
 
@@ -176,42 +125,35 @@ def offset(result: WrongResult) -> Symptom | None:
         return None
     if result.wrong.sum() <= MIN_WRONG or not result.varied(result.truth[result.wrong]):
         return None
-    side = "large" if difference > 0 else "small"
-    return Symptom(
-        f"the wrong elements are all too {side} by {abs(difference):.4g}",
-        "a constant term is left out or added twice",
-        strong=result.everywhere,
-    )
+    pattern = note("off-by-constant", difference=difference)
+    return Symptom(pattern, note("term-wrong"), strong=result.everywhere)
 
 
 def input_off(result: WrongResult) -> Symptom | None:
     """Detect an input that was not added, or added once too often."""
     for name, value in result.alike():
-        for sign, side, cause in ((-1, "small", "left out"), (1, "large", "added twice")):
+        for sign, pattern, cause in (
+            (-1, "too-small-by-input", "left-out"),
+            (1, "too-large-by-input", "added-twice"),
+        ):
             if result.fits(result.truth + sign * value):
-                return Symptom(
-                    f"the wrong elements are too {side} by {name}",
-                    f"{name} is {cause}",
-                    strong=result.everywhere,
-                )
+                said = note(pattern, name=name), note(cause, name=name)
+                return Symptom(*said, strong=result.everywhere)
     return None
 
 
+# Of each function the pattern, and the cause.
 FUNCTIONS = (
-    ("the square", torch.square, "a square root is missing"),
-    ("the square root", torch.sqrt, "one square root too many"),
-    (
-        "the reciprocal of the square",
-        lambda x: x**-2,
-        "a variance is used instead of its inverse square root",
-    ),
-    ("the reciprocal", torch.reciprocal, "the operands of a division are swapped"),
-    ("the exponential", torch.exp, "a logarithm is missing"),
-    ("the logarithm", torch.log, "one logarithm too many"),
-    ("the base-2 logarithm", torch.log2, "one logarithm too many"),
-    ("the absolute value", torch.abs, "a sign is lost"),
-    ("the positive part", torch.relu, "negative values are cut off"),
-    ("the complex conjugate", torch.conj, "the sign of the imaginary part is wrong"),
+    ("square-of-expected", torch.square, "square-root-missing"),
+    ("square-root-of-expected", torch.sqrt, "square-root-too-many"),
+    ("inverse-square-of-expected", lambda x: x**-2, "variance-for-rstd"),
+    ("reciprocal-of-expected", torch.reciprocal, "division-swapped"),
+    ("exponential-of-expected", torch.exp, "logarithm-missing"),
+    ("logarithm-of-expected", torch.log, "logarithm-too-many"),
+    ("log2-of-expected", torch.log2, "logarithm-too-many"),
+    ("absolute-value-of-expected", torch.abs, "sign-lost"),
+    ("positive-part-of-expected", torch.relu, "negative-cut-off"),
+    ("conjugate-of-expected", torch.conj, "imaginary-sign-wrong"),
 )
 
 
@@ -221,13 +163,13 @@ def function_of_truth(result: WrongResult) -> Symptom | None:
         return None
     # The reciprocals of large numbers are all about 0, which has many causes.
     varied = result.varied(result.got[result.wrong])
-    for name, function, cause in FUNCTIONS:
+    for pattern, function, cause in FUNCTIONS:
         if function is torch.relu and result.truth.is_complex():
             continue
         if function is not torch.relu and not varied:
             continue
         if result.fits(function(result.truth)):
-            return Symptom(f"the result is {name} of the expected one", cause)
+            return Symptom(note(pattern), note(cause))
     return None
 
 
@@ -250,10 +192,10 @@ def power(result: WrongResult) -> Symptom | None:
     left = (ours - exponent * theirs).square().sum() / ours.square().sum()
     if not (exponent > 0 and abs(exponent - 1) > 0.02 and left < 1e-3):
         return None
-    name, cause = _named_ratio(result, exponent, tolerance=0.01)
+    written, cause = _named_ratio(result, exponent, tolerance=0.01)
     return Symptom(
-        f"each row is the expected one to the power of {name}, up to a factor",
-        f"a wrong factor in the exponent: {cause or CONSTANT}",
+        note("power-of-expected", exponent=written),
+        note("exponent-wrong", cause=cause or note("constant-wrong")),
     )
 
 
@@ -267,20 +209,16 @@ def by_row(result: WrongResult) -> Symptom | None:
     def middle(values: torch.Tensor) -> torch.Tensor:
         return values.where(result.wrong & values.isfinite(), math.nan).nanmedian(-1, True).values
 
-    for word, guess in (
-        ("factor", truth * middle(result.got / truth)),
-        ("amount", truth + middle(result.got - truth)),
+    for pattern, guess in (
+        ("row-off-by-factor", truth * middle(result.got / truth)),
+        ("row-off-by-amount", truth + middle(result.got - truth)),
     ):
         if 2 * (result.wrong & many).sum() > result.wrong.sum() and result.fits(guess, many):
-            cause = "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
-            if word == "factor" and symptoms_precision.may_be_lost_in_half(result):
-                name = dtype_name(result.dtype)
-                cause += f"; or a sum of it is accumulated in {name} instead of float32"
-            return Symptom(
-                f"all wrong elements of a row are off by the same {word}",
-                cause + result.stand_in,
-                strong=result.everywhere,
-            )
+            others = []
+            if pattern == "row-off-by-factor" and symptoms_precision.may_be_lost_in_half(result):
+                others.append(note("row-sum-in-few-bits", dtype=dtype_name(result.dtype)))
+            cause = note("row-value-wrong", others=others + result.stand_in)
+            return Symptom(note(pattern), cause, strong=result.everywhere)
     return None
 
 
@@ -296,12 +234,9 @@ def miscounted(result: WrongResult) -> Symptom | None:
         return None
     if truth.sum() > max((value.numel() for value in result.inputs.values()), default=0):
         return None
-    pattern = f"the result adds up to {got.sum():.0f}, expected {truth.sum():.0f}"
-    if got.sum() < truth.sum():
-        cause = "counts are lost: the adds are not atomic, or a mask drops elements"
-    else:
-        cause = "elements are counted twice, or masked lanes are counted too"
-    return Symptom(pattern, cause, strong=False)
+    pattern = note("wrong-total", got=float(got.sum()), expected=float(truth.sum()))
+    cause = "counts-lost" if got.sum() < truth.sum() else "counts-too-many"
+    return Symptom(pattern, note(cause), strong=False)
 
 
 def swapped_parts(result: WrongResult) -> Symptom | None:
@@ -309,8 +244,7 @@ def swapped_parts(result: WrongResult) -> Symptom | None:
     if not result.truth.is_complex():
         return None
     if result.fits(torch.complex(result.truth.imag, result.truth.real)):
-        cause = "the offsets of the two parts are swapped"
-        return Symptom("real and imaginary parts are swapped", cause)
+        return Symptom(note("parts-swapped"), note("part-offsets-swapped"))
     return None
 
 
@@ -346,31 +280,32 @@ ELSE = (
 
 def _named_ratio(
     result: WrongResult, ratio: complex, tolerance: float = 4e-6
-) -> tuple[str, str | None]:
-    """Return the name of a factor, and its origin if it is a known one."""
+) -> tuple[Note, Note | None]:
+    """Return a factor, by its name if it is a known one, and then its origin."""
     if isinstance(ratio, complex):
-        return f"{ratio:.4g}", None
+        return note("factor", value=ratio), None
     sizes = {n for x in (result.truth, *result.inputs.values()) for n in x.shape if n > 3}
-    mixed = "exp is mixed with exp2, or log with log2"
+    mixed = note("bases-mixed")
     known = [
-        (2.0, "2", "something is counted twice"),
+        (2.0, "2", note("counted-twice")),
         (math.log2(math.e), "log2(e)", mixed),
         (math.log(2), "ln(2)", mixed),
     ]
     for n in sorted(sizes):
         known += [
-            (n**0.5, f"{n} ** 0.5", f"the scale {n} ** -0.5 is left out"),
-            (n**-0.5, f"{n} ** -0.5", f"the scale {n} ** -0.5 is applied twice"),
-            (float(n), str(n), f"a division by {n} is left out"),
-            (1 / n, f"1 / {n}", f"one division by {n} too many"),
+            (n**0.5, f"{n} ** 0.5", note("scale-left-out", n=n)),
+            (n**-0.5, f"{n} ** -0.5", note("scale-applied-twice", n=n)),
+            (float(n), str(n), note("division-left-out", n=n)),
+            (1 / n, f"1 / {n}", note("division-too-many", n=n)),
         ]
         block = 2 ** (n - 1).bit_length()
-        pairs = [(n, block, f"{block} (the block size)")] if block > n else []
+        by_block = "divided-by-the-block", "root-of-the-block"
+        by_another = "divided-by-another", "root-of-another"
+        pairs = [(n, block, by_block)] if block > n else []
         if n > 15:
-            pairs += [(n - 1, n, f"{n}"), (n, n - 1, f"{n - 1}")]
-        for right, wrong, text in pairs:
-            cause = f"a division by {text} instead of {right}"
-            root = f"{right} and {text} are confused in a division under a square root"
+            pairs += [(n - 1, n, by_another), (n, n - 1, by_another)]
+        for right, wrong, ids in pairs:
+            cause, root = (note(id, right=right, wrong=wrong) for id in ids)
             known += [
                 (right / wrong, f"{right} / {wrong}", cause),
                 ((right / wrong) ** 0.5, f"({right} / {wrong}) ** 0.5", root),
@@ -379,5 +314,5 @@ def _named_ratio(
     value, name, cause = min(known, key=lambda known: abs(ratio / known[0] - 1))
     tolerance = max(result.eps / 4, tolerance)
     if abs(ratio / value - 1) < tolerance and abs(value - 1) > 4 * tolerance:
-        return f"{name} = {value:.4g}" if name != f"{value:g}" else name, cause
-    return f"{ratio:.4g}", None
+        return note("factor", value=value, name=name), cause
+    return note("factor", value=ratio), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelgauge.diagnosis.wrong_result import Symptom, WrongResult
+from kernelgauge.words.fault import note
 
 
 def wrong_index(result: WrongResult) -> Symptom | None:
@@ -15,24 +16,13 @@ def wrong_index(result: WrongResult) -> Symptom | None:
     if ((got >= 0) & (got < length)).all():
         chosen, right = value[rows, got], value[rows, expected]
         if (chosen == right).all():
-            side = "a later" if (got > expected).all() else "another"
-            return Symptom(
-                f"{name} holds the same value at both indices, and {side} one was chosen",
-                "ties are not broken in favour of the first index",
-            )
+            pattern = "later-of-equal" if (got > expected).all() else "another-of-equal"
+            return Symptom(note(pattern, name=name), note("ties-broken-wrongly"))
         if right.isnan().all():
-            return Symptom(
-                f"{name} holds NaN at the expected index",
-                "comparisons with NaN are false: NaN is skipped, or a later value replaces it",
-            )
+            return Symptom(note("nan-at-index", name=name), note("nan-not-compared"))
     if (got >= length).all():
-        return Symptom(
-            f"the wrong indices are {length} or more, past the end of the rows of {name}",
-            "a masked lane wins the search: load with other=-inf, and let a real -inf win over it",
-        )
+        past = note("index-past-the-end", name=name, length=length)
+        return Symptom(past, note("masked-lane-wins"))
     if (got == 0).all() and (value[rows].amax(1) < 0).all():
-        return Symptom(
-            f"the index is 0 in rows of {name} whose values are all negative",
-            "the search starts from 0, which no negative value exceeds: start from -inf",
-        )
+        return Symptom(note("index-0-of-negative-row", name=name), note("search-from-0"))
     return None

@@ -11,103 +11,63 @@ import torch
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.diagnosis.source import EXPONENTIALS
 from kernelgauge.diagnosis.wrong_result import Symptom, WrongResult, largest_size
-from kernelgauge.memory.nonfinite import MASKED
+from kernelgauge.memory.nonfinite import MASKED, Origin
+from kernelgauge.words.fault import Note, note
 
 FLOAT16_MAX, FLOAT32_MAX = 65504.0, 3.4028e38
 LOG2_E = 1.442695
 
-UNDEFINED = "inf - inf, inf / inf or 0 * inf"
-EMPTY_SUM = (
-    "every exp is 0 if more than the largest value is subtracted; start the maximum at -inf, and "
-    "let masked lanes hold -inf"
-)
-SCALED_TOO_SOON = (
-    "a value this large is multiplied by log2(e), and float32 holds at most 3.4e38: subtract the "
-    "row's largest value first, then scale"
-)
-
-
 # What an operation that made NaN or infinity means: a pattern of it, and the cause.
 MEANINGS = (
-    (r"-?0 / -?0$", "0 / 0, which is NaN"),
-    (
-        r"-inf - -inf$",
-        "inf - inf, which is NaN: where the largest value of a row or a tile is -inf, subtract 0 "
-        "instead of it",
-    ),
-    (r"inf [-+] -?inf$", "inf - inf, which is NaN"),
-    (r"(0 \* -?inf|-?inf \* 0)$", "0 * inf, which is NaN"),
-    (r"-?inf / -?inf$", "inf / inf, which is NaN"),
-    (r"\S+ / -?0$", "a division by 0"),
-    (
-        r"exp2?\(inf\)",
-        "exp of inf: the difference before it is the wrong way round, or -inf is subtracted; a "
-        "running sum is rescaled by exp(old maximum - new maximum)",
-    ),
-    (
-        r"r?sqrt\(-",
-        "the square root of a negative number: a mean of squares minus the square of the mean can "
-        "be negative",
-    ),
-    (r"rsqrt\(0\)", "the reciprocal square root of 0: eps belongs under the root"),
-    (r"log2?\(-?0\)", "the logarithm of 0, which is -inf"),
-    (r"log2?\(-", "the logarithm of a negative number"),
-    (
-        r"exp2?\(",
-        "overflow: exp is infinite in float32 above 88, exp2 above 128; before exp, subtract the "
-        "row's largest value",
-    ),
-    (
-        r"\S+ as float16$|[^0]\S* [-+*/] \S+ in float16$",
-        "overflow: float16 holds at most 65504; compute in float32",
-    ),
-    (r"\S+ [-+*/] \S+$|tl.dot", "overflow: this is more than the dtype of the operands holds"),
+    (r"-?0 / -?0$", "0-by-0"),
+    (r"-inf - -inf$", "maximum-is-minus-inf"),
+    (r"inf [-+] -?inf$", "inf-minus-inf"),
+    (r"(0 \* -?inf|-?inf \* 0)$", "0-times-inf"),
+    (r"-?inf / -?inf$", "inf-by-inf"),
+    (r"\S+ / -?0$", "division-by-0"),
+    (r"exp2?\(inf\)", "exp-of-inf"),
+    (r"r?sqrt\(-", "root-of-negative"),
+    (r"rsqrt\(0\)", "rsqrt-of-0"),
+    (r"log2?\(-?0\)", "log-of-0"),
+    (r"log2?\(-", "log-of-negative"),
+    (r"exp2?\(", "exp-overflows"),
+    (r"\S+ as float16$|[^0]\S* [-+*/] \S+ in float16$", "float16-overflows"),
+    (r"\S+ [-+*/] \S+$|tl.dot", "dtype-overflows"),
 )
 
 
-def from_its_origin(result: WrongResult, pattern: str) -> Symptom | None:
+def from_its_origin(result: WrongResult, pattern: Note) -> Symptom | None:
     """Return what the operation means that made NaN or infinity, if one was seen to make it."""
-    operation = result.origin.operation if result.origin else ""
-    if result.origin and result.origin.is_loaded:
-        return _loaded(result, pattern)
+    if result.origin is None:
+        return None
+    if result.origin.is_loaded:
+        return Symptom(pattern, _loaded(result, result.origin))
+    operation, said = result.origin.operation, result.origin.said
     cause = next((cause for test, cause in MEANINGS if re.match(test, operation)), None)
     if cause is None:
         return None
-    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0 ", result.origin.said):
-        cause = "0 * log(0) is 0 * -inf, which is NaN, although its limit is 0"
-        return Symptom(pattern, cause)
-    if cause.startswith(("0 / 0", "the logarithm of 0")):
+    made = said.values["operation"] if said else ""
+    if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0( |$)", made):
+        return Symptom(pattern, note("0-times-log-of-0"))
+    if cause in ("0-by-0", "log-of-0"):
+        why = note("no-guard")
         if result.source.uses(EXPONENTIALS, otherwise=False):
-            cause += f": a mask or a loop leaves nothing of a row or tile, or {EMPTY_SUM}"
-            cause += result.stand_in
-        else:
-            cause += ": the divisor needs a guard, or a mask leaves nothing of a row or tile"
+            why = note("nothing-left", others=result.stand_in)
+        return Symptom(pattern, note(cause, why=why))
     if operation.startswith("exp") and result.shifted and "inf" not in operation:
-        cause = (
-            "overflow: exp is infinite in float32 above 88, exp2 above 128; what is subtracted "
-            "before is not the largest value"
-        )
-    return Symptom(pattern, cause)
+        cause = "exp-overflows-though-shifted"
+    return Symptom(pattern, note(cause))
 
 
-def _loaded(result: WrongResult, pattern: str) -> Symptom:
+def _loaded(result: WrongResult, origin: Origin) -> Note:
     """Say of NaN that was loaded whether it was a masked lane's, an input's or nobody's."""
-    assert result.origin
-    if result.origin.operation == MASKED:
-        cause = "a masked lane that was loaded without `other=` reaches the result"
-    elif result.origin.unset:
-        cause = (
-            f"NaN was loaded from memory that nothing was stored to: {result.origin.unset}, where "
-            "torch.empty leaves what was there before"
-        )
-    elif any(value.isnan().any() for value in result.inputs.values() if rounds(value.dtype)):
-        cause = (
-            "NaN of an input reaches what it should not: 0 * NaN is NaN, so leave it out by "
-            "tl.where or by the mask of the load"
-        )
-    else:
-        cause = "NaN was loaded from memory that nothing was stored to"
-    return Symptom(pattern, cause)
+    if origin.operation == MASKED:
+        return note("masked-lane-loaded")
+    if origin.unset:
+        return note("unset-element-loaded", element=origin.unset)
+    if any(value.isnan().any() for value in result.inputs.values() if rounds(value.dtype)):
+        return note("nan-of-an-input")
+    return note("unset-memory-loaded")
 
 
 def not_a_number(result: WrongResult) -> Symptom | None:
@@ -115,40 +75,33 @@ def not_a_number(result: WrongResult) -> Symptom | None:
     hit = result.got.isnan() & ~result.truth.isnan()
     if not hit.any():
         return None
-    pattern = f"{_count(hit)} NaN"
+    pattern = note("some-nan", count=int(hit.sum()))
     if (hit == result.wrong).all():
-        pattern = "all wrong elements are NaN"
+        pattern = note("all-nan")
     if seen := from_its_origin(result, pattern):
         return seen
     if below := _far_below(result, hit):
-        cause = f"0 / 0: {EMPTY_SUM}"
-        if _scaled_is_infinite(result, below):
-            cause += f"; or {SCALED_TOO_SOON}"
-        cause += result.stand_in
-        return Symptom(f"{pattern}, where no input is above {below:.3g}", cause)
+        others = [note("scaled-too-soon")] if _scaled_is_infinite(result, below) else []
+        return Symptom(
+            note("where-inputs-are-below", what=pattern, below=below),
+            note("0-by-0-of-empty-sum", others=others + result.stand_in),
+        )
     if large := _large_inputs(result, hit):
-        scaled = result.shifted and _scaled_is_infinite(result, large)
-        cause = f"overflow: {SCALED_TOO_SOON}" if scaled else _overflow(result, large)
-        return Symptom(f"{pattern}, where inputs reach {large:.3g}", cause)
+        cause = _overflow(result, large)
+        if result.shifted and _scaled_is_infinite(result, large):
+            cause = note("overflow", limits=[note("scaled-too-soon")])
+        return Symptom(note("where-inputs-reach", what=pattern, large=large), cause)
     if kind := _infinite_inputs(result, hit):
-        cause = f"{UNDEFINED}, each of which is NaN"
-        if result.truth.dim() > 1 and kind == "-inf":
-            cause = (
-                "inf - inf, which is NaN: where the largest value of a row or a tile is -inf, "
-                "subtract 0 instead of it"
-            )
-        return Symptom(f"{pattern}, where inputs are {kind}", cause)
+        rows = result.truth.dim() > 1 and kind == "-inf"
+        cause = note("maximum-is-minus-inf" if rows else "undefined")
+        return Symptom(note("where-inputs-are", what=pattern, value=kind), cause)
     if result.dtype == torch.bfloat16:
         numbers = (x for x in result.inputs.values() if rounds(x.dtype))
         largest = max(map(largest_size, numbers), default=0.0)
         if largest > FLOAT16_MAX:
-            cause = "a cast to float16, which is infinite above 65504"
-            return Symptom(f"{pattern}, and inputs reach {largest:.3g}", cause)
-    cause = f"memory that nothing was stored to, or {UNDEFINED}"
-    if result.anything:
-        cause = f"a masked lane that was loaded without `other=` and reached the result, {cause}"
-    else:
-        cause += ": a value overflows its dtype, or a mask leaves nothing of a row or tile"
+            reach = note("inputs-reach", what=pattern, large=largest)
+            return Symptom(reach, note("cast-to-float16"))
+    cause = note("anything-loaded-or-undefined" if result.anything else "unset-or-undefined")
     return Symptom(pattern, cause, strong=False)
 
 
@@ -157,17 +110,17 @@ def infinite(result: WrongResult) -> Symptom | None:
     hit = result.wrong & result.got.isinf() & result.truth.isfinite()
     if not hit.any():
         return None
-    pattern = f"{_count(hit)} infinite"
+    pattern = note("some-infinite", count=int(hit.sum()))
     if seen := from_its_origin(result, pattern):
         return seen
     if below := _far_below(result, hit):
-        cause = f"a logarithm of 0, or a division by it: {EMPTY_SUM}"
-        return Symptom(f"{pattern}, where no input is above {below:.3g}", cause)
+        pattern = note("where-inputs-are-below", what=pattern, below=below)
+        return Symptom(pattern, note("log-of-empty-sum"))
     large = _large_inputs(result, hit)
     if large or result.dtype == torch.float16:
         cause = _overflow(result, large or 0.0)
     else:
-        cause = "a division by zero, or a running maximum that was never updated"
+        cause = note("division-by-0-or-maximum")
     return Symptom(pattern, cause, strong=bool(large))
 
 
@@ -176,17 +129,12 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     hit = result.truth.isnan() & ~result.got.isnan()
     if not hit.any():
         return None
-    pattern = f"{_count(hit)} not NaN where NaN is expected"
+    pattern = note("nan-missing", count=int(hit.sum()))
     kind = _infinite_inputs(result, hit)
     if kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan)):
-        return Symptom(
-            f"{pattern}, and inputs are {kind}, not NaN",
-            "inf - inf, inf / inf, 0 * inf or 0 / 0 is avoided, although its NaN is expected here",
-        )
-    return Symptom(
-        pattern,
-        "a maximum, minimum or comparison drops NaN: tl.maximum keeps it only if asked to",
-    )
+        pattern = note("inputs-are-not-nan", what=pattern, value=kind)
+        return Symptom(pattern, note("undefined-avoided"))
+    return Symptom(pattern, note("nan-dropped"))
 
 
 def squares_overflow(result: WrongResult) -> float | None:
@@ -200,11 +148,6 @@ def squares_overflow(result: WrongResult) -> float | None:
     return None
 
 
-def _count(hit: torch.Tensor) -> str:
-    count = int(hit.sum())
-    return f"{count} of the wrong elements {'is' if count == 1 else 'are'}"
-
-
 def _scaled_is_infinite(result: WrongResult, value: float) -> bool:
     """Return whether a kernel that takes exp2 may have scaled this value beyond float32."""
     scales = result.source.uses({"exp2"}, otherwise=False)
@@ -216,30 +159,28 @@ def _limit(result: WrongResult) -> float:
     return 11.0 if result.dtype == torch.float16 else 88.0
 
 
-def _overflow(result: WrongResult, large: float) -> str:
+def _overflow(result: WrongResult, large: float) -> Note:
     """Return the cause of an overflow where inputs reach this size."""
     half = result.dtype == torch.float16
     # Too large for float16 alone.
     early = half and not (result.exponentials and large > 88)
     limits = []
     if half:
-        limits.append("float16 holds at most 65504")
+        limits.append("limit-of-float16")
     elif large > 1.8e19:
-        limits.append("float32 holds at most 3.4e38, which a square exceeds above 1.8e19")
+        limits.append("limit-of-squares")
     elif large > FLOAT16_MAX:
-        limits.append("a cast to float16 is infinite above 65504")
+        limits.append("limit-of-casts")
     elif not result.exponentials:
-        limits.append("a product in float16 is infinite above 65504")
+        limits.append("limit-of-products")
     if result.exponentials and not (result.shifted and limits):
-        limits.append(
-            "exp exceeds that above 11" if early else "exp is infinite in float32 above 88"
-        )
-    cause = "overflow: " + ", and ".join(limits)
+        limits.append("limit-of-exp-in-float16" if early else "limit-of-exp")
+    remedies = []
     if early or (half and result.shifted):
-        cause += "; compute in float32"
+        remedies.append("compute-in-float32")
     if result.exponentials and not result.shifted and result.truth.dim() > 1:
-        cause += "; before exp, subtract the row's largest value"
-    return cause
+        remedies.append("subtract-the-largest")
+    return note("overflow", limits=[*map(note, limits)], remedies=[*map(note, remedies)])
 
 
 def _large_inputs(result: WrongResult, hit: torch.Tensor) -> float | None:
@@ -248,9 +189,9 @@ def _large_inputs(result: WrongResult, hit: torch.Tensor) -> float | None:
         rows = result.rows_of(value) if rounds(value.dtype) else None
         if rows is None or not (rows.expand(hit.shape)[hit] > _limit(result)).all():
             continue
-        finite = result.rows_of(value.where(value.isfinite(), 0)).expand(hit.shape)[hit]
-        if finite.max() > _limit(result):
-            return float(finite.max())
+        rows = result.rows_of(value.where(value.isfinite(), 0))
+        if rows is not None and (largest := rows.expand(hit.shape)[hit].max()) > _limit(result):
+            return float(largest)
     return None
 
 
@@ -279,10 +220,10 @@ def _far_below(result: WrongResult, hit: torch.Tensor) -> float | None:
 
 
 def _infinite_inputs(result: WrongResult, hit: torch.Tensor) -> str | None:
-    """Return "-inf" or "infinite" if some input has such values in each row of `hit`."""
+    """Return "inf" or "-inf" if some input has such values in each row of `hit`."""
     for value, rows in _rows_with(result, hit, torch.isinf):
         if rows.all():
-            return "infinite" if value.isposinf().any() else "-inf"
+            return "inf" if value.isposinf().any() else "-inf"
     return None
 
 

@@ -6,6 +6,7 @@ import torch
 
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
+from kernelgauge.words.fault import note
 
 
 def transposed(result: WrongResult) -> Symptom | None:
@@ -14,10 +15,7 @@ def transposed(result: WrongResult) -> Symptom | None:
     if truth.dim() < 2 or 1 in truth.shape[-2:]:
         return None
     if result.varied(result.got[result.wrong]) and result.fits(truth.mT.reshape(truth.shape)):
-        return Symptom(
-            "the result is the transpose of the expected one",
-            "rows and columns are swapped, in the offsets of a load or store or in the strides",
-        )
+        return Symptom(note("transposed"), note("rows-and-columns-swapped"))
     return None
 
 
@@ -30,10 +28,7 @@ def out_of_place(result: WrongResult) -> Symptom | None:
     allowed = result.allowed[result.wrong].max()
     moved = (result.got - result.truth)[result.wrong].abs().median()
     if ((got - truth).abs() <= allowed).all() and moved > 100 * allowed:
-        return Symptom(
-            "the values are right, but in the wrong places",
-            "the offsets of a store or a load use the wrong stride or index",
-        )
+        return Symptom(note("out-of-place"), note("offsets-wrong"))
     return None
 
 
@@ -47,13 +42,7 @@ def restarted(result: WrongResult) -> Symptom | None:
         before = position // block * block - 1
         carry = truth[..., before.clamp(min=0)].where(before >= 0, 0.0)
         if block < truth.shape[-1] and result.fits(truth - carry):
-            return Symptom(
-                f"the result starts over every {block} elements",
-                "the carry from block to block is missing",
-            )
+            return Symptom(note("starts-over", block=block), note("carry-missing"))
         if not rounds(result.dtype) and result.fits(truth % block):
-            return Symptom(
-                f"the result is the expected one modulo {block}",
-                "the index is counted within its block, and the block's start is not added",
-            )
+            return Symptom(note("modulo-block", block=block), note("block-start-missing"))
     return None

@@ -6,6 +6,7 @@ import torch
 
 from kernelgauge.core.dtypes import dtype_name, rounds
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
+from kernelgauge.words.fault import note
 
 # The fewest elements in which a dependence of the error on the value shows, and how much less the
 # errors of neighbouring values must differ than they would by chance.
@@ -26,23 +27,8 @@ NARROWER = {
 
 HALF = (torch.float16, torch.bfloat16)
 
-LOST_TERMS = "terms are lost or counted twice, or wrong ones are taken: this is no rounding error"
-ROW_IN_FEW_BITS = "a value that the whole row shares has too few bits"
-FEW_BITS = "an intermediate result has too few bits"
-
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
-NEARLY_RIGHT = (
-    "a factor near 1 is wrong (N instead of N - 1, a rounded constant, an eps added to a divisor), "
-    "or a cast drops bits"
-)
-
-
-def times(ratio: float) -> str:
-    """Write a factor so that one near 1 does not read as 1."""
-    if abs(ratio - 1) < NEAR_ONE:
-        return f"1 {'-' if ratio < 1 else '+'} {abs(ratio - 1):.1g} times"
-    return f"{ratio:.5g} times"
 
 
 def slopes(got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
@@ -55,7 +41,7 @@ def drifting(result: WrongResult) -> Symptom:
     """Describe a result that is too large, or too small, as a whole."""
     usable = result.got.isfinite() & result.truth.isfinite()
     slope = float(slopes(result.got[usable], result.truth[usable]))
-    return Symptom(f"on the whole, the result is {times(slope)} the expected one", NEARLY_RIGHT)
+    return Symptom(note("whole-times-expected", ratio=slope), note("factor-near-1-wrong"))
 
 
 def narrower(result: WrongResult) -> Symptom | None:
@@ -72,10 +58,7 @@ def narrower(result: WrongResult) -> Symptom | None:
         expected = (truth.to(dtype).double() == truth).double().mean()
         if expected < 0.5 and (values.to(dtype).double() == values).all():
             name = dtype_name(dtype)
-            return Symptom(
-                f"every value is exactly a {name} number",
-                f"a cast to {name} before the last step",
-            )
+            return Symptom(note("narrow-numbers", dtype=name), note("cast-too-soon", dtype=name))
     return None
 
 
@@ -105,10 +88,8 @@ def row_sums(result: WrongResult) -> Symptom | None:
     if off > 64 * result.eps or left > 0.25 or factors.max() - factors.min() < 0.1 * off:
         return None
     return Symptom(
-        "each row is off by a factor of its own, from "
-        f"{times(float(factors.min()))} to {times(float(factors.max()))} the expected one",
-        f"{ROW_IN_FEW_BITS}: a sum is accumulated in "
-        f"{dtype_name(result.dtype)} instead of float32, or a term of it is wrong",
+        note("row-factors", low=float(factors.min()), high=float(factors.max())),
+        note("row-in-few-bits", dtype=dtype_name(result.dtype)),
     )
 
 
@@ -124,21 +105,20 @@ def approximated(result: WrongResult) -> Symptom | None:
     error, size = (got - truth)[usable], truth[truth.isfinite()].square().mean().sqrt()
     if error.square().mean().sqrt() > SMALL * size:
         return None
-    for name, value in (*result.alike(), ("the expected value", truth)):
+    for name, value in (*result.alike(), ("", truth)):
         key = value[usable]
         if key.unique().numel() < SMOOTH_AMONG:
             continue
         along = error[key.argsort()]
         # Neighbours among independent errors differ by twice the variance on average.
         if along.diff().square().mean() < SMOOTH * 2 * along.var():
-            cause = "the formula is off: a term or a constant is wrong, or it is an approximation"
+            others = []
             if result.dtype in HALF:
-                cause += (
-                    "; or a sum is rounded again and again: it is accumulated in "
-                    f"{dtype_name(result.dtype)} instead of float32"
-                )
-            pattern = f"the errors are small and follow {name}: similar values, similar errors"
-            return Symptom(pattern, cause)
+                others = [note("rounded-again-and-again", dtype=dtype_name(result.dtype))]
+            follow = note("errors-follow-expected")
+            if name:
+                follow = note("errors-follow-input", name=name)
+            return Symptom(follow, note("formula-off", others=others))
     return None
 
 
@@ -156,11 +136,7 @@ def cancelled(result: WrongResult) -> Symptom | None:
         lost = error[rows] / (2.0**-24 * square)
         far = variance < 1e-3 * square
         if rows.any() and far.all() and lost.max() < 64 and lost.median() > 1 / 16:
-            return Symptom(
-                f"the errors are as large as what float32 loses of the square of {name}'s mean",
-                "the mean of the squares minus the square of the mean, two large numbers that are "
-                "nearly equal: subtract the mean from each element first",
-            )
+            return Symptom(note("errors-of-cancellation", name=name), note("cancellation"))
     return None
 
 
@@ -206,21 +182,14 @@ def imprecise(result: WrongResult) -> Symptom | None:
         left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
         return drifting(result) if loss < 0.05 and left < 0.25 else None
     if result.dtype in HALF and loss <= MAX_LOSS_IN_HALF:
-        cause = (
-            f"{FEW_BITS}: a sum is accumulated in "
-            f"{dtype_name(result.dtype)} instead of float32, or it is a difference of large numbers"
-        )
+        cause = note("few-bits", dtype=dtype_name(result.dtype))
     elif result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
-        cause = "a step is computed in float32"
+        cause = note("step-in-float32")
     elif result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
-        cause = (
-            "a step is computed in lower precision: a cast to half precision on the way, or a "
-            "tl.dot in tf32 (input_precision)"
-        )
+        cause = note("step-in-lower-precision")
     else:
         return None
-    pattern = f"the errors are small ({loss:.1g} of the size), of both signs, and have no pattern"
-    return Symptom(pattern, cause, strong=False)
+    return Symptom(note("small-errors", loss=loss), cause, strong=False)
 
 
 def whole_numbers(result: WrongResult) -> Symptom | None:
@@ -235,8 +204,4 @@ def whole_numbers(result: WrongResult) -> Symptom | None:
     finite = result.truth[result.truth.isfinite()]
     if len(got) < MIN_WRONG or (finite != finite.round()).any() or (got != got.round()).any():
         return None
-    return Symptom(
-        "the result should be whole numbers, and it is off by whole numbers",
-        LOST_TERMS,
-        strong=False,
-    )
+    return Symptom(note("off-by-whole-numbers"), note("terms-wrong"), strong=False)

@@ -10,6 +10,7 @@ import torch
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.diagnosis.wrong_result import Mistake
+from kernelgauge.words.fault import Note
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -42,7 +43,7 @@ class WhatIf:
     number: int
     matches: Sequence[Callable[[torch.Tensor], bool]]
 
-    def mistake(self, cause: str, given: str = "", **values: object) -> Mistake:
+    def mistake(self, cause: Note, given: Note | None = None, /, **values: object) -> Mistake:
         """Return the mistake of using these values for the arguments of these names."""
         changed = self.arguments.replaced(values)
         return Mistake(cause, lambda: self.evaluate(changed), given)
@@ -51,16 +52,18 @@ class WhatIf:
         """Return the result in question for other arguments. Raises Contradicted."""
         return self.select(self.reference(arguments))
 
-    def select(self, results: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    def select(self, results: Sequence[torch.Tensor | None]) -> torch.Tensor:
         """Return the one in question of the results that a mistake would give.
 
-        None stands for a result that the mistake leaves right. Raises Contradicted.
+        None stands for another one that the mistake leaves right. Raises Contradicted.
         """
         for number, matches in enumerate(self.matches):
             other = results[number]
             if number != self.number and other is not None and not matches(other):
                 raise Contradicted
-        return results[self.number]
+        own = results[self.number]
+        assert own is not None
+        return own
 
     def shape(self, tensors: Tensors) -> torch.Size | None:
         """Return the result's shape for these inputs, which may be meta tensors."""

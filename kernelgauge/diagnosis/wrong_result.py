@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from kernelgauge.memory.nonfinite import Origin
 from kernelgauge.numerics.compare import Mismatch
+from kernelgauge.words.fault import Note, note
 
 # A pattern in fewer wrong elements than this means nothing.
 MIN_WRONG = 4
@@ -23,14 +24,14 @@ MAX_SAMPLED = 128
 class Symptom:
     """A pattern in a wrong result and its usual cause.
 
-    pattern: a clause that holds for the result; empty where the cause says it all
+    pattern: a clause that holds for the result
     cause: what usually produces that pattern, as a clause or a noun phrase
     strong: the pattern explains the wrong elements by itself, so its cause is preferred to the one
         suggested by where they are
     """
 
-    pattern: str
-    cause: str
+    pattern: Note
+    cause: Note
     strong: bool = True
 
 
@@ -45,22 +46,10 @@ class Mistake:
         that mistake, which only other cases can suggest
     """
 
-    cause: str
+    cause: Note
     compute: Callable[[], torch.Tensor]
-    given: str = ""
+    given: Note | None = None
     changes_nothing: bool = False
-
-    def sentence(self, confirmed: int = 0) -> str:
-        """Return the cause, and the evidence for it once `compute` gave the learner's result.
-
-        confirmed: in how many other cases it did
-        """
-        given = self.given or "this mistake"
-        gives = "gives your result here"
-        if confirmed:
-            cases = "case" if confirmed == 1 else "cases"
-            gives = f"gives exactly your result, and so it does in {confirmed} other {cases}"
-        return f"{self.cause} (with {given}, the reference {gives})"
 
 
 class WrongResult:
@@ -70,7 +59,6 @@ class WrongResult:
     wrong, allowed: which elements are wrong, and the error allowed in each
     worst, dtype, exact, drift: as in Mismatch
     inputs: the arguments by name; integers stay integers
-    mistakes: those to try, in this order
     anything: masked lanes may have held anything, because some load had no `other`
     source: what is known about the learner's code
     origin: what made NaN or infinity, if that is known
@@ -82,7 +70,6 @@ class WrongResult:
         truth: torch.Tensor,
         mismatch: Mismatch,
         inputs: Mapping[str, torch.Tensor] | None = None,
-        mistakes: Iterable[Mistake] = (),
         anything: bool = True,
         source: Source = UNKNOWN,
         origin: Origin | None = None,
@@ -96,7 +83,6 @@ class WrongResult:
         self.exact = mismatch.exact
         self.drift = mismatch.drift
         self.inputs = {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()}
-        self.mistakes = mistakes
         self.anything = anything
         self.source = source
         self.origin = origin
@@ -112,12 +98,12 @@ class WrongResult:
         return self.source.uses(SHIFTS, otherwise=False)
 
     @property
-    def stand_in(self) -> str:
-        """A remark on scores that are masked with a finite number, to end a cause with."""
+    def stand_in(self) -> list[Note]:
+        """Another cause, to be told beside one: scores that are masked with a finite number."""
         number = self.source.stand_in
         if number is None or not self.exponentials:
-            return ""
-        return f"; or scores are masked with {number:g}, and lower scores lose to it: use -inf"
+            return []
+        return [note("masked-with-a-number", number=number)]
 
     @property
     def eps(self) -> float:

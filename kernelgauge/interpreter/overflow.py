@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import interpreter_builder
 
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.fault import Fault, note
+
 _OPERATIONS = {"add": (np.add, "+"), "sub": (np.subtract, "-"), "mul": (np.multiply, "*")}
 
 
-class IntegerOverflow(ArithmeticError):
+class IntegerOverflow(Wrong):
     """A sum or product that does not fit its integer type, inside `overflow_errors`."""
 
 
@@ -39,7 +43,7 @@ def overflow_errors() -> Iterator[None]:
         set_option("sanitize_overflow", before)
 
 
-def check_overflow(semantic, left: tl.tensor, right: tl.tensor, operation) -> None:
+def check_overflow(semantic: Any, left: tl.tensor, right: tl.tensor, operation: Any) -> None:
     """Replace Triton's own check, which never raises. Raises IntegerOverflow.
 
     operation: the method add, sub or mul of `semantic`
@@ -56,8 +60,18 @@ def check_overflow(semantic, left: tl.tensor, right: tl.tensor, operation) -> No
     if not wrong.any():
         return
     first = tuple(np.argwhere(wrong)[0])
+    count = int(np.count_nonzero(wrong))
+    said = note(
+        "integer-overflow",
+        left=int(a[first]),
+        sign=sign,
+        right=int(b[first]),
+        result=int(result[first]),
+        dtype=dtype.name,
+        count=count,
+        of=wrong.size,
+    )
+    numbers = {"lanes": count, "of": wrong.size}
     raise IntegerOverflow(
-        f"{a[first]} {sign} {b[first]} = {result[first]} does not fit {dtype.name}: "
-        f"{np.count_nonzero(wrong)} of {wrong.size} values overflow\n"
-        "hint: convert one operand first, as in offs.to(tl.int64)"
+        Fault("offset-overflow", (said,), numbers=numbers, remedy=note("convert-operand"))
     )

@@ -1,4 +1,4 @@
-"""The budgets for traffic, and the messages for what exceeds them."""
+"""The budgets for traffic, and what exceeds them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, repeat
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.traffic import Flow, TrafficMeter
+from kernelgauge.words.fault import Fault, Note, note
 
-# How many lines of a kernel a message names.
-MAX_NAMED_LINES = 3
-
-# How many tensors that a launcher allocated a message names, the largest first.
-MAX_NAMED_TENSORS = 4
+# The kinds of what exceeds a budget, also the ids of what is said of it; the first one counts.
+KINDS = ("too-few-programs", "uneven-work", "idle-programs")
 
 T = TypeVar("T")
 Budget = float | dict[str, float] | None
+# What exceeds its budget, and what is said of it.
+Excess = tuple[Figure, Note]
 
 # The budget for memory that is neither input nor result, if a puzzle sets none.
 SCRATCH_SHARE = 0.25
 
-# The two flows of a `Moved`: what was done to the tensor, what a line does, and by which calls.
+# The two flows of a `Moved`: what figures call them, and which calls make them.
 DONE: dict[str, str] = {"loaded": "read", "stored": "written"}
-DOES: dict[str, str] = {"loaded": "reads", "stored": "writes"}
 CALLS: dict[str, tuple[str, ...]] = {
     "loaded": ACCESS_CALLS["reads"],
     "stored": ACCESS_CALLS["writes"] + ACCESS_CALLS["updates"],
@@ -88,23 +87,22 @@ class Traffic(TrafficMeter):
         scratch: how many elements may be loaded from and stored to memory that is neither an input
             nor a result, as a share of those of inputs and results
         """
-        tensors = self.tensors
-        launched = "1 kernel is" if self.launches == 1 else f"{self.launches} kernels are"
-        programs = math.prod(self.grid)
-        moved = {n: m.loaded.elements + m.stored.elements for n, m in tensors.items()}
+        moved = {n: m.loaded.elements + m.stored.elements for n, m in self.tensors.items()}
         own = moved.pop("scratch", 0)
+        within = scratch * sum(moved.values()) if own else None
         found = [
             *self._over(
                 Figure("launches", self.launches, launches),
-                f"{launched} launched ({', '.join(self.kernels)})",
+                "too-many-launches",
+                kernels=self.kernels,
             ),
             *self._over_times(reads, self.inputs, "loaded"),
             *self._over_times(writes, self.result_names, "stored"),
             *self._over_by_launch(reads_by_launch or {}),
             *self._over_sectors(sectors, reads),
             *self._over(
-                Figure("programs of a launch", programs, grid_at_most),
-                f"a launch has {programs} programs",
+                Figure("programs of a launch", math.prod(self.grid), grid_at_most),
+                "grid-too-large",
             ),
             *self._not_spread(programs_at_least, largest_share, idle),
             *self._over_distinct(distinct or {}),
@@ -113,25 +111,26 @@ class Traffic(TrafficMeter):
             *self._over_size(largest_write),
             *self._over(
                 Figure("multiply-adds of tl.dot", self.dot_macs, dot_macs),
-                f"tl.dot does {self.dot_macs} multiply-adds",
+                "too-many-multiply-adds",
             ),
             *self._over(
                 Figure("allocated beside the results", self.allocated, allocated, "bytes"),
-                f"the launcher allocates {self.allocated} bytes beside what it returns",
-                f" ({_listed(self.allocations)})",
+                "too-much-allocated",
+                tensors=self.allocations,
             ),
-            *self._over(
-                Figure(
-                    "scratch moved", own, scratch * sum(moved.values()) if own else None, "elements"
-                ),
-                f"{_number(own)} elements are stored to or loaded from memory that the launcher "
-                "allocated besides the result",
-                ": what kernels hand on through memory is traffic too",
-            ),
+            *self._over(Figure("scratch moved", own, within, "elements"), "too-much-scratch"),
         ]
         if found:
-            hints = (f"hint: {hint}" for hint in self._hints(reads, dot_macs))
-            raise Wrong("\n".join([*found, *list(hints)[:1]]))
+            said = tuple(it for _, it in found)
+            ids = {it.id for it in said}
+            raise Wrong(
+                Fault(
+                    next((kind for kind in KINDS if kind in ids), "too-much-traffic"),
+                    said,
+                    numbers={it.name: [it.measured, it.limit] for it, _ in found},
+                    remedy=next(self._remedies(reads, dot_macs), None),
+                )
+            )
 
     def _exceeds(self, figure: Figure) -> bool:
         """Take note of a figure. Returns whether it is beyond its limit."""
@@ -141,67 +140,47 @@ class Traffic(TrafficMeter):
         limit = figure.limit or 0.0
         return figure.measured < limit if figure.at_least else _exceeds(figure.measured, limit)
 
-    def _over(self, figure: Figure, what: str, more: str = "") -> list[str]:
-        """Take note of a figure. Returns a message if it exceeds its budget."""
+    def _over(self, figure: Figure, id: str, **values: Any) -> list[Excess]:
+        """Take note of a figure. Returns it with what is said of it if it exceeds its budget."""
         if not self._exceeds(figure):
             return []
-        return [f"{what}, but the budget is {_number(figure.limit or 0)}{more}"]
+        return [(figure, note(id, measured=figure.measured, limit=figure.limit, **values))]
 
-    def _over_total(self, budget: float | None, direction: str) -> list[str]:
+    def _over_total(self, budget: float | None, direction: str) -> list[Excess]:
         moved = {name: getattr(m, direction).elements for name, m in self.tensors.items()}
-        parts = ", ".join(
-            f"{_title(name)} {_number(count)}" for name, count in moved.items() if count
-        )
+        parts = [(name, count) for name, count in moved.items() if count]
         figure = Figure(f"{direction} in all", sum(moved.values()), budget, "elements")
-        what = f"{_number(figure.measured)} elements are {direction} in all"
-        return self._over(figure, what, f" ({parts})")
+        return self._over(figure, "too-much-in-all", way=direction, parts=parts)
 
-    def _over_distinct(self, budgets: dict[str, float]) -> Iterator[str]:
-        """Say what neighbouring programs load twice; see `check`."""
+    def _over_distinct(self, budgets: dict[str, float]) -> Iterator[Excess]:
+        """Yield what neighbouring programs load twice; see `check`."""
         for name, times in budgets.items():
-            found = self.distinct(name)
-            yield from self._over(
-                Figure(f"{name} read, each element once a program", found, times, "x"),
-                f"the programs together load {name} {_above(found, times)} times, each element "
-                "once a program",
-                ": longer tiles overlap less",
-            )
+            which = f"{name} read, each element once a program"
+            figure = Figure(which, self.distinct(name), times, "x")
+            yield from self._over(figure, "programs-load-the-same", tensor=name)
 
-    def _over_size(self, largest: int | None) -> Iterator[str]:
-        """Say which tensors that are stored to have more elements than one may; see `check`."""
+    def _over_size(self, largest: int | None) -> Iterator[Excess]:
+        """Yield which tensors that are stored to have more elements than one may; see `check`."""
         for name, numel in sorted(self.stored_sizes):
-            if self._exceeds(Figure(f"size of {name}, stored to", numel, largest, "elements")):
-                yield (
-                    f"{_title(name)} of {numel} elements is stored to, but no tensor of more than "
-                    f"{largest} elements may be"
-                )
+            figure = Figure(f"size of {name}, stored to", numel, largest, "elements")
+            yield from self._over(figure, "too-large-a-tensor", tensor=name)
 
     def _not_spread(
         self, at_least: int | None, share: float | None, idle: int | None
-    ) -> Iterator[str]:
-        """Say how the work is not spread over programs; see `check`."""
-        if self._exceeds(Figure("programs that work", self.programs, at_least, at_least=True)):
-            many = "1 program does" if self.programs == 1 else f"{self.programs} programs do"
-            yield f"{many} the work, but the spec asks for at least {at_least} programs"
+    ) -> Iterator[Excess]:
+        """Yield how the work is not spread over programs; see `check`."""
+        few = Figure("programs that work", self.programs, at_least, at_least=True)
+        yield from self._over(few, "too-few-programs")
         largest = Figure("work of the busiest program", self.largest_share, share, "x the mean")
-        if self._exceeds(largest):
-            yield (
-                f"the busiest program does {_above(self.largest_share, share or 0)} times as many "
-                f"multiply-adds as the mean, at most {_number(share or 0)} are allowed"
-            )
-        if self._exceeds(Figure("programs without work", self.idle, idle)):
-            yield (
-                f"{self.idle} of {sum(map(math.prod, self.grids))} programs neither load nor store "
-                f"anything, at most {idle} may be without work"
-            )
+        yield from self._over(largest, "uneven-work")
+        count = sum(map(math.prod, self.grids))
+        without = Figure("programs without work", self.idle, idle)
+        yield from self._over(without, "idle-programs", of=count)
 
-    def _hints(self, reads: Budget, dot_macs: float | None) -> Iterator[str]:
-        """Say which loads could be left out."""
+    def _remedies(self, reads: Budget, dot_macs: float | None) -> Iterator[Note]:
+        """Yield which loads could be left out."""
         if dot_macs is not None and _exceeds(self.dot_macs, dot_macs):
-            yield (
-                "whole tiles are loaded and multiplied of which nothing is used: let the loop "
-                "begin and end where the mask does"
-            )
+            yield note("skip-unused-tiles")
         for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
             if not _exceeds(moved.loaded.times, times):
@@ -210,53 +189,47 @@ class Traffic(TrafficMeter):
             fewer = moved.loaded.times - lines[0][1] / moved.numel
             if len(lines) > 1 and not _exceeds(fewer, times):
                 last = max(site for site, _ in lines)
-                yield (
-                    f"{self._call(last, 'loaded')} loads what was loaded before: keep it, or do "
-                    "in one pass what takes two"
-                )
+                yield note("keep-what-was-loaded", call=self._call(last, "loaded"))
             elif len(lines) == 1 and self.dot_macs:
-                yield (
-                    f"every tile of the result that needs {name} loads it again: larger tiles of "
-                    "the result share more of it"
-                )
+                yield note("larger-tiles", tensor=name)
 
-    def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[str]:
+    def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[Excess]:
         """names: the tensors that a budget of one number is for"""
         for name, times in _by_name(budget, names, self.inputs).items():
             moved = self.tensor(name)
             flow: Flow = getattr(moved, direction)
-            if not self._exceeds(Figure(f"{name} {DONE[direction]}", flow.times, times, "x")):
-                continue
             lines = sorted(flow.lines.items(), key=lambda line: -line[1])
-            shares = ", ".join(
-                f"{self._call(site, direction)} {DOES[direction]} it "
-                f"{_above(elements / moved.numel, 0)} times"
-                for site, elements in lines[:MAX_NAMED_LINES]
-            )
-            yield (
-                f"{_title(name)} is {DONE[direction]} {_above(flow.times, times)} times, "
-                f"but the budget is {_number(times)} ({shares})"
+            yield from self._over(
+                Figure(f"{name} {DONE[direction]}", flow.times, times, "x"),
+                "moved-too-often",
+                tensor=name,
+                way=direction,
+                lines=[(self._call(site, direction), n / moved.numel) for site, n in lines],
             )
 
-    def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[str]:
-        """Say which launch loads an input more often than one may; see `check`."""
+    def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[Excess]:
+        """Yield which launch loads an input more often than one may; see `check`."""
         for name, allowed in _each(budgets, self.inputs).items():
             loads = self.loads_by_launch(name)
             most_first = sorted(range(len(loads)), key=lambda launch: -loads[launch])
             most = chain(allowed, repeat(0.0))
             for launch, times in zip(most_first, most, strict=False):
-                which = f"{name} read by {self.kernels[launch]}, launch {launch + 1}"
-                if not self._exceeds(Figure(which, loads[launch], times, "x")):
-                    continue
-                yield (
-                    f"{name} is read {_above(loads[launch], times)} times by one launch "
-                    f"({self.kernels[launch]}, launch {launch + 1} of {len(loads)}), but the "
-                    f"budget is {_number(times)}: by launch {name} may be read "
-                    f"{', '.join(map(_number, allowed))} times, in any order"
+                kernel = self.kernels[launch]
+                which = f"{name} read by {kernel}, launch {launch + 1}"
+                excess = self._over(
+                    Figure(which, loads[launch], times, "x"),
+                    "loaded-too-often-by-launch",
+                    tensor=name,
+                    kernel=kernel,
+                    launch=launch + 1,
+                    launches=len(loads),
+                    allowed=list(allowed),
                 )
-                break
+                if excess:
+                    yield from excess
+                    break
 
-    def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[str]:
+    def _over_sectors(self, budget: Budget, reads: Budget) -> Iterator[Excess]:
         """reads: the budget of loads; see `check`"""
         loads = _by_name(reads, self.tensors, self.inputs)
         for name, ratio in _by_name(budget, self.tensors, self.inputs).items():
@@ -266,31 +239,18 @@ class Traffic(TrafficMeter):
                 flow: Flow = getattr(moved, direction)
                 if not flow.elements:
                     continue
-                figure = Figure(
-                    f"sectors of {name} {DONE[direction]}",
-                    min(least, flow.ratio),
-                    ratio,
-                    "x the fewest",
-                )
-                if not self._exceeds(figure):
-                    continue
-                site = max(flow.lines, key=flow.lines.__getitem__)
-                yield (
-                    f"{_title(name)} is {DONE[direction]} in sectors of which "
-                    f"{100 / flow.ratio:.0f} % is used: {_above(flow.ratio, ratio)} times the "
-                    f"minimum of 32-byte sectors, but the budget is {_number(ratio)} "
-                    f"({self._call(site, direction)}): "
-                    "neighbouring lanes must access neighbouring addresses"
+                which = f"sectors of {name} {DONE[direction]}"
+                yield from self._over(
+                    Figure(which, min(least, flow.ratio), ratio, "x the fewest"),
+                    "sectors-mostly-unused",
+                    tensor=name,
+                    way=direction,
+                    ratio=flow.ratio,
+                    call=self._call(max(flow.lines, key=flow.lines.__getitem__), direction),
                 )
 
     def _call(self, site: int, direction: str) -> str:
         return f"{self.sites[site].short} {self.sites[site].call(*CALLS[direction])}"
-
-
-def _listed(items: list[str]) -> str:
-    """Name the first few, and count the others."""
-    more = len(items) - MAX_NAMED_TENSORS
-    return ", ".join(items[:MAX_NAMED_TENSORS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _exceeds(value: float, budget: float) -> bool:
@@ -311,20 +271,3 @@ def _each(budgets: dict[str, T], inputs: Iterable[str]) -> dict[str, T]:
         listed = [each for each in inputs if each.startswith(f"{name}[")]
         expanded.update(dict.fromkeys(listed or [name], value))
     return expanded
-
-
-def _title(name: str) -> str:
-    return f"the {name}" if name == "result" else name
-
-
-def _number(value: float) -> str:
-    return f"{value:.10g}"
-
-
-def _above(value: float, budget: float) -> str:
-    """Format a number with as many decimals as show it to be above the budget, at least one."""
-    for decimals in range(1, 6):
-        text = f"{value:.{decimals}f}"
-        if float(text) > budget:
-            break
-    return text

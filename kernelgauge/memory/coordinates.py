@@ -15,6 +15,7 @@ import numpy as np
 from kernelgauge.core.launch import Launch
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, CallSite, Verb
+from kernelgauge.words.fault import Note, Place, note
 
 
 @dataclass
@@ -37,9 +38,9 @@ class Access:
     variables: dict[str, object]
 
     @property
-    def headline(self) -> str:
+    def place(self) -> Place:
         """The place and the source of the call."""
-        return self.site.describe(*ACCESS_CALLS[self.verb])
+        return self.site.place_of(*ACCESS_CALLS[self.verb])
 
     @property
     def is_masked(self) -> bool:
@@ -192,8 +193,8 @@ def _named(
         begins: list[int | None] = [None] * len(strides)
         for dim in sorted(range(len(strides)), key=lambda d: -strides[d]):
             if dim not in axis_of and strides[dim]:
-                begins[dim] = min(max(rest // strides[dim], 0), shape[dim] - 1)
-                rest -= begins[dim] * strides[dim]
+                begins[dim] = begin = min(max(rest // strides[dim], 0), shape[dim] - 1)
+                rest -= begin * strides[dim]
         if rest == 0:
             for dim, begin, _ in choice:
                 begins[dim] = begin
@@ -207,7 +208,9 @@ def _names_of(
     """Return the kernel's variables that hold exactly the index along each dimension."""
     found: dict[int, dict[str, int]] = {}
     for dim, axis in axis_of.items():
-        along = np.moveaxis(index[dim], axis, 0)
+        own = index[dim]
+        assert own is not None
+        along = np.moveaxis(own, axis, 0)
         along = along.reshape(len(along), -1)[:, 0]
         for name, values, axes in _indices(access, axis):
             if np.array_equal(values, along):
@@ -233,12 +236,14 @@ def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
     return found
 
 
-def noun(shape: tuple[int, ...], dim: int, count: int = 2) -> str:
+def noun(shape: tuple[int, ...], dim: int, count: int = 2) -> Note:
     """Return what the indices along a dimension are called."""
-    if len(shape) > 2:
-        return f"indices along dimension {dim}" if count != 1 else f"index along dimension {dim}"
-    word = "element" if len(shape) == 1 else ("row", "column")[dim]
-    return word + "s" * (count != 1)
+    return note("indices", dim=dim, dims=len(shape), count=count)
+
+
+def has_size(tensor: str, shape: tuple[int, ...], dim: int) -> Note:
+    """Return that a tensor has this size in a dimension."""
+    return note("tensor-has-size", tensor=tensor, size=shape[dim], dim=dim, dims=len(shape))
 
 
 def format_element(region: Region, offset: int, name: str | None = None) -> str:
@@ -252,10 +257,15 @@ def format_lanes(name: str, placed: LaneCoordinates, lanes: np.ndarray) -> str:
     if not placed.index:
         return name
     parts = []
-    for index in placed.index:
-        if index is None:
-            parts.append(":")
-            continue
-        low, high = int(index[lanes].min()), int(index[lanes].max())
+    for span in spans(placed, lanes):
+        low, high = span or (":", ":")
         parts.append(f"{low}" if low == high else f"{low}..{high}")
     return f"{name}[{', '.join(parts)}]"
+
+
+def spans(placed: LaneCoordinates, lanes: np.ndarray) -> list[tuple[int, int] | None]:
+    """Return the least and the greatest index of some lanes along each dimension."""
+    return [
+        None if index is None else (int(index[lanes].min()), int(index[lanes].max()))
+        for index in placed.index
+    ]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from kernelgauge.memory.call_sites import Verb
+from kernelgauge.words.fault import Note, note
 
 # On Linux, maps address space without reserving memory for it. Python has the name since 3.13.
 MAP_NORESERVE = 0x4000
@@ -119,7 +121,7 @@ class History:
     relaxed: whether an atomic of this launch had relaxed semantics
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.program: list[int] = [0]
         self.site: list[int] = [0]
         self._epoch: list[int] = [0]
@@ -195,7 +197,8 @@ class History:
             if since.size and since.min() < self._earlier:
                 suspects = np.flatnonzero(since < self._earlier)
                 if found := self._unordered(suspects, last[suspects]):
-                    return Conflict(*found, kind.removesuffix(" before"))
+                    verb = cast(Verb, kind.removesuffix(" before"))
+                    return Conflict(*found, verb)
         return None
 
     def _unordered(self, suspects: np.ndarray, accesses: np.ndarray) -> tuple[int, int] | None:
@@ -232,25 +235,13 @@ class History:
         self._logged = 0
 
 
-def hint(verb: Verb, other: Verb, relaxed: bool) -> str:
+def remedy(verb: Verb, other: Verb, relaxed: bool) -> Note:
     """Return what to do about a race between an access and an earlier one.
 
     relaxed: whether the launch has atomics that order nothing
     """
     if verb == other == "writes":
-        return (
-            "let only one program store each element, or add with tl.atomic_add; "
-            "storing the same value twice is a race too"
-        )
+        return note("race-of-stores")
     if relaxed:
-        return 'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
-    if "updates" in (verb, other):
-        return (
-            "use an atomic in both places, or move one of the two into a launch of its own; within "
-            "a launch, only an atomic that both programs execute in between orders them"
-        )
-    return (
-        "to add up in one element, use tl.atomic_add; otherwise store to another tensor than the "
-        "one that is read, or split the work into two launches (within one, only an atomic that "
-        "both programs execute orders them)"
-    )
+        return note("race-of-relaxed-atomics")
+    return note("race-with-atomic" if "updates" in (verb, other) else "race-of-load-and-store")

@@ -15,6 +15,7 @@ import math
 import operator
 import traceback
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -27,12 +28,14 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Verdict, Wrong
+from kernelgauge.interpreter.overflow import IntegerOverflow
 from kernelgauge.memory import access_hooks
 from kernelgauge.memory.addresses import Storage
-from kernelgauge.memory.call_sites import raised_at
+from kernelgauge.memory.call_sites import CallSite, raised_at
 from kernelgauge.memory.scheduling import Scheduler
 from kernelgauge.memory.tracker import StopProgram, Tracker
 from kernelgauge.memory.watch import Watch, current_watch
+from kernelgauge.words.fault import Fault, Note, Place, note
 
 OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
 
@@ -50,10 +53,10 @@ def install() -> None:
     interpreter.GridExecutor = Executor
 
 
-class Executor(StockExecutor):
+class Executor(interpreter.GridExecutor):
     """One launch, made by `kernel[grid]`. Calling it runs it."""
 
-    def __call__(self, *args, **kwargs) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel with these arguments and launch options.
 
         Raises Wrong, KernelError or, as Triton does for wrong arguments, TypeError.
@@ -116,15 +119,19 @@ class Executor(StockExecutor):
                 tracker.turns.run_all()
         except Exception as error:
             root = _root(error)
+            site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
+            where = {"program": tracker.program, "grid": launch.grid}
+            if isinstance(root, IntegerOverflow):
+                raise Wrong(root.fault.but(place=site and site.place, **where)) from root
             if isinstance(root, Verdict):
                 raise root from None
-            raise _kernel_error(root, error) from root
+            raise KernelError(_raised(root, site).but(**where)) from root
 
 
 class _Pointer:
     """A tensor argument as Triton's interpreter needs it: its type and its address."""
 
-    def __init__(self, dtype, address: int):
+    def __init__(self, dtype: Any, address: int) -> None:
         self.dtype = dtype
         self._address = address
 
@@ -153,7 +160,7 @@ class _Converter:
             converted = _scalar(value, tl.float64)
         return interpreter.interpreter_semantic.cast(converted, dtype)
 
-    def _placed(self, name: str, value: object) -> object:
+    def _placed(self, name: str, value: Any) -> Any:
         """Return the value with virtual addresses in place of its tensors."""
         if isinstance(value, TensorDescriptor):
             placed = copy.copy(value)
@@ -218,24 +225,27 @@ def _undecorated(fn: Callable) -> Callable:
 def _checked(grid: object, kernel: str) -> tuple[int, int, int]:
     """Return the grid's three sizes. Raises Wrong. A size of 0 launches nothing, as on a GPU."""
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
-        raise Wrong(f"the grid of {kernel} is {grid!r}: it must be a tuple of 1 to 3 integers")
+        raise _bad_grid("grid-is-no-tuple", kernel, grid)
     try:
         sizes = tuple(operator.index(size) for size in grid)
     except TypeError:
-        raise Wrong(
-            f"the grid of {kernel} is {tuple(grid)!r}: its sizes must be integers\n"
-            "hint: triton.cdiv(n, BLOCK) rounds up to an integer"
-        ) from None
+        rounds = note("round-up-grid")
+        raise _bad_grid("grid-of-no-integers", kernel, tuple(grid), rounds) from None
     for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
         if size < 0:
-            raise Wrong(f"the grid of {kernel} is {sizes}: a size cannot be negative")
+            raise _bad_grid("grid-is-negative", kernel, sizes)
         if size > limit:
-            raise Wrong(
-                f"the grid of {kernel} is {sizes}: a GPU takes at most {limit} programs along "
-                f"axis {axis}\n"
-                "hint: put the largest number first, or split axis 0 into two with // and %"
-            )
-    return sizes + (1,) * (3 - len(sizes))
+            splits = note("split-grid")
+            raise _bad_grid("grid-is-too-large", kernel, sizes, splits, limit=limit, axis=axis)
+    x, y, z = sizes + (1,) * (3 - len(sizes))
+    return x, y, z
+
+
+def _bad_grid(
+    id: str, kernel: str, grid: object, remedy: Note | None = None, **values: int
+) -> Wrong:
+    said = note(id, kernel=kernel, given=repr(grid), **values)
+    return Wrong(Fault("bad-grid", (said,), remedy=remedy))
 
 
 def _order(watch: Watch, launch: Launch) -> Iterable[int]:
@@ -255,14 +265,12 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _kernel_error(root: BaseException, error: Exception) -> KernelError:
-    site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
+def _raised(root: BaseException, site: CallSite | None) -> Fault:
     if isinstance(root, AssertionError) and not str(root):
         # Triton's own, which say nothing else: acc.type.element_ty == out_dtype.
         root.args = (traceback.extract_tb(root.__traceback__)[-1].line,)
-    text = f"{type(root).__name__}: {root}"
+    said = {"error": type(root).__name__, "text": str(root)}
     if site is None:
-        return KernelError(text)
-    first, *rest = text.splitlines()
-    lines = (f"{site.place} in {site.function}: {first}", f"    {site.line_text}", *rest)
-    return KernelError("\n".join(lines))
+        return Fault("raises", (note("raised-in-kernel", **said),))
+    said |= {"function": site.function, "source": site.line_text}
+    return Fault("raises", (note("raised-in-kernel", **said),), place=Place(site.file, site.line))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -17,7 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelgauge.memory import mask_limits
 from kernelgauge.memory.addresses import Region
-from kernelgauge.memory.coordinates import Access, integers, noun
+from kernelgauge.memory.coordinates import Access, has_size, integers
+from kernelgauge.words.fault import Note, note
 
 MAX_DEPTH = 4
 # Larger tensors, which lie beyond 2**31 bytes for instance, are not read for an explanation.
@@ -45,7 +47,7 @@ class _Index:
         return np.array_equal(self.values, self.loaded)
 
 
-def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray) -> str | None:
+def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray) -> Note | None:
     """Return which index that was loaded is wrong, None if none of them is known to be.
 
     element: int64 offsets in elements, of the tile's shape
@@ -60,9 +62,12 @@ def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray
                 if not _is_at_fault(values, dim, region, element, bad, access.mask & ~bad):
                     continue
                 loaded = next(_in_tile(index.loaded, element.shape), None)
-                # A lane that was masked off there loaded nothing.
-                entries = _entries(access, index.source) if index.source else loaded
-                if loaded is not None and not np.isin(loaded[bad], entries).all():
+                if (
+                    loaded is not None
+                    and index.source
+                    and not np.isin(loaded[bad], _entries(access, index.source)).all()
+                ):
+                    # A lane that was masked off there loaded nothing.
                     return None
                 return _said(index, values[bad], region, dim)
     return None
@@ -87,36 +92,18 @@ def _is_at_fault(
     return bool(((rest >= 0) & (rest <= extent)).all())
 
 
-def _said(index: _Index, wrong: np.ndarray, region: Region, dim: int) -> str:
-    size, low, high = region.shape[dim], int(wrong.min()), int(wrong.max())
-    has = f"{region.name} has {size} {noun(region.shape, dim, size)}"
-    if len(region.shape) > 2:
-        has = f"{region.name} has size {size} in dimension {dim}"
-    how = ""
-    if index.source:
-        source = index.source.removesuffix("_ptr")
-        how = f", as it was loaded from {source}"
-        if not index.is_as_loaded:
-            how = f", made from what was loaded from {source}"
+def _said(index: _Index, wrong: np.ndarray, region: Region, dim: int) -> Note:
+    low, high = int(wrong.min()), int(wrong.max())
+    source = (index.source or "").removesuffix("_ptr")
+    about = {"name": index.name, "source": source, "as_loaded": index.is_as_loaded}
     if high < 0:
-        value = str(low) if low == high else f"{high} or less"
-        return (
-            f"{index.name} is {value}{how}: an entry below 0 stands for nothing, so leave it out, "
-            f"with {index.name} >= 0 or a mask that ends before such entries"
-        )
-    one = index.values.size == 1
-    text = f"{index.name} {'is' if one else 'reaches'} {high}{how}, but {has}: "
-    if low == high == size:
-        return (
-            f"{text}one past the last, so it is a count taken for an index, or an entry that "
-            "stands for nothing"
-        )
-    if index.is_as_loaded:
-        return (
-            f"{text}the index is wrong, not the mask; what was loaded numbers something else, or "
-            "stands for nothing and has to be left out"
-        )
-    return f"{text}the index is wrong, not the mask; check how it is made"
+        return note("loaded-index-below-0", low=low, high=high, **about)
+    has, one = has_size(region.name, region.shape, dim), index.values.size == 1
+    reaches = note("loaded-index-reaches", index=high, one=one, has=has, **about)
+    if low == high == region.shape[dim]:
+        return note("loaded-index-is-count", reaches=reaches)
+    id = "loaded-index-is-wrong" if index.is_as_loaded else "index-of-loaded-is-wrong"
+    return note(id, reaches=reaches)
 
 
 def _in_tile(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
@@ -161,7 +148,8 @@ def _indices(access: Access) -> Iterator[_Index]:
 def _entries(access: Access, name: str) -> np.ndarray:
     """Return what a tensor holds, as one row; nothing of a large one."""
     with _disable_current_modes():
-        tensor = access.launch.arguments[name].detach()
+        given: Any = access.launch.arguments[name]
+        tensor = given.detach()
         if tensor.numel() > MAX_ENTRIES:
             return np.empty(0)
         # NumPy has no bfloat16.
@@ -194,7 +182,7 @@ def _origin(
     return None
 
 
-def _is_load(node: ast.AST) -> bool:
+def _is_load(node: ast.AST) -> TypeGuard[ast.Call]:
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

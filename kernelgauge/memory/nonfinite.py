@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from kernelgauge.interpreter.arithmetic import widen
 from kernelgauge.memory.access_hooks import Builder, replaced
 from kernelgauge.memory.call_sites import CallSite, user_frame
 from kernelgauge.memory.watch import current_watch
+from kernelgauge.words.fault import Note, note
 
 BINARY = {
     "create_fadd": "+",
@@ -34,8 +36,8 @@ UNARY = {
 CASTS = ("create_fp_trunc", "create_fp_to_fp")
 LOADS = ("create_load", "create_masked_load")
 STORES = ("create_store", "create_masked_store")
-LOADED = "NaN in memory"
-MASKED = "NaN in a masked lane"
+LOADED = "nan-in-memory"
+MASKED = "nan-in-masked-lane"
 MAX_EVENTS = 200
 
 
@@ -43,15 +45,27 @@ MAX_EVENTS = 200
 class _Event:
     """An operation that made NaN or infinity out of numbers.
 
+    operation: as in `Origin`
     lanes: in which lanes of its result
     unset: of a load, an element that no program stored
     """
 
-    said: str
+    operation: str
     site: CallSite
     lanes: np.ndarray
     nan: bool
     unset: str = ""
+
+    def said(self, infinity: Note | None = None) -> Note:
+        """Return the operation and its line. infinity: what made that which it was given"""
+        return note(
+            "nonfinite-arises",
+            operation=self.operation,
+            file=self.site.file,
+            line=self.site.line,
+            source=self.site.line_text,
+            infinity=infinity,
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Origin:
     """
 
     operation: str = ""
-    said: str = ""
+    said: Note | None = None
     unset: str = ""
 
     @property
@@ -105,7 +119,7 @@ class Origins:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _follows(self, builder) -> bool:
+    def _follows(self, builder: Any) -> bool:
         """Return whether this program is watched, and forget what another one did."""
         if self.program is None and builder.grid_idx != self._running:
             self._running = builder.grid_idx
@@ -114,16 +128,16 @@ class Origins:
 
     def _note(
         self,
-        builder,
-        result,
+        builder: Any,
+        result: Any,
         operands: tuple,
-        said: Callable[[tuple[int, ...]], str],
+        shown: Callable[[tuple[int, ...]], str],
         elementwise: bool = True,
         passing: bool = False,
     ) -> None:
         """Keep an operation if it made NaN or infinity.
 
-        said: describes it in a lane
+        shown: returns the operation in a lane
         elementwise: whether each lane of the result comes from the same lane of the operands
         passing: whether to keep it too if an operand already is what the result is
         """
@@ -143,11 +157,11 @@ class Origins:
                     lanes = np.zeros_like(lanes)
             if lanes.any() and not (holds is np.isinf and _is_meant(lanes, values, given)):
                 first = tuple(int(i) for i in np.argwhere(lanes)[0])
-                self._events.append(_Event(said(first), site, lanes, holds is np.isnan))
+                self._events.append(_Event(shown(first), site, lanes, holds is np.isnan))
 
     def _binary(self, sign: str) -> Callable:
-        def wrap(original):
-            def operation(builder, left, right):
+        def wrap(original: Callable) -> Callable:
+            def operation(builder: Any, left: Any, right: Any) -> Any:
                 result = original(builder, left, right)
                 self._note(
                     builder,
@@ -162,15 +176,20 @@ class Origins:
         return wrap
 
     def _unary(self, name: str) -> Callable:
-        def wrap(original):
-            def operation(builder, operand):
+        def wrap(original: Callable) -> Callable:
+            def operation(builder: Any, operand: Any) -> Any:
                 result = original(builder, operand)
+                given = _numbers(operand)
                 self._note(
                     builder,
                     result,
                     (operand,),
                     lambda lane: f"{name}({_at(operand, lane)})",
-                    passing=name.startswith("exp") and bool(np.isposinf(_numbers(operand)).any()),
+                    passing=(
+                        given is not None
+                        and name.startswith("exp")
+                        and bool(np.isposinf(given).any())
+                    ),
                 )
                 return result
 
@@ -178,8 +197,8 @@ class Origins:
 
         return wrap
 
-    def _cast(self, original):
-        def cast(builder, operand, dtype, *rest):
+    def _cast(self, original: Callable) -> Callable:
+        def cast(builder: Any, operand: Any, dtype: Any, *rest: Any) -> Any:
             result = original(builder, operand, dtype, *rest)
             name = {"fp16": "float16", "bf16": "bfloat16"}.get(dtype.scalar.name, dtype.scalar.name)
             self._note(builder, result, (operand,), lambda lane: f"{_at(operand, lane)} as {name}")
@@ -187,23 +206,23 @@ class Origins:
 
         return cast
 
-    def _dot(self, original):
-        def dot(builder, a, b, acc, *rest):
+    def _dot(self, original: Callable) -> Callable:
+        def dot(builder: Any, a: Any, b: Any, acc: Any, *rest: Any) -> Any:
             result = original(builder, a, b, acc, *rest)
             self._note(builder, result, (a, b, acc), lambda lane: _dot_of(a, b), elementwise=False)
             return result
 
         return dot
 
-    def _load(self, original):
-        def load(builder, pointers, *rest):
+    def _load(self, original: Callable) -> Callable:
+        def load(builder: Any, pointers: Any, *rest: Any) -> Any:
             result = original(builder, pointers, *rest)
             self._note_loaded(builder, result, _mask(rest))
             return result
 
         return load
 
-    def _note_loaded(self, builder, result, mask: np.ndarray | None) -> None:
+    def _note_loaded(self, builder: Any, result: Any, mask: np.ndarray | None) -> None:
         if not self._follows(builder):
             return
         values = _numbers(result)
@@ -211,13 +230,13 @@ class Origins:
         if lanes is None or not lanes.any():
             return
         inside = lanes if mask is None else lanes & np.broadcast_to(mask, lanes.shape)
-        for said, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
+        for operation, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
-                unset = current_watch().first_unset() if said is LOADED else ""
-                self._events.append(_Event(said, _site(), where, True, unset))
+                unset = current_watch().first_unset() if operation is LOADED else ""
+                self._events.append(_Event(operation, _site(), where, True, unset))
 
-    def _store(self, original):
-        def store(builder, pointers, value, *rest):
+    def _store(self, original: Callable) -> Callable:
+        def store(builder: Any, pointers: Any, value: Any, *rest: Any) -> Any:
             if self._follows(builder) and not self.found.said:
                 values = _numbers(value)
                 counts = np.isnan if self.program is None else _not_finite
@@ -241,12 +260,11 @@ class Origins:
         made = next((event for event in reaching if event.nan), None) if is_nan else reaching[0]
         made = made or reaching[0]
         before = [event for event in reaching[: reaching.index(made)] if not event.nan]
-        operation, said = made.said, f"{made.said} at {made.site.place}  {made.site.line_text}"
-        if made.nan and before and "inf" in made.said:
+        if made.nan and before and "inf" in made.operation:
             first = before[0]
-            said += f"; the infinity is {first.said} at {first.site.place}  {first.site.line_text}"
-            operation = first.said
-        self.found = Origin(operation, said, made.unset)
+            self.found = Origin(first.operation, made.said(first.said()), made.unset)
+        else:
+            self.found = Origin(made.operation, made.said(), made.unset)
 
 
 def _site() -> CallSite:
@@ -262,22 +280,22 @@ def _mask(rest: tuple) -> np.ndarray | None:
     return data if isinstance(data, np.ndarray) and data.dtype == bool else None
 
 
-def _dot_of(a, b) -> str:
+def _dot_of(a: Any, b: Any) -> str:
     infinite = any(np.isinf(x).any() for x in map(_numbers, (a, b)) if x is not None)
     return "tl.dot of inf" if infinite else "tl.dot"
 
 
-def _numbers(handle) -> np.ndarray | None:
+def _numbers(handle: Any) -> np.ndarray | None:
     """Return the floating-point numbers of a tensor of the interpreter, None of any other."""
     dtype = handle.dtype.scalar
     return widen(handle.data, dtype.name) if dtype.is_floating() else None
 
 
-def _narrow(handle) -> str:
+def _narrow(handle: Any) -> str:
     return " in float16" if handle.dtype.scalar.name == "fp16" else ""
 
 
-def _at(handle, lane: tuple[int, ...]) -> str:
+def _at(handle: Any, lane: tuple[int, ...]) -> str:
     values = _numbers(handle)
     if values is None:
         return "a number"

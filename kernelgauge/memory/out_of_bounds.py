@@ -1,4 +1,4 @@
-"""The message for an access out of bounds: which lanes, and what would keep them inside."""
+"""An access out of bounds: which lanes, and what would keep them inside."""
 
 from __future__ import annotations
 
@@ -7,70 +7,83 @@ import numpy as np
 from kernelgauge.memory import gathered, wrong_address
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS
-from kernelgauge.memory.coordinates import Access, LaneCoordinates, format_lanes, locate, noun
+from kernelgauge.memory.coordinates import (
+    Access,
+    LaneCoordinates,
+    format_lanes,
+    has_size,
+    locate,
+    noun,
+    spans,
+)
 from kernelgauge.memory.mask_limits import Limit, limit_names, limits_of
+from kernelgauge.words.fault import Fault, Note, note
 
 
-def explain(access: Access, region: Region | None, bad: np.ndarray) -> str:
-    """Return the message: place and call, what happened, hint.
+def explain(access: Access, region: Region | None, bad: np.ndarray) -> Fault:
+    """Return the fault: kind, place and call, what happened, and what to do.
 
     region: what the bad lanes point into or near; None where the addresses belong to no tensor
     bad: which lanes of the tile are outside the elements of the region
     """
-    if region is None:
-        address = int(access.pointers[bad][0])
-        what = f"address {address:#x}, which belongs to no tensor"
-        hint = "a pointer comes from a tensor argument, or from a data_ptr() loaded from memory"
-        if address < 4096:
-            hint += "; this one is null"
-    else:
-        what, hint = _explain_near(access, region, bad)
-    return (
-        f"{access.headline}\n"
-        f"program {access.program} {access.verb} {what}: {_lanes(access, bad)}\n"
-        f"hint: {hint}"
+    said: dict[str, object] = {
+        "program": access.program,
+        "verb": access.verb,
+        "lanes": _lanes(access, bad),
+    }
+    fault = Fault(
+        "wild-pointer",
+        place=access.place,
+        program=access.program,
+        grid=access.launch.grid,
+        numbers={"lanes": int(bad.sum()), "of": int(access.mask.sum())},
+    )
+    if region is not None:
+        return _explain_near(access, region, bad, fault.but(tensor=region.name), said)
+    address = int(access.pointers[bad][0])
+    return fault.but(
+        said=(note("access-of-no-tensor", address=address, **said),),
+        remedy=note("pointer-is-null" if address < 4096 else "pointer-is-wild"),
     )
 
 
-def _explain_near(access: Access, region: Region, bad: np.ndarray) -> tuple[str, str]:
-    """Return what is accessed, and the hint, for addresses in the window of a tensor."""
+def _explain_near(
+    access: Access, region: Region, bad: np.ndarray, fault: Fault, said: dict[str, object]
+) -> Fault:
+    """Return the whole fault for addresses in the window of a tensor."""
     name, size = region.name, access.size
+    said |= {"tensor": name}
     offset = (access.pointers - np.uint64(region.virtual)).view(np.int64)
     if not (offset[bad] + region.real & (size - 1) == 0).all():
-        return (
-            f"{size} bytes of {name} at an address that is not a multiple of {size}",
-            "a GPU faults on an access that is not aligned to its size; a pointer moves by whole "
-            "elements of its own type",
+        return fault.but(
+            kind="misaligned-access",
+            said=(note("access-misaligned", size=size, **said),),
+            remedy=note("pointer-is-misaligned"),
         )
-    placed = locate(access, region, offset // region.itemsize)
+    element = offset // region.itemsize
+    placed = locate(access, region, element)
     dim = _exceeded(placed, bad)
-    lanes = format_lanes(name, placed, bad)
+    said |= {"element": format_lanes(name, placed, bad)}
+    numbers = {**fault.numbers, "index": spans(placed, bad)}
     if dim is None:
-        what = f"memory between the elements of {name}, near {lanes}"
+        kind, what = "between-elements", note("access-between-elements", **said)
     else:
-        what = f"{lanes} but {name} has {_size_text(placed.shape, dim)}"
+        what = note("access-outside", has=has_size(name, placed.shape, dim), **said)
+        kind, numbers["size"] = "out-of-bounds", placed.shape[dim]
+    kind += "-load" if access.verb == "reads" else "-store"
     unwrapped = offset[bad] + 2**32 * region.itemsize
     if ((unwrapped >= 0) & (unwrapped < region.extent)).any():
-        return what, (
-            "the offset is 2**32 too small: it passed 2**31, where an int32 wraps around; make a "
-            "factor of it int64, as in tl.program_id(0).to(tl.int64), or in offs.to(tl.int64) if a "
-            "stride is that large"
-        )
-    if _is_call_of_tl(access):
-        element = offset // region.itemsize
-        reason = gathered.explain(access, region, element, bad)
-        if reason or (reason := wrong_address.explain(access, region, element)):
-            return what, reason
-    if dim is None:
-        return what, f"{name} has strides {region.strides}; what lies between is not part of it"
-    return what, _hint(access, region, placed, dim, bad)
+        kind, remedy = "offset-overflow", note("offset-wraps-around")
+    else:
+        remedy = _remedy(access, region, element, placed, dim, bad)
+    return fault.but(kind=kind, said=(what,), numbers=numbers, remedy=remedy)
 
 
-def _lanes(access: Access, bad: np.ndarray) -> str:
+def _lanes(access: Access, bad: np.ndarray) -> Note:
     if access.pointers.size == 1:
-        return "out of bounds"
-    let_through = " that the mask lets through" if access.is_masked else ""
-    return f"{bad.sum()} of {access.mask.sum()} lanes{let_through} are out of bounds"
+        return note("one-lane-outside")
+    id = "masked-lanes-outside" if access.is_masked else "lanes-outside"
+    return note(id, lanes=int(bad.sum()), of=int(access.mask.sum()))
 
 
 def _exceeded(placed: LaneCoordinates, bad: np.ndarray) -> int | None:
@@ -81,55 +94,57 @@ def _exceeded(placed: LaneCoordinates, bad: np.ndarray) -> int | None:
     return None
 
 
-def _size_text(shape: tuple[int, ...], dim: int) -> str:
-    if len(shape) > 2:
-        return f"size {shape[dim]} in dimension {dim}"
-    return f"{shape[dim]} {noun(shape, dim, shape[dim])}"
-
-
-def _hint(
-    access: Access, region: Region, placed: LaneCoordinates, dim: int, bad: np.ndarray
-) -> str:
+def _remedy(
+    access: Access,
+    region: Region,
+    element: np.ndarray,
+    placed: LaneCoordinates,
+    dim: int | None,
+    bad: np.ndarray,
+) -> Note:
     name, strides = region.name, region.strides
-    index, size = placed.index[dim], placed.shape[dim]
+    is_call_of_tl = _is_call_of_tl(access)
+    if is_call_of_tl:
+        reason = gathered.explain(access, region, element, bad)
+        if reason or (reason := wrong_address.explain(access, region, element)):
+            return reason
+    if dim is None:
+        return note("tensor-has-gaps", tensor=name, strides=strides)
+    index, last = placed.index[dim], placed.shape[dim] - 1
+    assert index is not None
     variable, limit = _comparison(access, placed, dim)
     if (index[access.mask] < 0).all() and access.pointers.size > 1:
-        return (
-            f"the whole tile is before {name}: its number, which comes from the program id, from "
-            "a loop or from memory, is wrong"
-        )
+        return note("tile-before-tensor", tensor=name)
     if (index[bad] < 0).any():
-        return f"a negative index is before the tensor: mask with {variable} >= 0"
-    many = noun(placed.shape, dim)
+        return note("negative-index", variable=variable)
     if access.pointers.size == 1:
-        return _scalar_hint(placed, dim, limit)
-    if not _is_call_of_tl(access):
-        return (
-            f"the shape or the strides given to the descriptor are not those of {name}: "
-            f"{placed.shape}, {strides}"
+        return note("scalar-past-end", one=noun(placed.shape, dim, 1), last=last, limit=limit)
+    if not is_call_of_tl:
+        return note(
+            "descriptor-of-another-tensor", tensor=name, shape=placed.shape, strides=strides
         )
+    many, compared = noun(placed.shape, dim), {"variable": variable, "limit": limit}
     if not access.is_masked:
-        return f"the {many} of this tile run past {limit}; mask with {variable} < {limit}"
+        return note("tile-without-mask", many=many, **compared)
     if dim in placed.axis and _is_constant(access.mask, placed.axis[dim]):
-        return f"the mask lets all {many} of this tile through; add {variable} < {limit} to it"
+        return note("mask-without-bound", many=many, **compared)
     most = int(index[access.mask].max())
-    which = f"index {most} along dimension {dim}"
-    if len(placed.shape) <= 2:
-        which = f"{noun(placed.shape, dim, 1)} {most}"
-    text = f"the mask lets {which} through, but the last one is {size - 1}"
-    others = [name for name, value in access.sizes.items() if value == most + 1]
-    if most == size:
-        compared = _limit_of_mask(access, placed, dim)
-        wrong = f"< {compared.name}" if compared else "<="
-        return f"{text}: compare with < {limit}, not {wrong}"
-    if others:
-        return f"{text} ({others[0]} is {most + 1}): compare {variable} with {limit}"
-    return f"{text}: mask with {variable} < {limit}"
-
-
-def _scalar_hint(placed: LaneCoordinates, dim: int, limit: str) -> str:
-    one = noun(placed.shape, dim, 1)
-    return f"the last {one} is {placed.shape[dim] - 1}: mask with < {limit}, or skip the access"
+    which = note("index-of-dimension", index=most, dim=dim, dims=len(placed.shape))
+    through = note("mask-lets-through", which=which, last=last)
+    if most == last + 1:
+        found = _limit_of_mask(access, placed, dim)
+        wrong = f"< {found.name}" if found else "<="
+        return note("mask-is-too-wide", through=through, limit=limit, compared=wrong)
+    for other, value in access.sizes.items():
+        if value == most + 1:
+            return note(
+                "mask-compares-with-another-size",
+                through=through,
+                other=other,
+                value=value,
+                **compared,
+            )
+    return note("mask-lets-index-through", through=through, **compared)
 
 
 def _is_call_of_tl(access: Access) -> bool:
@@ -146,7 +161,7 @@ def _limit_of_mask(access: Access, placed: LaneCoordinates, dim: int) -> Limit |
     return limits_of(access).get(placed.axis[dim]) if dim in placed.axis else None
 
 
-def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str, str]:
+def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str | Note, str | Note]:
     """Return the index expression to compare, and its limit, in the kernel's own names."""
     size = placed.shape[dim]
     limits = [name for name, value in access.sizes.items() if value == size]
@@ -170,9 +185,12 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str,
         names, limits = {pairs[0][0]: names[pairs[0][0]]}, [pairs[0][1]]
     elif len(limits) > 1:
         limits = [name for name in limits if not name.startswith("BLOCK")] or limits
-    limit = " or ".join(limits) if limits else str(size)
+    limit: str | Note = note("number", number=size)
+    if limits:
+        limit = limits[0] if len(limits) == 1 else note("one-of", names=limits)
     if len(names) != 1:
-        one = noun(placed.shape, dim, 1) if len(placed.shape) == 2 else "index"
-        return f"the {one}", limit
+        if len(placed.shape) != 2:
+            return note("any-index"), limit
+        return note("the-index", one=noun(placed.shape, dim, 1)), limit
     ((name, axes),) = names.items()
     return name + subscript * (axes == 1), limit

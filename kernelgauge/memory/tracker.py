@@ -18,6 +18,7 @@ from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
 from kernelgauge.memory.watch import Parts, Watch
+from kernelgauge.words.fault import Fault, Note, note
 
 # After this many atomics of one line with the same result, the program yields its turn. Once every
 # program that has not ended waits like that, each for so many atomics, they are deadlocked.
@@ -97,9 +98,9 @@ class Tracker:
         else:
             try:
                 real, parts = self._resolve(pointers, mask, size)
-            except _OutOfBounds as fault:
+            except _OutOfBounds as lanes:
                 access = self._described(verb, site, pointers, mask, size)
-                raise Wrong(out_of_bounds.explain(access, fault.region, fault.lanes)) from None
+                raise Wrong(out_of_bounds.explain(access, lanes.region, lanes.lanes)) from None
         if verb == "reads":
             self.watch.loaded = parts
         if not parts:
@@ -184,13 +185,13 @@ class Tracker:
         """Do as `_resolve` for lanes in several tensors, between elements or out of bounds."""
         lanes_of = np.flatnonzero(mask)
         real = np.array(pointers, order="C")
-        parts = []
+        parts: Parts = []
         for region, lanes in self.space.split(active):
             good = np.zeros(lanes.size, dtype=bool)
             if region:
                 offset = (active[lanes] - np.uint64(region.virtual)).view(np.int64)
                 good = region.holds(offset, size)
-            if not good.all():
+            if region is None or not good.all():
                 bad = np.zeros(mask.size, dtype=bool)
                 bad[lanes_of[lanes[~good]]] = True
                 raise _OutOfBounds(region, bad.reshape(mask.shape))
@@ -206,30 +207,45 @@ class Tracker:
         region: Region,
         units: np.ndarray,
         conflict: data_races.Conflict,
-    ) -> str:
+    ) -> Fault:
         storage = region.storage
         address = int(units[conflict.index]) * storage.ledger.unit + storage.base
         element = format_element(region, address - region.real)
         other = self.launch.program(self.history.program[conflict.access])
-        place = self.sites[self.history.site[conflict.access]].place
-        too = "also " if verb == conflict.verb else ""
-        text = (
-            f"{self.sites[site].describe(*ACCESS_CALLS[verb])}\n"
-            f"race: program {self.program} {_does(verb)} {element}, which program {other} {too}"
-            f"{_does(conflict.verb)} at {place}; "
-            "the programs of a launch may run at the same time, in no fixed order"
-        )
+        before = self.sites[self.history.site[conflict.access]]
+        said = [
+            note(
+                "race",
+                program=self.program,
+                verb=verb,
+                element=element,
+                other=other,
+                other_verb=conflict.verb,
+                file=before.file,
+                line=before.line,
+            )
+        ]
         shared = [
             view.name
             for view in self.space.windows.values()
             if view.storage is storage and view.holds(np.array([address - view.real]), 1).all()
         ]
         if len(shared) > 1:
-            text += f"\n{' and '.join(shared)} share this memory"
-        hint = data_races.hint(verb, conflict.verb, self.history.relaxed)
+            said.append(note("tensors-share-memory", names=shared))
+        remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed)
         if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
-            hint = _at_tile_numbers(region, units, conflict.index) or hint
-        return f"{text}\nhint: {hint}"
+            remedy = _at_tile_numbers(region, units, conflict.index) or remedy
+        return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
+
+    def _fault(self, kind: str, verb: Verb, site: int, said: list[Note], remedy: Note) -> Fault:
+        return Fault(
+            kind,
+            tuple(said),
+            place=self.sites[site].place_of(*ACCESS_CALLS[verb]),
+            program=self.program,
+            grid=self.launch.grid,
+            remedy=remedy,
+        )
 
     def fill(self, mask: np.ndarray, dtype: np.dtype, element: tl.dtype) -> np.ndarray:
         """Return the values for masked-off lanes of a load without `other`."""
@@ -261,13 +277,8 @@ class Tracker:
             return
         self._polls_of_all += POLLS_BEFORE_YIELD
         if self._polls_of_all > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
-            raise Wrong(
-                f"{self.sites[site].describe(*ACCESS_CALLS['updates'])}\n"
-                f"program {self.program} waits here forever: every other program has ended or is "
-                "waiting, and none of them stored what this one waits for\n"
-                "hint: release every lock that you take, and let no two programs wait for each "
-                "other"
-            )
+            said = [note("waits-forever", program=self.program)]
+            raise Wrong(self._fault("deadlock", "updates", site, said, note("release-every-lock")))
         program = self.number
         if self.turns.yield_turn():
             self._resume(program)
@@ -275,7 +286,7 @@ class Tracker:
             self._polls = 0
 
 
-def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> str | None:
+def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> Note | None:
     """Say so if one of two tiles that overlap begins near the start, where its number may be meant.
 
     first: the position among the units of this tile of the first one that the other has, too
@@ -287,13 +298,11 @@ def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> str | Non
         length = int(index.max() - index.min()) + 1
         begin = max(int(index.min()), int(index[first]))
         if length & (length - 1) == 0 and 0 < 2 * begin < length:
-            row, rows = noun(region.shape, dim, 1), noun(region.shape, dim)
-            return (
-                f"tiles of {length} {rows} overlap, and one begins at {row} {begin}: the number of "
-                f"a tile is taken for its first {row}"
+            return note(
+                "tile-number-is-not-first-index",
+                length=length,
+                many=noun(region.shape, dim),
+                begin=begin,
+                one=noun(region.shape, dim, 1),
             )
     return None
-
-
-def _does(verb: Verb) -> str:
-    return "atomically updates" if verb == "updates" else verb

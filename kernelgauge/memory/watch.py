@@ -21,6 +21,7 @@ from kernelgauge.memory.call_sites import ACCESS_CALLS, CallSites, Verb
 from kernelgauge.memory.coordinates import format_element
 from kernelgauge.memory.data_races import History
 from kernelgauge.memory.recording import Recording
+from kernelgauge.words.fault import Fault, Place, note
 
 # The contents of larger allocations are not compared from launch to launch.
 MAX_COMPARED_BYTES = 2**26
@@ -40,7 +41,7 @@ class Store(NamedTuple):
     """A store: the ids of its program, and its line."""
 
     program: tuple[int, int, int]
-    line: str
+    line: Place
 
 
 class Watch:
@@ -125,10 +126,14 @@ class Watch:
             if not np.array_equal(contents, before):
                 changed = np.flatnonzero(contents != before)
                 element = format_element(region, int(changed[0]), name="")
+                said = note("changed-outside-kernel", tensor=region.name, element=element)
                 raise Wrong(
-                    f"{region.name} was written outside a kernel: its element {element} changed, "
-                    "but no kernel stored to it\n"
-                    "hint: compute in the kernel, and store with tl.store"
+                    Fault(
+                        "outside-kernel",
+                        (said,),
+                        tensor=region.name,
+                        remedy=note("compute-in-kernel"),
+                    )
                 )
 
     def stored(self, tensor: torch.Tensor) -> np.ndarray:
@@ -141,20 +146,20 @@ class Watch:
         done = np.zeros(shape, dtype=bool)
         for accesses in last.values():
             done |= np.lib.stride_tricks.as_strided(accesses[first:], shape, strides) != 0
-        return done.all(axis=-1)
+        return np.asarray(done.all(axis=-1))
 
     @property
     def has_atomics(self) -> bool:
         """Whether a kernel used atomics."""
         return any("updates" in storage.ledger.last for storage in self._storages.values())
 
-    def line_that_stores_to(self, tensor: torch.Tensor) -> str | None:
+    def line_that_stores_to(self, tensor: torch.Tensor) -> Place | None:
         """Return a line of a kernel that stored to one of the tensor's elements, if one did."""
         region, last, first = self._last_stores(tensor)
         end = first + -(-region.extent // region.storage.ledger.unit)
         for verb, accesses in last.items():
             if (access := int(accesses[first:end].max(initial=0))) > 0:
-                return self.sites[self.history.site[access]].describe(*ACCESS_CALLS[verb])
+                return self.sites[self.history.site[access]].place_of(*ACCESS_CALLS[verb])
         return None
 
     def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> Store | None:
@@ -167,7 +172,7 @@ class Watch:
             return None
         number, verb = max(stores)
         launch = next(launch for first, launch in reversed(self.begun) if first <= number)
-        line = self.sites[self.history.site[number]].describe(*ACCESS_CALLS[verb])
+        line = self.sites[self.history.site[number]].place_of(*ACCESS_CALLS[verb])
         return Store(launch.program(self.history.program[number]), line)
 
     def check_set(self, fresh: list[torch.Tensor]) -> None:
@@ -185,10 +190,12 @@ class Watch:
                 site = self.sites[self.history.site[int(number)]]
                 if re.search(CHANGES, site.whole_call(*ACCESS_CALLS["updates"])):
                     raise Wrong(
-                        f"{site.describe(*ACCESS_CALLS['updates'])}\n"
-                        "changes elements that nothing has set: torch.empty leaves anything there\n"
-                        "hint: allocate what atomics add to with torch.zeros, or set it in a "
-                        "kernel that is launched before"
+                        Fault(
+                            "unset-atomic",
+                            (note("atomic-on-unset"),),
+                            place=site.place_of(*ACCESS_CALLS["updates"]),
+                            remedy=note("set-before-atomics"),
+                        )
                     )
 
     def first_unset(self) -> str:

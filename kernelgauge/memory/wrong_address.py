@@ -17,8 +17,9 @@ import torch
 
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
-from kernelgauge.memory.coordinates import Access, integers, noun, spacing
+from kernelgauge.memory.coordinates import Access, has_size, integers, noun, spacing
 from kernelgauge.memory.mask_limits import Limit, function_of, limits_of
+from kernelgauge.words.fault import Note, note
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _Scalar:
     axis: int | None
 
 
-def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
+def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
     """Return what is wrong with the address, None if it may be the mask.
 
     element: int64 offsets in elements, of the tile's shape
@@ -41,10 +42,12 @@ def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
     limits = limits_of(access)
     flat = [limit for limit in limits.values() if limit.value == region.numel]
     if flat and sum(size > 1 for size in region.shape) > 1:
-        return (
-            f"the mask holds, {flat[0].variable} < {flat[0].name}: what is made of "
-            f"{flat[0].variable} by // and %, or a stride, is wrong; the strides of {region.name} "
-            f"are {region.strides}"
+        return note(
+            "flat-index-is-split-wrong",
+            variable=flat[0].variable,
+            limit=flat[0].name,
+            tensor=region.name,
+            strides=region.strides,
         )
     steps = spacing(element)
     if steps is None or not region.shape:
@@ -65,10 +68,11 @@ def explain(access: Access, region: Region, element: np.ndarray) -> str | None:
             taken[whole[-1]] = None
             continue
         if not limit.step and (dim := _in_turn(region, limit, step)) is not None:
-            many = noun(region.shape, dim)
-            return (
-                f"the mask bounds {limit.variable}, but the address takes the {many} of "
-                f"{region.name} in turn, and is not made of {limit.variable}"
+            return note(
+                "address-is-not-of-masked-index",
+                variable=limit.variable,
+                many=noun(region.shape, dim),
+                tensor=region.name,
             )
         if not limit.step or step % limit.step:
             return None
@@ -94,45 +98,54 @@ def _in_turn(region: Region, limit: Limit, step: int) -> int | None:
     return found[0] if found else None
 
 
-def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> str:
+def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> Note:
     names = _names_of(access, used, limit.variable)
-    called = f" ({names[0]})" if names else ""
-    elements = "element" if used == 1 else "elements"
-    return (
-        f"the mask holds, the address does not: each step of {limit.variable} moves by {used} "
-        f"{elements}{called}, but the strides of {region.name} are {region.strides}"
+    return note(
+        "wrong-stride",
+        variable=limit.variable,
+        used=used,
+        label=names[0] if names else "",
+        tensor=region.name,
+        strides=region.strides,
     )
 
 
 def _other_dimension(
     access: Access, region: Region, limit: Limit, used: int, dim: int
-) -> str | None:
+) -> Note | None:
     """The mask allows what the dimension of this stride does not have."""
     shape = region.shape
+    variable, name = limit.variable, limit.name
     meant = [d for d, size in enumerate(shape) if size == limit.value and d != dim]
     if meant and limit.is_of_its_name:
-        return (
-            f"{limit.variable} < {limit.name} holds for the {noun(shape, meant[0])} of "
-            f"{region.name}, but {limit.variable} moves by {used} elements, the stride of its "
-            f"{noun(shape, dim)}: are its strides swapped?"
+        return note(
+            "strides-are-swapped",
+            variable=variable,
+            limit=name,
+            meant=noun(shape, meant[0]),
+            tensor=region.name,
+            used=used,
+            taken=noun(shape, dim),
         )
-    compared = f"the mask compares {limit.variable} with {limit.name}, which is {limit.value}, but"
+    compares = note("mask-compares", variable=variable, limit=name, value=limit.value)
     if len(shape) > 2:
-        return (
-            f"{compared} {region.name} has size {shape[dim]} in dimension {dim}: compare with that"
-        )
+        has = has_size(region.name, shape, dim)
+        return note("mask-exceeds-dimension", compares=compares, has=has)
     others = [name for value, name in _arguments(access) if value == shape[0]]
-    if len(shape) == 1 and others and not limit.name.startswith("BLOCK"):
-        return (
-            f"{compared} {region.name} has {shape[0]} elements ({others[0]}): index it by what "
-            f"runs to {others[0]}"
+    if len(shape) == 1 and others and not name.startswith("BLOCK"):
+        return note(
+            "index-of-another-tensor",
+            compares=compares,
+            tensor=region.name,
+            size=shape[0],
+            other=others[0],
         )
     return None
 
 
 def _wrong_start(
     access: Access, region: Region, start: int, taken: dict[int, Limit | None]
-) -> str | None:
+) -> Note | None:
     """Find the scalar that moves the tile too far. start: where it begins, in elements"""
     rest = [dim for dim, size in enumerate(region.shape) if dim not in taken]
     if start <= 0 or _is_inside(region, start, rest):
@@ -151,9 +164,11 @@ def _wrong_start(
                 # That is a step along another dimension.
                 continue
             if limit and left >= 0 and _is_inside(region, left, rest):
-                return (
-                    f"the tile begins at {begin}, and the mask compares {limit.variable} without "
-                    f"that: it must be the whole index that is less than {limit.name}"
+                return note(
+                    "mask-without-start-of-tile",
+                    begin=begin,
+                    variable=limit.variable,
+                    limit=limit.name,
                 )
     found = []
     for scalar in scalars:
@@ -168,12 +183,12 @@ def _wrong_start(
 
 def _factors(
     access: Access, region: Region, scalar: _Scalar, rest: list[int]
-) -> Iterator[tuple[int, int, str, str]]:
+) -> Iterator[tuple[int, int, str, Note]]:
     """Yield by what a scalar may have been multiplied: rank, factor, its name, and what to say."""
+    moves = {"scalar": scalar.name, "value": scalar.value, "tensor": region.name}
     for dim in rest:
         if scalar.value >= region.shape[dim] and region.strides[dim]:
             yield 0, region.strides[dim], "", _too_large(access, region, scalar, dim)
-    moves = f"{scalar.name} ({scalar.value}) moves {region.name} by"
     own = {region.strides[dim] for dim in rest}
     for factor, label in _arguments(access):
         if factor not in own:
@@ -181,8 +196,13 @@ def _factors(
                 1 if "stride" in label else 2,
                 factor,
                 label,
-                f"{moves} {factor} elements a step ({label}), but the strides of {region.name} are "
-                f"{region.strides}: the address is wrong, not the mask",
+                note(
+                    "moves-by-another-stride",
+                    factor=factor,
+                    label=label,
+                    strides=region.strides,
+                    **moves,
+                ),
             )
     for dim, (stride, size) in enumerate(zip(region.strides, region.shape, strict=True)):
         for factor, label in _arguments(access):
@@ -191,46 +211,43 @@ def _factors(
                     3,
                     factor * stride,
                     "",
-                    f"{moves} {factor} ({label}) {noun(region.shape, dim)} a step, but there are "
-                    f"{size}: the address is wrong, not the mask",
+                    note(
+                        "moves-by-another-size",
+                        factor=factor,
+                        label=label,
+                        many=noun(region.shape, dim),
+                        size=size,
+                        **moves,
+                    ),
                 )
 
 
-def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> str:
-    shape = region.shape
-    size = f"{region.name} has size {shape[dim]} in dimension {dim}"
-    if len(shape) <= 2:
-        size = f"{region.name} has {shape[dim]} {noun(shape, dim, shape[dim])}"
-    axis = scalar.axis
+def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Note:
+    shape, axis, has = region.shape, scalar.axis, has_size(region.name, region.shape, dim)
+    named = {"scalar": scalar.name, "value": scalar.value, "has": has}
+    programs = 0 if axis is None else access.launch.grid[axis]
     if axis is not None and shape[dim] == 1 and len(shape) > 2:
-        return (
-            f"{scalar.name} is {scalar.value}, but {size}: if that one is for all, its stride "
-            "there must count as 0"
-        )
-    if axis is not None and len(shape) <= 2 and access.launch.grid[axis] > shape[dim]:
-        programs = (
-            f"the grid has {access.launch.grid[axis]} programs along axis {axis}, but {size}:"
-        )
+        return note("stride-of-what-is-for-all", **named)
+    if axis is not None and len(shape) <= 2 and programs > shape[dim]:
+        exceeds = note("grid-exceeds-tensor", programs=programs, axis=axis, has=has)
         indices = _tensors(access, lambda x: not x.is_floating_point())
         if indices and region.name not in indices:
-            return f"{programs} is the index to be loaded from {indices[0]}?"
+            return note("index-is-to-be-loaded", exceeds=exceeds, source=indices[0])
         vector = [name for value, name in _arguments(access) if value == shape[0]]
-        rows = _tensors(access, lambda x: x.dim() > 1 and len(x) == access.launch.grid[axis])
+        rows = _tensors(access, lambda x: x.dim() > 1 and len(x) == programs)
         if len(shape) == 1 and vector and rows:
-            return f"{programs} it has one for each of {vector[0]}, not for each row of {rows[0]}"
-        return f"{programs} launch fewer, or skip what is past the end"
-    found = f"{scalar.name} is {scalar.value}, but {size}:"
+            return note("one-for-each-column", exceeds=exceeds, size=vector[0], rows=rows[0])
+        return note("too-many-programs", exceeds=exceeds)
+    exceeds = note("scalar-exceeds-tensor", **named)
     if axis is not None:
-        programs = access.launch.grid[axis]
         numbers = _tensors(
             access, lambda x: not x.is_floating_point() and x.shape[:1] == (programs,)
         )
         if programs > shape[dim] and numbers and region.name not in numbers:
-            return f"{found} is the index to be loaded from {numbers[0]}?"
+            return note("index-is-to-be-loaded", exceeds=exceeds, source=numbers[0])
     function = function_of(access)
     divides = function is not None and re.search("//|%", ast.unparse(function))
-    check = "check its // and %, and what they divide by" if divides else "check how it is made"
-    return f"{found} the index is wrong, not the mask; {check}"
+    return note("scalar-is-divided-wrong" if divides else "scalar-is-wrong", exceeds=exceeds)
 
 
 def _is_inside(region: Region, start: int, dims: list[int]) -> bool:
@@ -271,8 +288,8 @@ def _scalars(access: Access) -> list[_Scalar]:
     found = []
     for name, value in numbers.items():
         if value > 0 and (value not in products or _is_of_a_loop(name, text)):
-            axis = re.search(rf"^\s*{name} = tl\.program_id\((?:axis=)?(\d)\)$", text, re.M)
-            found.append(_Scalar(name, value, int(axis[1]) if axis else None))
+            set_to = re.search(rf"^\s*{name} = tl\.program_id\((?:axis=)?(\d)\)$", text, re.M)
+            found.append(_Scalar(name, value, int(set_to[1]) if set_to else None))
     named = {scalar.axis for scalar in found}
     for axis, value in enumerate(access.program):
         if value and axis not in named:

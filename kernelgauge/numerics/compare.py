@@ -35,6 +35,7 @@ import numpy as np
 import torch
 
 from kernelgauge.core.dtypes import dtype_name, rounds
+from kernelgauge.words.fault import Fault, Note, note
 
 ULPS = 1.0
 FACTOR = 3.0
@@ -85,32 +86,36 @@ class Mismatch:
         """The number of wrong elements."""
         return int(self.mask.sum())
 
-    def message(self, context: str = "") -> str:
-        """Return two lines for the learner; `context` names the call that gave the result."""
-        whose = f"{self.name} of {context}" if context else self.name
-        dtype = dtype_name(self.dtype)
-        total = self.mask.numel()
+    def fault(self) -> Fault:
+        """Return what is wrong, without the call that gave the result, and without a cause."""
+        amount: dict[str, Any] = {"wrong": self.count, "total": self.mask.numel()}
         if self.drift is not None:
-            side = "large" if self.drift > 0 else "small"
-            head = (
-                f"{whose} is wrong as a whole: its elements are {abs(self.drift):.2g} ulps of "
-                f"{dtype} too {side} on average, where rounding errors average out"
-            )
+            amount["drift"] = self.drift
+        numbers = amount | self._at_the_worst()
+        return Fault("wrong-result", self.notes(), tensor=self.name, numbers=numbers)
+
+    def notes(self) -> tuple[Note, Note]:
+        """Return how much is wrong, and the worst element."""
+        dtype = dtype_name(self.dtype)
+        if self.drift is not None:
+            amount = note("wrong-as-a-whole", result=self.name, drift=self.drift, dtype=dtype)
         else:
-            head = f"{whose} is wrong in {self.count} of {total} element{'s' * (total != 1)}"
-        got, expected = _distinct(self.got, self.expected)
-        place = f"at [{', '.join(map(str, self.worst))}]: " if self.worst else ""
-        line = f"{'worst ' if place else ''}{place}got {got}, expected {expected}"
-        error, allowed = float(self.error[self.worst]), float(self.allowed[self.worst])
+            total = self.mask.numel()
+            amount = note("wrong-elements", result=self.name, wrong=self.count, total=total)
+        return amount, note("worst-element", dtype=dtype, **self._at_the_worst())
+
+    def _at_the_worst(self) -> dict[str, Any]:
+        found = {"index": list(self.worst), "got": self.got, "expected": self.expected}
+        error = float(self.error[self.worst])
         if self.exact or not math.isfinite(error):
-            return f"{head}\n{line}"
-        ulps = error / float(spacing(torch.tensor(abs(self.expected)), self.dtype))
-        line += f"; off by {error:.2g}"
-        if self.dtype.is_floating_point and ulps < 1e4:
-            line += f" ({ulps:.2g} ulps of {dtype})"
+            return found
+        found["error"] = error
+        if self.dtype.is_floating_point:
+            ulp = spacing(torch.tensor(abs(self.expected)), self.dtype)
+            found["ulps"] = error / float(ulp)
         if self.drift is None:
-            line += f", allowed {allowed:.2g}"
-        return f"{head}\n{line}"
+            found["allowed"] = float(self.allowed[self.worst])
+        return found
 
 
 def compare(
@@ -195,6 +200,7 @@ class Rule:
 
     @cached_property
     def _losses(self) -> list[torch.Tensor]:
+        assert self.yardstick is not None
         return _losses(self.yardstick, self._right)
 
     def _tolerance(self, dtype: torch.dtype) -> _Tolerance:
@@ -382,13 +388,3 @@ def _top(dtype: torch.dtype) -> float:
 def _flushed(dtype: torch.dtype) -> float:
     wide_range = (torch.float32, torch.bfloat16, torch.complex64)
     return FLUSH * torch.finfo(dtype).smallest_normal if dtype in wide_range else 0.0
-
-
-def _distinct(got: complex, expected: complex) -> tuple[str, str]:
-    """Format both numbers with enough digits to differ, at least four."""
-    if isinstance(got, float) and isinstance(expected, float):
-        for digits in range(4, 18):
-            texts = f"{got:.{digits}g}", f"{expected:.{digits}g}"
-            if texts[0] != texts[1]:
-                return texts
-    return str(got), str(expected)

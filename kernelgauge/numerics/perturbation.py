@@ -8,6 +8,7 @@ reference could lose in a narrow dtype (`rounded_runs`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,7 +99,7 @@ class _Disturb(TorchDispatchMode):
         # Otherwise torch imports its compiler, which takes seconds, only to skip this class.
         return False
 
-    def apply(self, value: object) -> object:
+    def apply(self, value: Any) -> Any:
         """Disturb a tensor of real or complex numbers; return anything else as it is."""
         if not (isinstance(value, torch.Tensor) and rounds(value.dtype)):
             return value
@@ -116,7 +117,9 @@ class _Disturb(TorchDispatchMode):
         drawn = self.generator.random(tuple(value.shape), dtype=np.float32)
         return torch.from_numpy(np.asarray(drawn))
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         aliases = any(entry.alias_info for entry in func._schema.returns)
         if aliases or func._schema.name.removeprefix("aten::") in MOVES:

@@ -33,7 +33,7 @@ class Buffers:
 
     def __init__(self, inputs: tuple | Callable[[int], tuple], free_bytes: int):
         make = inputs if callable(inputs) else None
-        first = make(0) if make else tuple(inputs)
+        first = inputs(0) if callable(inputs) else tuple(inputs)
         size = sum(storage.nbytes() for storage in _storages(first).values())
         for contents, places in CONTENTS_AND_PLACES:
             if (contents - 1 + places) * size <= free_bytes / MEMORY_DIVISOR:
@@ -77,7 +77,9 @@ def copy(arguments: tuple) -> tuple:
         made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
         return made.requires_grad_(tensor.requires_grad)
 
-    return map_tensors(moved, arguments)
+    copied = map_tensors(moved, arguments)
+    assert isinstance(copied, tuple)
+    return copied
 
 
 def vary(arguments: tuple, number: int, of: int) -> tuple:

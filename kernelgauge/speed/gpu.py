@@ -62,6 +62,7 @@ def exclusive() -> Iterator[None]:
 
     The wait for other processes does not count as test time.
     """
+    assert _uuid
     uuids = _in_use or [_uuid]
     with contextlib.ExitStack() as stack:
         if not gpu_lock.is_held(*uuids):

@@ -29,6 +29,8 @@ from kernelgauge.speed.interval import Block, interval_of
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Limits, Operations
 from kernelgauge.speed.timer import CudaTimer
+from kernelgauge.words import say
+from kernelgauge.words.fault import Fault, Note, note
 
 # Whether the subject runs first, in each pair of a block.
 SUBJECT_FIRST = (True, False, False, True)
@@ -110,12 +112,12 @@ def race(
     if limits:
         written = max(nbytes(result) for result in turns.kept.values())
         if beaten := limits.impossible(interval.reference_ms, bytes_moved, operations, written):
-            raise ValueError(f"the work counted is more than the reference does: {beaten}")
+            raise ValueError(f"the work counted is more than the reference does: {say(beaten)}")
         if beaten := limits.impossible(interval.subject_ms, bytes_moved, operations, written):
-            raise Wrong(
-                f"impossible time: {beaten}\n"
-                "hint: the call did not do its work, or returned before it was done"
-            )
+            said = note("impossible-time", arithmetic=beaten)
+            numbers = {"milliseconds": interval.subject_ms}
+            remedy = note("call-did-not-work")
+            raise Wrong(Fault("impossible-time", (said,), numbers=numbers, remedy=remedy))
     return RaceResult(
         interval=interval,
         at_least=at_least,
@@ -182,11 +184,10 @@ class _PairedRuns:
             try:
                 check(self.buffers.contents[content], result)
             except Wrong as wrong:
-                raise Wrong(
-                    f"a timed call returned a wrong result: {wrong}\n"
-                    "hint: a result must not depend on earlier calls; in timed calls the same "
-                    "memory holds other values each time"
-                ) from wrong
+                what, *rest = wrong.fault.said
+                said = note("timed-call-wrong", what=what), *rest
+                remedy = note("same-memory-other-values")
+                raise Wrong(wrong.fault.but(said=said, remedy=remedy)) from wrong
 
     def check_streams(self) -> None:
         """Raise Wrong if work of the subject ran outside the timed stream."""
@@ -196,15 +197,11 @@ class _PairedRuns:
         )
         waits = self.timer.behind
         for group in range(self.timer.groups):
-            for audits in (AUDITS, 3 * AUDITS):
-                found = self._work_elsewhere(ms, waits, group, audits)
-                if not found:
-                    break
-            else:
-                raise Wrong(
-                    f"work outside the timed stream: {found}\n"
-                    "hint: launch on the current stream, which Triton does by default"
-                )
+            found = self._work_elsewhere(ms, waits, group, AUDITS)
+            if found and (found := self._work_elsewhere(ms, waits, group, 3 * AUDITS)):
+                said = note("work-outside-stream", evidence=found)
+                remedy = note("launch-on-current-stream")
+                raise Wrong(Fault("outside-kernel", (said,), numbers=found.values, remedy=remedy))
 
     def check_memory(self) -> None:
         """Raise Wrong if the subject is faster on values that it has seen. Keeps new results."""
@@ -219,14 +216,13 @@ class _PairedRuns:
             new_ms, known_ms = float(np.median(new)), float(np.median(known))
             if new_ms <= MAX_GAIN_WHEN_KNOWN * known_ms:
                 return
-        raise Wrong(
-            f"remembers what it computed: a call takes {new_ms:.3g} ms on new values, but "
-            f"{known_ms:.3g} ms on the same values again\n"
-            "hint: compute the result from the arguments in every call"
-        )
+        numbers = {"new": new_ms, "known": known_ms}
+        said = note("faster-on-known-values", **numbers)
+        remedy = note("compute-in-every-call")
+        raise Wrong(Fault("outside-kernel", (said,), numbers=numbers, remedy=remedy))
 
-    def _work_elsewhere(self, ms: float, waits: bool, group: int, audits: int) -> str:
-        """Return how the subject's work on other streams shows, "" if it does not.
+    def _work_elsewhere(self, ms: float, waits: bool, group: int, audits: int) -> Note | None:
+        """Return how the subject's work on other streams shows, None if it does not.
 
         ms: how long a call takes by itself
         waits: whether a call waits for the GPU; then only one is audited at a time, because the
@@ -244,19 +240,17 @@ class _PairedRuns:
             spans.append(self.timer.spans((calls * number)[:number], group))
             waited.append(self.timer.behind)
         if not waits and np.mean(waited) > 0.75:
-            return "the call waits for another stream"
+            return note("waits-for-stream")
         # Lower quartiles: a stream may wake late, but hidden work lengthens nearly every span.
         measured = np.array(spans) / number  # [audits, streams], the timed stream first
-        own = np.quantile(measured[:, 0], 0.25)
-        beyond = np.quantile(measured[:, 1:] - measured[:, :1], 0.25, axis=0).max()
+        own = float(np.quantile(measured[:, 0], 0.25))
+        beyond = float(np.quantile(measured[:, 1:] - measured[:, :1], 0.25, axis=0).max())
         unnoticed = MAX_MS_ELSEWHERE / number
         if own - ms > max(MAX_SHARE_LONGER * ms, unnoticed):
-            return (
-                f"a call takes {ms:.3g} ms, but {own:.3g} ms if no other stream may start before it"
-            )
+            return note("slower-without-other-streams", alone=ms, held=own)
         if beyond > max(MAX_SHARE_ELSEWHERE * own, unnoticed):
-            return f"that stream is done after {own:.3g} ms, the GPU after {own + beyond:.3g} ms"
-        return ""
+            return note("gpu-done-later", stream=own, gpu=own + beyond)
+        return None
 
     def _pair(self, subject_first: bool) -> tuple[float, float]:
         """Return milliseconds of the subject and the reference, with one content at one place."""

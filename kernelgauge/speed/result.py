@@ -1,14 +1,15 @@
-"""What a race measured, as a learner reads it."""
+"""What a race measured, beside what is asked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kernelgauge.core.figure import Figure
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.roofline import Bound
-
-HEADLINES = {"passed": "fast enough", "failed": "too slow", "inconclusive": "too close to call"}
+from kernelgauge.words.compiling import speed_up
+from kernelgauge.words.fault import Fault, Note, note
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class RaceResult:
         return {
             "yours": f"{self.interval.subject_ms:.4g} ms",
             "reference": f"{self.interval.reference_ms:.4g} ms",
-            "speed-up": self._ratio(),
+            "speed-up": speed_up(self.interval.ratio, self.interval.low, self.interval.high),
             "bar": f"{self.bar:.3g}",
-            "limit": f"{100 * self.share:.0f} % of {self.bound.limit}" if self.bound else "",
+            "limit": f"{self._percent:.0f} % of {self.bound.limit}" if self.bound else "",
         }
 
     def figures(self) -> list[Figure]:
@@ -67,48 +68,57 @@ class RaceResult:
             Figure("time of the reference", self.interval.reference_ms, unit="ms"),
         ]
         if self.bound:
-            found.append(Figure(f"share of the {self.bound.limit}", 100 * self.share, unit="%"))
+            found.append(Figure(f"share of the {self.bound.limit}", self._percent, unit="%"))
         return found
 
-    def message(self) -> str:
-        """Return what a learner reads: the figures, the verdict, and what to try."""
-        asked = f"the spec asks for {self.at_least:.3g}x"
-        if self.scale != 1:
-            asked += f", scaled by {self.scale:.3g} to {self.bar:.3g}x"
-        columns = self.columns()
-        lines = [
-            f"{HEADLINES[self.verdict]}: {self._ratio()} the speed of the reference; {asked}",
-            f"yours takes {columns['yours']}, the reference {columns['reference']} "
-            f"(medians of {self.calls} calls each, the L2 cache flushed before every call)",
+    def plain(self) -> dict[str, Any]:
+        """Return what was measured in Python's own types: milliseconds, ratios, and the limit."""
+        interval = self.interval
+        limit = {"name": self.bound.limit, "share": self.share} if self.bound else None
+        return {
+            "verdict": self.verdict,
+            "subject_ms": interval.subject_ms,
+            "reference_ms": interval.reference_ms,
+            "speedup": interval.ratio,
+            "low": interval.low,
+            "high": interval.high,
+            "at_least": self.at_least,
+            "scale": self.scale,
+            "calls": self.calls,
+            "seconds": self.seconds,
+            "limit": limit,
+        }
+
+    def fault(self) -> Fault:
+        """Return what is wrong with a race that is not won: the figures, and what to try."""
+        interval = self.interval
+        speed = {"ratio": interval.ratio, "low": interval.low, "high": interval.high}
+        times = {"subject": interval.subject_ms, "reference": interval.reference_ms}
+        undecided = self.verdict == "inconclusive"
+        said = [
+            note(
+                "race-undecided" if undecided else "race-lost",
+                **speed,
+                at_least=self.at_least,
+                scale=self.scale,
+            ),
+            note("race-times", **times, calls=self.calls),
         ]
         if self.bound:
-            lines.append(f"yours reaches {100 * self.share:.0f} % of this GPU's {self.bound.limit}")
-        if self.verdict == "failed":
-            lines.append(f"hint: {self._hint()}")
-        if self.verdict == "inconclusive":
-            lines.append(
-                f"after {self.seconds:.1f} s of timing the interval in brackets still contains the "
-                "bar, so reaching it may be luck, which is not a pass\n"
-                "hint: make the kernel 1 % faster, or run again on an otherwise idle GPU"
-            )
-        return "\n".join(lines)
+            said.append(note("share-of-limit", percent=self._percent, limit=self.bound.limit))
+        if undecided:
+            said.append(note("interval-contains-bar", seconds=self.seconds))
+        numbers = speed | {"at_least": self.bar, "milliseconds": times}
+        remedy = note("one-percent-faster") if undecided else self._remedy()
+        return Fault("too-slow", tuple(said), numbers=numbers, remedy=remedy)
 
-    def _ratio(self) -> str:
-        interval = self.interval
-        ratio, low, high = (
-            f"{number:.2f}" if number < 9.995 else f"{number:.3g}"
-            for number in (interval.ratio, interval.low, interval.high)
-        )
-        return f"{ratio}x [{low}, {high}]"
+    @property
+    def _percent(self) -> float:
+        return 100 * (self.share or 0.0)
 
-    def _hint(self) -> str:
+    def _remedy(self) -> Note:
         if not self.bound:
-            return "count how often each element is loaded and stored, and how many kernels run"
-        if "bandwidth" not in self.bound.limit:
-            return "try other tile sizes, num_warps and num_stages, and a program order for the L2"
-        if self.share > 0.8:
-            return "the memory is busy all the time: load and store each element only once"
-        return (
-            "check that neighbouring lanes access neighbouring addresses, that each element is "
-            "loaded only once, and that each program has enough work"
-        )
+            return note("count-loads-and-kernels")
+        if self.bound.unit != "B":
+            return note("other-tiles-and-warps")
+        return note("each-element-once" if self._percent > 80 else "neighbouring-addresses")

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from kernelgauge.core.dtypes import dtype_name
+from kernelgauge.words.fault import Note, note
 
 # A time is impossible if it beats the measured limit by more than this. Cheats gain more, and a
 # correct kernel must never be rejected. Bandwidth: a mix of reads and writes other than a copy's
@@ -104,7 +105,7 @@ class Limits:
         bytes_moved: int | None,
         operations: Operations | None,
         written: int = 0,
-    ) -> str | None:
+    ) -> Note | None:
         """Return the arithmetic that shows that no kernel can be so fast; None if one can.
 
         ms: time of one call, none of whose inputs were in the L2 when it began
@@ -115,19 +116,16 @@ class Limits:
         claims: list[tuple[float, str, str, float, float]] = []
         if bytes_moved:
             crossing = bytes_moved - min(written, self.l2_bytes)
-            fastest, verb = max((self.copy, "copies"), (self.read, "reads"))
-            claims.append((crossing, "B", verb, fastest, BANDWIDTH_TOLERANCE))
-        if operations and (fastest := self.matmul.get(dtype_name(operations[1]))):
-            verb = f"multiplies {dtype_name(operations[1])}"
-            claims.append((operations[0], "FLOP", verb, fastest, MATMUL_TOLERANCE))
-        for amount, unit, verb, fastest, tolerance in claims:
+            fastest, work = max((self.copy, "copy"), (self.read, "read"))
+            claims.append((crossing, "B", work, fastest, BANDWIDTH_TOLERANCE))
+        if operations and (product := self.matmul.get(dtype_name(operations[1]))):
+            work = dtype_name(operations[1])
+            claims.append((operations[0], "FLOP", work, product, MATMUL_TOLERANCE))
+        for amount, unit, work, fastest, tolerance in claims:
             rate = amount / ms * 1e3
             if rate > fastest * (1 + tolerance):
-                return (
-                    f"{format_si(amount, unit)} in {ms:.3g} ms would be "
-                    f"{format_si(rate, unit + '/s')}, but this GPU {verb} at "
-                    f"{format_si(fastest, unit + '/s')}"
-                )
+                measured = {"amount": amount, "unit": unit, "milliseconds": ms, "rate": rate}
+                return note("beats-limit", **measured, fastest=fastest, work=work)
         return None
 
 
@@ -155,21 +153,6 @@ def measure() -> Limits:
         read=read,
         matmul=matmul,
     )
-
-
-def format_si(amount: float, unit: str) -> str:
-    """Format an amount with three digits and a decimal prefix: 268 MB, 12.8 TB/s."""
-    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if amount >= 0.9995 * factor:
-            return f"{three_digits(amount / factor)} {prefix}{unit}"
-    return f"{three_digits(amount)} {unit}"
-
-
-def three_digits(number: float) -> str:
-    """Format a number with three digits, or as a whole number from 1000 on."""
-    if number == 0 or number >= 999.5:
-        return f"{number:.0f}"
-    return f"{number:.3g}"
 
 
 def _bandwidth() -> tuple[float, float]:

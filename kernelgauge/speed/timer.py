@@ -165,7 +165,7 @@ class CudaTimer:
 
 def _pooled_streams() -> list[torch.cuda.Stream]:
     """Return every stream that `torch.cuda.Stream()` can return on the current device."""
-    least, greatest = torch.cuda.Stream.priority_range()
+    least, greatest = torch.cuda.Stream.priority_range()  # type: ignore[call-arg]
     streams = {}
     for priority in range(greatest, least + 1):
         # torch returns the streams of a priority in turn, and then the first again.

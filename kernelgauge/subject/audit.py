@@ -13,25 +13,24 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-from kernelgauge.core import blame, paths
+from kernelgauge.core import blame
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.fault import Fault, Place, note
 
-HINT = "\nhint: a launcher checks its arguments, allocates and launches; the kernel computes"
+REMEDY = note("mind-the-launchers-business")
 
 # What a call does, and the prefixes of the audit events by which Python reports it.
-REACHING = {
-    "looks into the frames of its callers": (
-        "sys._getframe",
-        "sys._current_frames",
-        "object.__getattr__",
-    ),
-    "traces what the judge does": ("sys.settrace", "sys.setprofile"),
-    "searches the memory of the judge": ("gc.get_",),
-    "reaches into memory through ctypes": ("ctypes",),
-    "starts a thread": ("_thread.start",),
-    "starts a process": ("subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn"),
-    "reads the answers": ("open",),
+TAMPERING = {
+    "looks-into-frames": ("sys._getframe", "sys._current_frames", "object.__getattr__"),
+    "traces-the-judge": ("sys.settrace", "sys.setprofile"),
+    "searches-the-judge": ("gc.get_",),
+    "reads-the-answers": ("open",),
+}
+ELSEWHERE = {
+    "reaches-through-ctypes": ("ctypes",),
+    "starts-a-thread": ("_thread.start",),
+    "starts-a-process": ("subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn"),
 }
 FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
 # Modules that make such a call on behalf of their caller.
@@ -39,7 +38,7 @@ AGENTS = {"_thread", "concurrent", "ctypes", "inspect", "multiprocessing", "os",
 AGENTS |= {"threading", "traceback"}
 
 # For each body of `listening` that is running, what was seen in it.
-_watching: list[list[str]] = []
+_watching: list[list[Fault]] = []
 _auditing: list[bool] = []
 
 
@@ -48,14 +47,14 @@ debugged: list[bool] = []
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[list[str]]:
+def listening() -> Iterator[list[Fault]]:
     """Yield a list that receives each such call of the learner's code in the body.
 
     The call itself raises Wrong too, but the learner's code may swallow that.
     """
     _install()
     # Bound here, where a subject that changes this module cannot replace it.
-    seen: list[str] = []
+    seen: list[Fault] = []
     watching = _watching
     watching.append(seen)
     try:
@@ -82,29 +81,31 @@ def _audit(event: str, arguments: tuple) -> None:
     finally:
         _auditing.pop()
     if place:
-        _watching[-1].append(f"{place}  {act}{HINT}")
+        kind = "tampering" if act in TAMPERING else "outside-kernel"
+        _watching[-1].append(Fault(kind, (note(act),), place, remedy=REMEDY))
         raise Wrong(_watching[-1][-1])
 
 
 @functools.cache
 def _act(event: str) -> str | None:
-    """Return what such an event is called in a message, None if it is no business of the judge."""
-    return next((act for act, events in REACHING.items() if event.startswith(events)), None)
+    """Return the note that says what such an event is, None if it is no business of the judge."""
+    acts = TAMPERING | ELSEWHERE
+    return next((act for act, events in acts.items() if event.startswith(events)), None)
 
 
-def _culprit(event: str, arguments: tuple, frame: FrameType | None) -> str | None:
-    """Return file:line of the learner's code behind a call; None for other code or a fair call."""
+def _culprit(event: str, arguments: tuple, frame: FrameType | None) -> Place | None:
+    """Return the learner's line behind a call; None for other code or a fair call."""
     if event == "open":
         path = os.path.abspath(arguments[0]) if isinstance(arguments[0], str) else ""
         hidden = settings.answers is not None and path.startswith(f"{settings.answers}{os.sep}")
-        return blame.current_line() if hidden and not blame.is_graded_file(path) else None
+        return blame.current_place() if hidden and not blame.is_graded_file(path) else None
     if event == "object.__getattr__" and arguments[1] not in FRAMES:
         return None
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] in AGENTS:
         frame = frame.f_back
     if frame is None or not _is_graded_file(frame.f_code.co_filename, settings.subjects):
         return None
-    return f"{paths.display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return Place(frame.f_code.co_filename, frame.f_lineno)
 
 
 @functools.lru_cache(maxsize=4096)

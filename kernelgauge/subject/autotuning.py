@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import triton
 from triton.runtime.autotuner import Autotuner, Config
@@ -44,7 +45,7 @@ class ConfigSweep:
         _active.append(self)
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         _active.remove(self)
         # Who sets it may hold this sweep too, and then the two would keep a call's tensors alive.
         self.outside_guard = contextlib.nullcontext
@@ -129,7 +130,7 @@ def install() -> None:
     Autotuner.run = _run
 
 
-def _run(tuner: Autotuner, *args, **kwargs) -> object:
+def _run(tuner: Autotuner, *args: Any, **kwargs: Any) -> object:
     if _active:
         return _active[-1].launch(tuner, args, kwargs)
     if triton.knobs.runtime.interpret:

@@ -10,6 +10,7 @@ import torch
 
 from kernelgauge.core.tensors import put
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.fault import Fault, note
 
 # Bytes before and after each tensor. On a GPU, even a last tile that overruns by a row of 16 Ki
 # floats stays within them. In the interpreter no access gets that far.
@@ -33,7 +34,7 @@ class Arena:
     buffer: all bytes, canaries included
     begin, end: offsets of the tensor's memory in the buffer, in bytes
     tensor: the view that subjects see
-    name: for messages
+    name: for messages; "" for what the launcher allocated
     filled: whether the launcher gave every element a value, as torch.zeros does
     """
 
@@ -82,14 +83,21 @@ class Arena:
         ahead = int(changed[: self.begin].sum())
         behind = int(changed[self.end :].sum())
         if ahead or behind:
-            sides = [f"{ahead} bytes before its beginning"] * bool(ahead)
-            sides += [f"{behind} bytes past its end"] * bool(behind)
+            sides = {"before": ahead, "behind": behind}
             raise Wrong(
-                f"memory outside {self.name} was overwritten: {' and '.join(sides)}\n"
-                "hint: a store is not masked at the edge of the last tile"
+                Fault(
+                    "out-of-bounds-store",
+                    (note("overwritten-outside", tensor=self.name, **sides),),
+                    tensor=self.name,
+                    numbers={f"bytes_{side}": count for side, count in sides.items()},
+                    remedy=note("mask-the-last-tile"),
+                )
             )
         if before is not None and changed.any():
-            raise Wrong(f"the input {self.name} was changed: {int(changed.sum())} bytes differ")
+            count = int(changed.sum())
+            said = note("input-changed", tensor=self.name, bytes=count)
+            numbers = {"bytes": count}
+            raise Wrong(Fault("input-changed", (said,), tensor=self.name, numbers=numbers))
 
 
 def _pattern(size: int, device: torch.device, first_byte: int) -> torch.Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.fault import Fault, note
 
 
 class Differentiable:
@@ -35,19 +36,17 @@ class Differentiable:
             return (self.function(*inputs, **options),)
         leaves = [leaf(value) for value in inputs]
         out = self.function(*leaves, **options)
-        name = self.function.__name__
         if not isinstance(out, torch.Tensor) or out.grad_fn is None:
-            raise Wrong(
-                f"{name} returned a result without a grad_fn: it has no backward pass\n"
-                "hint: return what apply() of your torch.autograd.Function returns"
-            )
+            remedy = note("return-what-apply-returns")
+            raise Wrong(Fault("wrong-form", (note("no-backward-pass"),), remedy=remedy))
         self.kept = saved_tensors(out) if self.keep else []
         named = dict(zip(inspect.signature(self.function).parameters, leaves, strict=False))
         given = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
         gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)
         for parameter, gradient in zip(given, gradients, strict=True):
             if gradient is None:
-                raise Wrong(f"{name}: the backward pass gives no gradient for {parameter}")
+                said = note("no-gradient", parameter=parameter)
+                raise Wrong(Fault("wrong-form", (said,), tensor=parameter))
         return (out.detach(), *gradients)
 
 

@@ -13,6 +13,7 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -21,12 +22,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-from kernelgauge.core.blame import compiled_by_torch, current_line, is_graded_file
+from kernelgauge.core.blame import compiled_by_torch, current_place, is_graded_file
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import storage_of
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+from kernelgauge.words.fault import Fault, Note, note
 
 # Integers of as many bytes.
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -73,7 +75,7 @@ class Guard(TorchDispatchMode):
 
     subject: its name, for messages
     readable: how many scalars it may read back
-    violations: a message for each thing it did that it may not do
+    violations: a fault for each thing it did that it may not do
     on_allocation: called with each tensor that it allocates or fills
     arenas: the memory that it allocated
     unguarded: tensors that it allocated and that are too large to be filled
@@ -83,7 +85,7 @@ class Guard(TorchDispatchMode):
     def __init__(self, subject: str, readable: int = MAX_SCALARS_READ):
         super().__init__()
         self.subject, self.readable = subject, readable
-        self.violations: list[str] = []
+        self.violations: list[Fault] = []
         self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
         self.arenas: list[Arena] = []
         self.unguarded: list[torch.Tensor] = []
@@ -111,7 +113,7 @@ class Guard(TorchDispatchMode):
         arena = self._arena_of(tensor)
         return arena is not None and arena.filled
 
-    def stored(self, tensor: torch.Tensor) -> np.ndarray | np.bool_:
+    def stored(self, tensor: torch.Tensor) -> np.ndarray:
         """Return which elements of a result differ from the poison of fresh memory.
 
         Just True, instead of an array that may take gigabytes, if all of them do. Short integers
@@ -122,14 +124,14 @@ class Guard(TorchDispatchMode):
         size = tensor.element_size()
         distinguishable = size in WORDS and (rounds(tensor.dtype) or size == 8)
         if tensor.numel() == 0 or not distinguishable or self.has_filled(tensor):
-            return np.True_
+            return np.array(True)
         arena = self._arena_of(tensor)
         assert arena is not None
         fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
         same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
         # In the poison, every second word of two bytes is the usual -NaN, which a kernel may store.
         if not same.any() or (size == 2 and not (same & (words == fresh[0])).any()):
-            return np.True_
+            return np.array(True)
         return ~same.cpu().numpy()
 
     def _arena_of(self, tensor: torch.Tensor) -> Arena | None:
@@ -141,7 +143,7 @@ class Guard(TorchDispatchMode):
         for arena in self.arenas:
             arena.check()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if _is_looked_at():
             return func(*args, **kwargs)
@@ -153,7 +155,7 @@ class Guard(TorchDispatchMode):
             made = func(*args, **kwargs)
             if made.device.type == "meta":
                 return made
-            arena = Arena.like(made, "a tensor that the launcher allocated")
+            arena = Arena.like(made, "")
             if func in FILLED:
                 arena.fill(made)
                 arena.filled = True
@@ -162,63 +164,53 @@ class Guard(TorchDispatchMode):
             self.on_allocation(arena.tensor)
             return arena.tensor
         if func in IMPORTS:
-            allocate = "allocate with torch.empty or torch.zeros"
-            raise self._violation("torch.tensor or torch.from_numpy", allocate)
+            raise self._violation(note("imports-data"), note("allocate-with-torch"))
         if func.is_view:
             return func(*args, **kwargs)
         if func in FILLS and self.owns(args[0]):
             filled = func(*args, **kwargs)
-            if arena := self._arena_of(args[0]):
-                arena.filled |= args[0].numel() == arena.tensor.numel()
+            if own := self._arena_of(args[0]):
+                own.filled |= args[0].numel() == own.tensor.numel()
             self.on_allocation(args[0])
             return filled
         if func is aten._local_scalar_dense.default:
             self.scalars += 1
             if self.scalars <= self.readable:
                 return func(*args, **kwargs)
+            said = note("reads-scalars", allowed=self.readable)
             if not self.readable:
-                raise self._violation(
-                    "item(), bool() or int() of a tensor",
-                    "let kernels read it: the launcher must not wait until the GPU has it",
-                )
-            raise self._violation(
-                f"item() more than {self.readable} times", "read fewer scalars in the launcher"
-            )
+                raise self._violation(said, note("read-in-kernels"), "waits-for-gpu")
+            raise self._violation(said, note("read-fewer-scalars"))
         raise self._violation(*_advice(func))
 
-    def _violation(self, operation: str, advice: str) -> Wrong:
-        """Note what the subject did. Returns the error to raise."""
-        place = current_line()
+    def _violation(self, said: Note, remedy: Note, kind: str = "outside-kernel") -> Wrong:
+        """Keep what the subject did. Returns the error to raise."""
         if compiled_by_torch():
-            operation = "torch.compile"
-            advice = "what PyTorch compiles is not your kernel: write the kernel in Triton"
-        message = (
-            f"{place + '  ' if place else ''}{self.subject} uses {operation} outside a kernel\n"
-            f"hint: {advice}"
-        )
-        self.violations.append(message)
-        return Wrong(message)
+            said, remedy = note("uses-torch-compile"), note("write-it-in-triton")
+        said = note(said.id, subject=self.subject, **said.values)
+        self.violations.append(Fault(kind, (said,), current_place(), remedy=remedy))
+        return Wrong(self.violations[-1])
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watch the body, also for what does not pass through torch's dispatcher."""
 
-        def forbid(owner: type, name: str, what: str, advice: str) -> None:
+        def forbid(owner: type, name: str, said: Note, remedy: Note) -> None:
             original = getattr(owner, name)
 
-            def method(*arguments, **options):
+            def method(*arguments: Any, **options: Any) -> Any:
                 if _get_current_dispatch_mode() is self and not _is_looked_at():
-                    raise self._violation(what, advice)
+                    raise self._violation(said, remedy)
                 return original(*arguments, **options)
 
             patches.enter_context(mock.patch.object(owner, name, method))
 
         with contextlib.ExitStack() as patches:
             for name in ESCAPES:
-                forbid(torch.Tensor, name, f"Tensor.{name}", "compute in the Triton kernel")
-            forbid(
-                threading.Thread, "start", "a thread", "launch kernels from the launcher's thread"
-            )
+                said = note("uses-a-tensor-method", method=name)
+                forbid(torch.Tensor, name, said, note("compute-in-triton"))
+            remedy = note("launch-from-one-thread")
+            forbid(threading.Thread, "start", note("uses-a-thread"), remedy)
             with self, _RequireDevice(self._violation), one_stream():
                 yield
 
@@ -236,18 +228,16 @@ def _is_looked_at() -> bool:
 class _RequireDevice(TorchFunctionMode):
     """Forbids a launcher to allocate without naming a device in the body."""
 
-    def __init__(self, violation: Callable[[str, str], Wrong]):
+    def __init__(self, violation: Callable[[Note, Note], Wrong]):
         super().__init__()
         self._violation = violation
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         caller = sys._getframe(1).f_code.co_filename
         if func in FACTORIES and kwargs.get("device") is None and is_graded_file(caller):
-            raise self._violation(
-                f"torch.{func.__name__} without device=",
-                "pass device=x.device: otherwise the memory is on the host, out of a GPU's reach",
-            )
+            said = note("allocates-without-a-device", function=func.__name__)
+            raise self._violation(said, note("pass-the-device"))
         return func(*args, **kwargs)
 
 
@@ -259,11 +249,11 @@ def one_stream() -> Iterator[None]:
         yield
         return
 
-    def set_stream(*arguments, **options):
-        if place := current_line():
+    def set_stream(*arguments: Any, **options: Any) -> Any:
+        if place := current_place():
+            remedy = note("launch-on-the-current-stream")
             raise Wrong(
-                f"{place}  changes the CUDA stream\n"
-                "hint: launch on the current stream: work on another one would not be timed"
+                Fault("outside-kernel", (note("changes-the-stream"),), place, remedy=remedy)
             )
         return original(*arguments, **options)
 
@@ -281,11 +271,8 @@ def _allocate_huge(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> to
     return torch.empty_strided(planned.shape, planned.stride(), dtype=planned.dtype, device=device)
 
 
-def _advice(func: torch._ops.OpOverload) -> tuple[str, str]:
-    name = f"torch's {func.overloadpacket.__name__.removesuffix('_')}"
-    if func in (aten.clone.default, aten._to_copy.default, aten.copy_.default):
-        return name, (
-            "it copies memory (as contiguous, reshape, to and clone do): "
-            "pass the strides to the kernel, and convert there"
-        )
-    return name, "compute in the Triton kernel; the launcher only checks, allocates and launches"
+def _advice(func: torch._ops.OpOverload) -> tuple[Note, Note]:
+    name = func.overloadpacket.__name__.removesuffix("_")
+    copies = func in (aten.clone.default, aten._to_copy.default, aten.copy_.default)
+    remedy = note("pass-strides" if copies else "only-launch-in-the-launcher")
+    return note("uses-a-torch-operation", operation=name), remedy

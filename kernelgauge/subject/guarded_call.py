@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.compiler.errors import CompilationError
 
+from kernelgauge import words
 from kernelgauge.compilation import errors
 from kernelgauge.compilation.advice import advice
 from kernelgauge.core import blame, crash_notes, gpus
@@ -33,6 +35,7 @@ from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
+from kernelgauge.words.fault import Call, Fault, Note, note
 
 
 @dataclass
@@ -164,13 +167,19 @@ class GuardedCall:
             if all_run and not self.in_place:
                 self._check_stored(results, guard, log)
         except Wrong as wrong:
-            raise Wrong(f"{display_path(self.path)}: {self.subject.__name__}: {wrong}") from None
+            raise Wrong(self._called(wrong.fault)) from None
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
             watch.traffic.name_results(*results)
             own = [arena.tensor for arena in guard.arenas]
             watch.traffic.name_allocated([*own, *guard.unguarded])
         return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+
+    def _called(self, fault: Fault) -> Fault:
+        """Return a fault that has no place with the call in its stead."""
+        if fault.place or fault.call:
+            return fault
+        return fault.but(call=Call(str(self.path), self.subject.__name__))
 
     @property
     def devices(self) -> set[torch.device]:
@@ -238,25 +247,23 @@ class GuardedCall:
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if blame.is_unsolved(error, self.path):
-                raise Unsolved(f"unsolved: edit {display_path(self.path)}") from None
+                stub = note("edit-the-stub", file=display_path(self.path))
+                raise Unsolved(words.say(stub)) from None
             if not all_run and guard.scalars and not isinstance(error, Verdict):
-                raise NotMeasured(
-                    "the launcher read a value that kernels store, and not all programs ran"
-                ) from None
+                raise NotMeasured(words.say(note("reads-what-was-not-computed"))) from None
             _end_worker_if_context_is_dead(error)
             cause = error.__cause__ if isinstance(error, KernelError) else error
             if isinstance(cause, bdb.BdbQuit):
-                place = blame.graded_frame(cause.__traceback__, self.path)
-                raise Wrong(
-                    f"{place}  the debugger was left before the call returned\n"
-                    "hint: c goes on to the end; breakpoint() needs a terminal, so run without -n"
-                ) from error
-            words = errors if isinstance(error, CompilationError) else blame
-            message = words.explain(error, self.path)
+                place = blame.graded_place(cause.__traceback__, self.path)
+                remedy = note("continue-in-the-debugger")
+                fault = Fault("debugger-left", (note("debugger-left"),), place, remedy=remedy)
+                raise Wrong(self._called(fault)) from error
+            room = errors if isinstance(error, CompilationError) else blame
+            fault = room.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
-            if isinstance(error, KernelError) and (remedy := advice(str(error.__cause__))):
-                message += f"\nhint: {remedy}"
-            raise Wrong(message) from error
+            if isinstance(error, KernelError) and not fault.remedy:
+                fault = fault.but(remedy=advice(str(error.__cause__)))
+            raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
         return returned
@@ -269,7 +276,7 @@ class GuardedCall:
             for arena in guard.arenas:
                 guard.on_allocation(arena.tensor)
 
-    def _launch_log(self, guard: Guard, **options) -> LaunchLog:
+    def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
         log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()
         guard.on_allocation = log.remember
         return log
@@ -277,7 +284,7 @@ class GuardedCall:
     def _results(self, returned: object) -> tuple[torch.Tensor, ...]:
         if self.in_place:
             if returned is not None:
-                raise Wrong(f"works in place and must return None, not {describe_value(returned)}")
+                raise _wrong_form("returned-not-none", value=describe_value(returned))
             return tuple(self.arguments.tensors[name] for name in self.in_place)
         if self.arguments.lists:
             results = flat(returned)
@@ -286,9 +293,10 @@ class GuardedCall:
         for number, result in enumerate(results):
             name = name_of(number, len(results))
             if result is None:
-                raise Wrong(f"returned None as {name}: return the tensor you allocated")
+                raise _wrong_form("returned-none", result=name)
             if type(result) is not torch.Tensor:
-                raise Wrong(f"returned {describe_value(result)} as {name}, not a plain tensor")
+                value = describe_value(result)
+                raise _wrong_form("returned-no-tensor", value=value, result=name)
         return results
 
     def _inputs_are_empty(self) -> bool:
@@ -310,28 +318,24 @@ class GuardedCall:
             file = launch.kernel.__code__.co_filename
             if not blame.is_graded_file(file) and Path(file).resolve() != self.path.resolve():
                 name = launch.kernel.__name__
-                raise Wrong(f"launches {name} from {file}: the kernel must be your own")
+                said = note("launches-a-foreign-kernel", kernel=name, file=file)
+                raise Wrong(Fault("outside-kernel", (said,)))
             self._check_given(launch, guard)
         self._check_gpus(launches)
         needed = any(result.numel() for result in results)
         if not launches and needed and not self._needs_no_launch(results, guard):
             taken = self._taken()
-            known = next((taken[s] for s in map(storage_of, results) if s in taken), "")
-            raise Wrong(
-                f"launched no Triton kernel{known and ', and returned '}{known}\n"
-                "hint: kernel[grid](arguments...) launches it; compute anew in every call"
-            )
+            known = [taken[s] for s in map(storage_of, results) if s in taken]
+            said = note("no-launch", memory=known[0]) if known else note("no-launch")
+            raise Wrong(Fault("no-launch", (said,), remedy=note("launch-in-every-call")))
 
     def _check_gpus(self, launches: list[Launch]) -> None:
         """Raise Wrong if the work of all ranks is not done by the GPUs that they lie on."""
         ranks = len(names_by_rank(self.arguments.tensors)) if self.arguments.lists else 0
         idle = {device.index for device in self.devices} - {launch.gpu for launch in launches}
         if not self.interpreted and ranks > 1 and len(launches) >= ranks and idle:
-            raise Wrong(
-                f"launched no kernel on GPU {min(idle)}, which a rank lies on: another GPU does "
-                "its work, and reaches all of its memory over the links between them\n"
-                "hint: with on(shards[rank]): kernel[grid](...)"
-            )
+            said, remedy = note("no-launch-on-gpu", gpu=min(idle)), note("launch-on-the-ranks-gpu")
+            raise Wrong(Fault("wrong-gpu", (said,), remedy=remedy))
 
     def _check_given(self, launch: Launch, guard: Guard) -> None:
         """Raise Wrong if a kernel is given memory that no guard has seen being allocated."""
@@ -344,12 +348,10 @@ class GuardedCall:
         ]
         for name, tensor in passed:
             if storage_of(tensor) not in given and not guard.has_seen(tensor):
-                raise Wrong(
-                    f"{launch.kernel.__name__} is given {name}, memory that the launcher neither "
-                    "received nor allocated where the judge sees it\n"
-                    "hint: allocate with torch.empty or torch.zeros in the launcher; what is "
-                    "computed before the launch is work outside the kernel"
-                )
+                kernel = launch.kernel.__name__
+                said = note("launches-on-foreign-memory", kernel=kernel, tensor=name)
+                remedy = note("allocate-in-the-launcher")
+                raise Wrong(Fault("outside-kernel", (said,), tensor=name, remedy=remedy))
 
     def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
         for name, arena in self.arenas.items():
@@ -357,9 +359,10 @@ class GuardedCall:
 
     def _check_not_stored_to(self, watch: Watch) -> None:
         for name, arena in self.arenas.items():
-            line = name not in self.in_place and watch.line_that_stores_to(arena.tensor)
-            if line:
-                raise Wrong(f"the input {name} was stored to, with the values it had\n{line}")
+            place = None if name in self.in_place else watch.line_that_stores_to(arena.tensor)
+            if place:
+                said = note("input-stored-to", tensor=name)
+                raise Wrong(Fault("input-changed", (said,), place, tensor=name))
 
     def _check_own_memory(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
         if self.in_place:
@@ -368,19 +371,21 @@ class GuardedCall:
         for number, result in enumerate(results):
             storage, name = storage_of(result), name_of(number, len(results))
             if result.numel() and storage in taken:
-                raise Wrong(f"returned {name} in {taken[storage]}: allocate a new tensor")
+                said = note("returned-taken-memory", result=name, memory=taken[storage])
+                raise Wrong(Fault("not-own-memory", (said,), tensor=name))
             if result.numel() and not guard.owns(result):
-                raise Wrong(f"returned {name} in memory that this call did not allocate")
-            taken[storage] = f"the same allocation as {name}"
+                said = note("returned-foreign-memory", result=name)
+                raise Wrong(Fault("not-own-memory", (said,), tensor=name))
+            taken[storage] = note("memory-of-a-result", result=name)
         self._earlier.extend(results)
 
-    def _taken(self) -> dict[int, str]:
+    def _taken(self) -> dict[int, Note]:
         """Return what memory a result must not lie in, and whose it is."""
         taken = {
-            storage_of(tensor): f"the memory of its input {name}"
+            storage_of(tensor): note("memory-of-an-input", tensor=name)
             for name, tensor in self.arguments.tensors.items()
         }
-        earlier = "the memory that an earlier call returned"
+        earlier = note("memory-of-an-earlier-call")
         return taken | {storage_of(result): earlier for result in self._earlier}
 
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
@@ -393,22 +398,33 @@ class GuardedCall:
             stored = log.stored(result) if isinstance(log, Watch) else guard.stored(result)
             if stored.all():
                 continue
-            first = ", ".join(map(str, np.unravel_index(np.argmin(stored), stored.shape)))
-            missing = stored.size - np.count_nonzero(stored)
+            index = [int(i) for i in np.unravel_index(np.argmin(stored), stored.shape)]
+            missing = int(stored.size - np.count_nonzero(stored))
             launches = [launch for launch in log.launches if _takes(launch, result)]
-            places, hint = unwritten.explain(~stored, launches)
-            grids = [str(launch.grid) for launch in launches]
+            ranges, remedy = unwritten.explain(~stored, launches)
+            name, numbers = name_of(number, len(results)), {"missing": missing, "of": stored.size}
+            said = [note("never-stored", result=name, index=index, ranges=ranges, **numbers)]
+            if launches:
+                said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
             raise Wrong(
-                f"{name_of(number, len(results))}[{first}] was stored by no program: {missing} of "
-                f"{stored.size} elements were never written by a kernel{places}\n"
-                + (f"launched with a grid of {' and '.join(grids)}\n" if grids else "")
-                + f"hint: {hint}"
+                Fault(
+                    "unwritten",
+                    tuple(said),
+                    grid=launches[0].grid if launches else None,
+                    tensor=name,
+                    numbers=numbers | {"index": index},
+                    remedy=remedy,
+                )
             )
 
 
 def name_of(number: int, count: int) -> str:
     """Return what messages call a result: "the result", or "result 1" if there are several."""
     return "the result" if count == 1 else f"result {number}"
+
+
+def _wrong_form(id: str, **values: str) -> Wrong:
+    return Wrong(Fault("wrong-form", (note(id, **values),)))
 
 
 def _is_huge(tensor: torch.Tensor) -> bool:
@@ -441,8 +457,6 @@ def _end_worker_if_context_is_dead(error: BaseException) -> None:
     try:
         gpus.synchronize()
     except RuntimeError:
-        reason = str(error).splitlines()[0]
-        crash_notes.end_worker(
-            f"the kernel accessed memory that is not its own ({reason}); "
-            "run with TRITON_INTERPRET=1 to see which access it was"
-        )
+        said = note("accessed-foreign-memory", reason=str(error).splitlines()[0])
+        remedy = note("find-it-in-the-interpreter")
+        crash_notes.end_worker(Fault("process-ended", (said,), remedy=remedy))

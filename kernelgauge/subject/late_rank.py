@@ -16,15 +16,17 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelgauge.core import gpus
-from kernelgauge.core.blame import current_line
+from kernelgauge.core.blame import current_place
 from kernelgauge.core.tensors import storage_of
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.canaries import Arena
+from kernelgauge.words.fault import Fault, note
 
 # Some 20 ms: longer than any call of a test takes.
 LATE_CYCLES = 40_000_000
@@ -90,7 +92,7 @@ class _Late:
 class LateLaunches(_Late):
     """The run in the interpreter."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self._owner = {
             storage_of(self.arenas[name].tensor): rank
@@ -122,11 +124,8 @@ class LateLaunches(_Late):
     def puts_off(self, launch: Callable[[], None]) -> bool:
         """Return whether a launch is one of the late rank, and then keep it. Raises Wrong."""
         if not self._open:
-            raise Wrong(
-                f"{current_line()}  a kernel is launched outside `with on(...)`: with several GPUs "
-                "it runs on the current one, whichever rank it works for\n"
-                "hint: with on(shards[rank]): kernel[grid](...)"
-            )
+            said, remedy = note("launch-outside-on"), note("launch-on-the-ranks-gpu")
+            raise Wrong(Fault("wrong-gpu", (said,), current_place(), remedy=remedy))
         is_late = self._open[-1] == self.lateness.rank
         if is_late:
             self._put_off.append(launch)

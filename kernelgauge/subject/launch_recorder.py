@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import JITFunction
@@ -10,6 +12,7 @@ from kernelgauge.core import gpus
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.watch import MAX_COMPARED_BYTES
+from kernelgauge.words.fault import Fault, note
 
 
 class Recorder:
@@ -43,11 +46,9 @@ class Recorder:
         with _disable_current_modes():
             for memory, before in self._remembered:
                 if not torch.equal(memory, before):
-                    raise Wrong(
-                        "a tensor that the launcher allocated was written outside a kernel: "
-                        f"{int((memory != before).sum())} bytes changed between two launches, or "
-                        "after the last one\nhint: compute in the kernel, and store with tl.store"
-                    )
+                    said = note("written-between-launches", bytes=int((memory != before).sum()))
+                    remedy = note("compute-in-kernel")
+                    raise Wrong(Fault("outside-kernel", (said,), remedy=remedy))
 
     def _accept_contents(self) -> None:
         if len(gpus.used()) > 1:
@@ -60,7 +61,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         self._original = JITFunction.run
 
-        def run(kernel, *args, grid, warmup, **kwargs):
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             if warmup:
                 return self._original(kernel, *args, grid=grid, warmup=warmup, **kwargs)
             self._check_contents()
@@ -78,7 +79,7 @@ class Recorder:
             self._check_contents()
 
 
-def _launch(kernel, args: tuple, grid, kwargs: dict) -> Launch:
+def _launch(kernel: Any, args: tuple, grid: Any, kwargs: dict) -> Launch:
     names = kernel.arg_names
     parameters = {name: value for name, value in kwargs.items() if name in names}
     options = {name: value for name, value in kwargs.items() if name not in names}

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Assignment = ast.Assign | ast.AnnAssign | ast.AugAssign
 
 
 def meta_parameters(tree: ast.Module) -> list[str]:
@@ -96,6 +97,7 @@ def _numbers(tree: ast.Module, names: Container[str]) -> Iterator[tuple[str, lis
 
 def _divisions(call: ast.Call, scopes: tuple) -> list[ast.Call]:
     """Return each triton.cdiv(size, block) of the grid of a launch."""
+    assert isinstance(call.func, ast.Subscript)
     grid = call.func.slice
     parts: list[ast.AST] = [grid]
     if isinstance(grid, ast.Name) and (scope := _scope_of(grid.id, scopes)) is not None:
@@ -116,6 +118,7 @@ def _launches(
     """Yield each kernel[grid](...), the scopes around it, and what it passes by parameter."""
     kernels = {node.name: node for node in tree.body if isinstance(node, Function)}
     for call, scopes in _calls(tree, (tree,)):
+        assert isinstance(call.func, ast.Subscript)
         kernel = kernels.get(ast.unparse(call.func.value))
         names = [one.arg for one in _parameters(kernel)] if kernel else []
         placed = itertools.takewhile(lambda one: not isinstance(one, ast.Starred), call.args)
@@ -144,13 +147,14 @@ def _bodies(scope: ast.AST) -> Iterator[list[ast.stmt]]:
                 yield from _bodies(part)
 
 
-def _bindings(scope: ast.AST, variable: str) -> list[ast.stmt]:
+def _bindings(scope: ast.AST, variable: str) -> list[Assignment]:
     """Return the assignments of a variable in a scope; in a module those of a number alone."""
     found = []
     for body in _bodies(scope):
         for statement in body:
+            if not isinstance(statement, Assignment) or not _may_change(scope, statement):
+                continue
             targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-            assigns = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign)
             named = {
                 node.id
                 for target in targets
@@ -158,12 +162,12 @@ def _bindings(scope: ast.AST, variable: str) -> list[ast.stmt]:
                 for node in ast.walk(target)
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
             }
-            if assigns and variable in named and _may_change(scope, statement):
+            if variable in named:
                 found.append(statement)
     return found
 
 
-def _may_change(scope: ast.AST, statement: ast.stmt) -> bool:
+def _may_change(scope: ast.AST, statement: Assignment) -> bool:
     # A kernel may read a global constexpr by itself.
     return not isinstance(scope, ast.Module) or isinstance(
         statement.value, ast.Constant | ast.Tuple

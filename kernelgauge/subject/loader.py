@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from kernelgauge import words
 from kernelgauge.core.blame import explain
 from kernelgauge.core.paths import display_path, load
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.subject import state
 from kernelgauge.subject.tamper import untouched
+from kernelgauge.words.fault import Call, Fault, Note, note
 
 
 def load_subject(path: Path, function: str) -> Callable:
@@ -19,17 +22,21 @@ def load_subject(path: Path, function: str) -> Callable:
         module = load(path, untouched(path))
     except settings.subject_errors as error:
         raise Wrong(explain(error, path)) from error
+    state.use(path, module)
     found = getattr(module, function, None)
     if found is None:
-        raise Wrong(
-            f"{display_path(path)} defines no function {function}: the tests call it by that name"
-        )
+        raise _no_function(path, note("no-function", function=function))
     if not callable(found):
-        raise Wrong(f"{display_path(path)}: {function} is a {type(found).__name__}, not a function")
+        kind = type(found).__name__
+        raise _no_function(path, note("not-a-function", function=function, type=kind))
     return found
+
+
+def _no_function(path: Path, said: Note) -> Wrong:
+    return Wrong(Fault("no-function", (said,), call=Call(str(path))))
 
 
 def require_file(path: Path) -> None:
     """Raise Unsolved where a subject's file is missing."""
     if not path.exists():
-        raise Unsolved(f"unsolved: {display_path(path)} does not exist")
+        raise Unsolved(words.say(note("no-file", file=display_path(path))))

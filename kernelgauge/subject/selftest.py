@@ -7,6 +7,7 @@ so a GPU is not needed: what stands at the end of a launch only notes how it was
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import triton
@@ -33,7 +34,7 @@ def failures() -> list[str]:
     return lines
 
 
-def _kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+def _kernel(x_ptr: Any, y_ptr: Any, N: Any, BLOCK: tl.constexpr) -> None:
     """Stand for a kernel; never run."""
 
 
@@ -43,17 +44,17 @@ class _Launched:
     fn = staticmethod(_kernel)
     arg_names = ("x_ptr", "y_ptr", "N", "BLOCK")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocks: list[int] = []
 
-    def run(self, x, y, N, *, grid, warmup, BLOCK, num_warps, **_):
+    def run(self, x: Any, y: Any, N: int, *, BLOCK: int, **_: Any) -> None:
         self.blocks.append(BLOCK)
         x += 1
         y += 1
 
 
 def _autotuner() -> str | None:
-    def keep_small(configs, named, **_):
+    def keep_small(configs: list, named: dict, **_: Any) -> list:
         return [config for config in configs if config.kwargs["BLOCK"] <= named["N"]]
 
     launched = _Launched()

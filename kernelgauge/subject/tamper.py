@@ -14,11 +14,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import Settings, settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject import audit
-from kernelgauge.subject.audit import HINT
+from kernelgauge.subject.audit import REMEDY
+from kernelgauge.words.fault import Call, Fault, note
 
 # Modules and classes whose functions the judge calls or compares with, once they are imported. The
 # judge's own modules and classes are watched too, with their variables.
@@ -81,12 +81,15 @@ def untouched(subject: Path) -> Iterator[None]:
         with audit.listening() as seen:
             yield
     finally:
-        file = display_path(subject)
+        replaced = compare(before)
+        call = Call(str(subject))
         seen += [
-            f"{file}: {what} was replaced: grading relies on it{HINT}" for what in compare(before)
+            Fault("tampering", (note("was-replaced", name=name),), call=call, remedy=REMEDY)
+            for name in replaced
         ]
         if count() > threads and not settings.debugged:
-            seen.append(f"{file}: leaves a thread behind{HINT}")
+            said = note("leaves-a-thread")
+            seen.append(Fault("outside-kernel", (said,), call=call, remedy=REMEDY))
         if seen:
             raise Wrong(seen[0]) from sys.exc_info()[1]
 

@@ -7,11 +7,12 @@ room writes to a learner what is wrong, and none reads what is written here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from kernelgauge.words import common, compiling, diagnosing, launching, touching
-from kernelgauge.words.fault import PROVEN, SHOWN, Fault, Note, Place
+from kernelgauge.words import common, compiling, diagnosing, grading, launching, touching
+from kernelgauge.words.common import display_path, show_place
+from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Cause, Fault, Note
 from kernelgauge.words.kinds import KINDS, ORDER
 
 Words = str | Callable[..., str]
@@ -20,6 +21,7 @@ TABLES: tuple[Mapping[str, Words], ...] = (
     common.WORDS,
     compiling.WORDS,
     diagnosing.WORDS,
+    grading.WORDS,
     launching.WORDS,
     touching.WORDS,
 )
@@ -28,74 +30,96 @@ WORDS: dict[str, Words] = {id: words for table in TABLES for id, words in table.
 
 def say(note: Note) -> str:
     """Return the words of a note."""
-    words = WORDS[note.id]
-    values = {name: say(it) if isinstance(it, Note) else it for name, it in note.values.items()}
+    words = note.values[OWN_WORDS] if note.id.startswith(OWN) else WORDS[note.id]
+    values = {name: _said(it) for name, it in note.values.items()}
     return words(**values) if callable(words) else words.format(**values)
+
+
+def _said(value: Any) -> Any:
+    """Return a value as words take it: notes in words, and tuples also where JSON made lists."""
+    if isinstance(value, Note):
+        return say(value)
+    return tuple(map(_said, value)) if isinstance(value, (list, tuple)) else value
+
+
+# What a part of a message is besides the id of the note that it says.
+HEAD, CALLER, CAUSE, REMEDY = "head", "caller", "cause", "remedy"
 
 
 def message(fault: Fault) -> str:
     """Return what a learner reads: place or call, what happened, the cause, and the remedy."""
-    lines = _with_head(fault, [say(it) for it in fault.said])
+    return "\n".join(text for _, text in parts(fault))
+
+
+def parts(fault: Fault) -> list[tuple[str, str]]:
+    """Return the parts of a message, each with what it is: the id of a note, HEAD, CAUSE, ..."""
+    found = _with_head(fault)
     if fault.place:
-        lines += [f"  called from {show_place(caller)}" for caller in fault.place.callers]
+        callers = fault.place.callers
+        found += [(CALLER, f"  called from {show_place(caller)}") for caller in callers]
     if fault.instead:
-        lines.append(message(fault.instead))
+        found += parts(fault.instead)
     if fault.cause:
-        lines.append(reason_line(fault))
+        start = "cause" if fault.cause.known == SHOWN else "likely cause"
+        found.append((CAUSE, f"{start}: {_cause(fault.cause)}"))
     if fault.remedy:
-        lines.append(f"hint: {say(fault.remedy)}")
-    return "\n".join(line for line in lines if line)
+        found.append((REMEDY, f"hint: {say(fault.remedy)}"))
+    return [(what, text) for what, text in found if text]
+
+
+def _cause(cause: Cause) -> str:
+    """Return a cause, and the evidence for it among the wrong results of a file."""
+    said, others = say(cause.note), cause.explains - 1
+    if cause.known == PROVEN:
+        given = say(cause.given) if cause.given else "this mistake"
+        gives = "gives your result here"
+        if others > 0:
+            cases = "case" if others == 1 else "cases"
+            gives = f"gives exactly your result, and so it does in {others} other {cases}"
+        said += f" (with {given}, the reference {gives})"
+    if 0 < cause.explains < cause.of:
+        said += f"; it explains {cause.explains} of {cause.of} wrong results"
+    return said
 
 
 def reason(fault: Fault) -> str:
     """Return the cause in words, or else the remedy; "" if neither is known."""
     if fault.cause:
-        return say(fault.cause.note)
+        return _cause(fault.cause)
     return say(fault.remedy) if fault.remedy else ""
 
 
-def reason_line(fault: Fault) -> str:
-    """Return the line of a message that names the cause."""
-    assert fault.cause
-    start = "cause" if fault.cause.known == SHOWN else "likely cause"
-    return f"{start}: {say(fault.cause.note)}"
+def cause(fault: Fault) -> str:
+    """Return the cause alone, "" if it is not known."""
+    return say(fault.cause.note) if fault.cause else ""
 
 
 def title(fault: Fault) -> str:
     """Return what the kind of a fault is called in a heading."""
     values = {name: value for it in fault.said[:1] for name, value in it.values.items()}
-    return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor})
+    return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor or "a tensor"})
 
 
-def show_place(place: Place) -> str:
-    """Return a place as editors and terminals link it, and what stands there."""
-    where = display_path(place.file)
-    where += f":{place.line}" if place.line else ""
-    where += f":{place.column}" if place.column else ""
-    return f"{where}  {place.source}" if place.source else where
+def _with_head(fault: Fault) -> list[tuple[str, str]]:
+    """Return what is said below what it is about: the place and what stands there, or the call.
 
-
-def display_path(path: os.PathLike | str) -> str:
-    """Return a path as a learner would type it, relative where that is short."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("../..") else relative
-
-
-def _with_head(fault: Fault, said: list[str]) -> list[str]:
-    """Return the lines with what they are about: the place and what stands there, or the call.
-
-    What a place or a call leaves room for, the first of the lines follows in the same line.
+    What a place or a call leaves room for, the first of the notes follows in the same line.
     """
-    first, rest = said[:1], said[1:]
+    said = [(it.id, say(it)) for it in fault.said]
     if fault.place:
-        head = show_place(fault.place)
-        return [head, *said] if fault.place.source else ["  ".join([head, *first]), *rest]
-    if fault.call:
-        head = ": ".join(filter(None, (display_path(fault.call.file), fault.call.function)))
+        head, joint = show_place(fault.place), "  "
+        if fault.place.source:
+            return [(HEAD, head), *said]
+    elif fault.call:
+        head, joint = (
+            ": ".join(filter(None, (display_path(fault.call.file), fault.call.function))),
+            ": ",
+        )
         if fault.call.arguments:
-            return [f"{head}({fault.call.arguments})", *said]
-        return [": ".join([head, *first]), *rest]
-    return said
+            return [(HEAD, f"{head}({fault.call.arguments})"), *said]
+    else:
+        return said
+    return [(HEAD, joint.join([head, *(text for _, text in said[:1])])), *said[1:]]
 
 
 __all__ = [
@@ -105,10 +129,11 @@ __all__ = [
     "SHOWN",
     "Fault",
     "Note",
+    "cause",
     "display_path",
     "message",
+    "parts",
     "reason",
-    "reason_line",
     "say",
     "show_place",
     "title",

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+
+from kernelgauge.words.fault import Place
 
 WORDS: Mapping[str, str | Callable[..., str]] = {
     "text": "{text}",
 }
+
+
+def show_place(place: Place) -> str:
+    """Return a place as editors and terminals link it, and what stands there."""
+    where = display_path(place.file)
+    where += f":{place.line}" if place.line else ""
+    where += f":{place.column}" if place.column else ""
+    return f"{where}  {place.source}" if place.source else where
+
+
+def display_path(path: os.PathLike | str) -> str:
+    """Return a path as a learner would type it, relative where that is short."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("../..") else relative

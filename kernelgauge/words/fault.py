@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -22,11 +23,8 @@ class Note:
     @property
     def key(self) -> tuple:
         """What this has in common with the same note of another case, whose numbers differ."""
-        return self.id, *(
-            (name, value.key if isinstance(value, Note) else value)
-            for name, value in sorted(self.values.items())
-            if isinstance(value, (str, Note))
-        )
+        keys = ((name, _key(value)) for name, value in sorted(self.values.items()))
+        return self.id, *((name, key) for name, key in keys if key)
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
@@ -37,6 +35,19 @@ def note(id: str, /, **values: Any) -> Note:
     """Return a note with these values."""
     return Note(id, values)
 
+
+def _key(value: Any) -> Any:
+    """Return a value's part in the key of its note, nothing for numbers."""
+    if isinstance(value, Note):
+        return value.key
+    if isinstance(value, (list, tuple)):
+        return tuple(filter(None, map(_key, value)))
+    return value if isinstance(value, str) else None
+
+
+# What the id begins with of a note that brings its words along, as the value of this name: the
+# mistakes of one puzzle are named where they are computed.
+OWN, OWN_WORDS = "mistake:", "words"
 
 # How a cause is known. PROVEN: the reference with this mistake gives exactly the result. SHOWN: a
 # run without it is right. CONSISTENT: it explains what failed, and no case contradicts it.
@@ -50,16 +61,23 @@ class Cause:
     note: the cause
     known: how it is known, one of the words above
     explains, of: how many of the failing cases of a file it explains; 0 of a case by itself
+    given: how the reference is made to make a mistake that is PROVEN, where the note does not say
     """
 
     note: Note
     known: str = CONSISTENT
     explains: int = 0
     of: int = 0
+    given: Note | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it in Python's own types."""
-        return self.note.plain() | {"known": self.known, "explains": self.explains, "of": self.of}
+        return self.note.plain() | {
+            "known": self.known,
+            "explains": self.explains,
+            "of": self.of,
+            "given": self.given.plain() if self.given else None,
+        }
 
 
 @dataclass(frozen=True)
@@ -142,7 +160,7 @@ class Fault:
             "grid": _plain(self.grid),
             "config": self.config,
             "tensor": self.tensor,
-            "numbers": {name: _plain(x) for name, x in self.numbers.items()},
+            "numbers": _plain(self.numbers),
             "cause": self.cause.plain() if self.cause else None,
             "remedy": self.remedy.plain() if self.remedy else None,
             "instead": self.instead.plain() if self.instead else None,
@@ -155,12 +173,30 @@ def _plain_place(place: Place | None) -> dict[str, Any] | None:
     return vars(place) | {"callers": [_plain_place(caller) for caller in place.callers]}
 
 
+def revived(plain: Any) -> Any:
+    """Return the fault, or the part of one, that `plain` made this of, also where it was JSON."""
+    if isinstance(plain, (list, tuple)):
+        return tuple(map(revived, plain))
+    if not isinstance(plain, dict):
+        return plain
+    values = {name: revived(value) for name, value in plain.items()}
+    if "known" in values:
+        return Cause(Note(values.pop("id"), values.pop("values")), **values)
+    for part in (Fault, Place, Call, Note):
+        if values.keys() == {it.name for it in fields(part)}:
+            return part(**values)
+    return values
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Note):
         return value.plain()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, complex):
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        # JSON has no such numbers.
         return str(value)
     # NumPy's numbers are not Python's.
     return value.item() if hasattr(value, "item") else value

@@ -2,6 +2,456 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-WORDS: Mapping[str, str | Callable[..., str]] = {}
+from kernelgauge.words.common import show_place
+from kernelgauge.words.fault import Place
+
+# The two ways of traffic: what was done to a tensor, and what a line does.
+DONE = {"loaded": "read", "stored": "written"}
+DOES = {"loaded": "reads", "stored": "writes"}
+
+# How many lines of a kernel, and how many tensors that a launcher allocated, are named.
+MAX_NAMED_LINES = 3
+MAX_NAMED_TENSORS = 4
+
+
+def _noun(dim: int, dims: int, count: int) -> str:
+    if dims > 2:
+        return f"indices along dimension {dim}" if count != 1 else f"index along dimension {dim}"
+    word = "element" if dims == 1 else ("row", "column")[dim]
+    return word + "s" * (count != 1)
+
+
+def _index(index: int, dim: int, dims: int) -> str:
+    if dims > 2:
+        return f"index {index} along dimension {dim}"
+    return f"{_noun(dim, dims, 1)} {index}"
+
+
+def _size(tensor: str, size: int, dim: int, dims: int) -> str:
+    if dims > 2:
+        return f"{tensor} has size {size} in dimension {dim}"
+    return f"{tensor} has {size} {_noun(dim, dims, size)}"
+
+
+def _wrong_stride(
+    variable: str, used: int, label: str, tensor: str, strides: tuple[int, ...]
+) -> str:
+    called = f" ({label})" if label else ""
+    elements = "element" if used == 1 else "elements"
+    return (
+        f"the mask holds, the address does not: each step of {variable} moves by {used} "
+        f"{elements}{called}, but the strides of {tensor} are {strides}"
+    )
+
+
+def _loaded(source: str, as_loaded: bool) -> str:
+    if not source:
+        return ""
+    return f", {'as it was' if as_loaded else 'made from what was'} loaded from {source}"
+
+
+def _below_zero(name: str, low: int, high: int, source: str, as_loaded: bool) -> str:
+    value = str(low) if low == high else f"{high} or less"
+    return (
+        f"{name} is {value}{_loaded(source, as_loaded)}: an entry below 0 stands for nothing, so "
+        f"leave it out, with {name} >= 0 or a mask that ends before such entries"
+    )
+
+
+def _reaches(name: str, index: int, one: bool, source: str, as_loaded: bool, has: str) -> str:
+    verb = "is" if one else "reaches"
+    return f"{name} {verb} {index}{_loaded(source, as_loaded)}, but {has}"
+
+
+def _race(
+    program: tuple[int, ...],
+    verb: str,
+    element: str,
+    other: tuple[int, ...],
+    other_verb: str,
+    file: str,
+    line: int,
+) -> str:
+    does, did = (f"atomically {it}" if it == "updates" else it for it in (verb, other_verb))
+    too = "also " if verb == other_verb else ""
+    return (
+        f"race: program {program} {does} {element}, which program {other} {too}{did} at "
+        f"{show_place(Place(file, line))}; the programs of a launch may run at the same time, in "
+        "no fixed order"
+    )
+
+
+def _raised(error: str, text: str, function: str = "", source: str = "") -> str:
+    first, *rest = f"{error}: {text}".splitlines()
+    if not function:
+        return "\n".join([first, *rest])
+    return "\n".join([f"in {function}: {first}", f"    {source}", *rest])
+
+
+def _arises(operation: str, file: str, line: int, source: str, infinity: str | None) -> str:
+    what = {"nan-in-memory": "NaN in memory", "nan-in-masked-lane": "NaN in a masked lane"}
+    text = f"{what.get(operation, operation)} at {show_place(Place(file, line, source=source))}"
+    return f"{text}; the infinity is {infinity}" if infinity else text
+
+
+def _titled(tensor: str) -> str:
+    return "the result" if tensor == "result" else tensor
+
+
+def _above(value: float, limit: float) -> str:
+    """Format a number with as many decimals as show it to be above the limit, at least one."""
+    for decimals in range(1, 6):
+        text = f"{value:.{decimals}f}"
+        if float(text) > limit:
+            break
+    return text
+
+
+def _many_launches(measured: int, limit: float, kernels: Sequence[str]) -> str:
+    launched = "1 kernel is" if measured == 1 else f"{measured} kernels are"
+    return f"{launched} launched ({', '.join(kernels)}), but the budget is {limit:.10g}"
+
+
+def _moved_often(
+    measured: float, limit: float, tensor: str, way: str, lines: Sequence[tuple[str, float]]
+) -> str:
+    shares = ", ".join(
+        f"{call} {DOES[way]} it {_above(times, 0)} times" for call, times in lines[:MAX_NAMED_LINES]
+    )
+    return (
+        f"{_titled(tensor)} is {DONE[way]} {_above(measured, limit)} times, "
+        f"but the budget is {limit:.10g} ({shares})"
+    )
+
+
+def _loaded_by_launch(
+    measured: float,
+    limit: float,
+    tensor: str,
+    kernel: str,
+    launch: int,
+    launches: int,
+    allowed: Sequence[float],
+) -> str:
+    return (
+        f"{tensor} is read {_above(measured, limit)} times by one launch ({kernel}, launch "
+        f"{launch} of {launches}), but the budget is {limit:.10g}: by launch {tensor} may be read "
+        f"{', '.join(f'{times:.10g}' for times in allowed)} times, in any order"
+    )
+
+
+def _sectors(measured: float, limit: float, tensor: str, way: str, ratio: float, call: str) -> str:
+    return (
+        f"{_titled(tensor)} is {DONE[way]} in sectors of which {100 / ratio:.0f} % is used: "
+        f"{_above(ratio, limit)} times the minimum of 32-byte sectors, but the budget is "
+        f"{limit:.10g} ({call}): neighbouring lanes must access neighbouring addresses"
+    )
+
+
+def _distinct(measured: float, limit: float, tensor: str) -> str:
+    return (
+        f"the programs together load {tensor} {_above(measured, limit)} times, each element once a "
+        f"program, but the budget is {limit:.10g}: longer tiles overlap less"
+    )
+
+
+def _moved_in_all(
+    measured: float, limit: float, way: str, parts: Sequence[tuple[str, float]]
+) -> str:
+    listed = ", ".join(f"{_titled(name)} {count:.10g}" for name, count in parts)
+    return f"{measured:.10g} elements are {way} in all, but the budget is {limit:.10g} ({listed})"
+
+
+def _large_tensor(measured: int, limit: int, tensor: str) -> str:
+    return (
+        f"{_titled(tensor)} of {measured} elements is stored to, but no tensor of more than "
+        f"{limit} elements may be"
+    )
+
+
+def _allocated(measured: int, limit: float, tensors: Sequence[str]) -> str:
+    more = len(tensors) - MAX_NAMED_TENSORS
+    listed = ", ".join(tensors[:MAX_NAMED_TENSORS]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"the launcher allocates {measured} bytes beside what it returns, "
+        f"but the budget is {limit:.10g} ({listed})"
+    )
+
+
+def _few_programs(measured: int, limit: int) -> str:
+    many = "1 program does" if measured == 1 else f"{measured} programs do"
+    return f"{many} the work, but the spec asks for at least {limit} programs"
+
+
+def _uneven(measured: float, limit: float) -> str:
+    return (
+        f"the busiest program does {_above(measured, limit)} times as many multiply-adds as the "
+        f"mean, at most {limit:.10g} are allowed"
+    )
+
+
+def _indices(axis: int, dims: int) -> str:
+    if dims == 1:
+        return "elements"
+    return {dims - 1: "columns", dims - 2: "rows"}.get(axis, f"indices of dimension {axis}")
+
+
+def _range(
+    axis: int, dims: int, first: int, last: int, on: bool, block: str = "", step: int = 1
+) -> str:
+    text = f", {_indices(axis, dims)} {first}..{last}" + ", all from there on" * on
+    return text + (f": from tile {first // step} of {block} = {step}" if block else "")
+
+
+def _never_stored(
+    result: str, index: Sequence[int], missing: int, of: int, ranges: Sequence[str]
+) -> str:
+    return (
+        f"{result}[{', '.join(map(str, index))}] was stored by no program: {missing} of {of} "
+        f"elements were never written by a kernel{''.join(ranges)}"
+    )
+
+
+def _short_grid(
+    programs: int, axis: int, covered: int, size: int, many: str, block: str, needed: int, at: int
+) -> str:
+    does = "1 program" if programs == 1 else f"{programs} programs"
+    covers = "covers" if programs == 1 else "cover"
+    text = (
+        f"the grid has {does} along axis {axis}, which {covers} {covered} of {size} {many}: "
+        f"triton.cdiv({size}, {block}) is {needed}"
+    )
+    return text if at < 0 else f"{text}, as along axis {at}: are the axes swapped?"
+
+
+WORDS: Mapping[str, str | Callable[..., str]] = {
+    # Parts of what follows.
+    "indices": _noun,
+    "index-of-dimension": _index,
+    "tensor-has-size": _size,
+    "the-index": "the {one}",
+    "any-index": "the index",
+    "number": "{number}",
+    "one-of": lambda names: " or ".join(names),
+    # An access that leaves its tensor.
+    "access-outside": "program {program} {verb} {element} but {has}: {lanes}",
+    "access-between-elements": (
+        "program {program} {verb} memory between the elements of {tensor}, near {element}: {lanes}"
+    ),
+    "access-misaligned": (
+        "program {program} {verb} {size} bytes of {tensor} at an address that is not a multiple of "
+        "{size}: {lanes}"
+    ),
+    "access-of-no-tensor": (
+        "program {program} {verb} address {address:#x}, which belongs to no tensor: {lanes}"
+    ),
+    "one-lane-outside": "out of bounds",
+    "lanes-outside": "{lanes} of {of} lanes are out of bounds",
+    "masked-lanes-outside": ("{lanes} of {of} lanes that the mask lets through are out of bounds"),
+    "pointer-is-wild": (
+        "a pointer comes from a tensor argument, or from a data_ptr() loaded from memory"
+    ),
+    "pointer-is-null": (
+        "a pointer comes from a tensor argument, or from a data_ptr() loaded from memory; this one "
+        "is null"
+    ),
+    "pointer-is-misaligned": (
+        "a GPU faults on an access that is not aligned to its size; a pointer moves by whole "
+        "elements of its own type"
+    ),
+    "offset-wraps-around": (
+        "the offset is 2**32 too small: it passed 2**31, where an int32 wraps around; make a "
+        "factor of it int64, as in tl.program_id(0).to(tl.int64), or in offs.to(tl.int64) if a "
+        "stride is that large"
+    ),
+    "tensor-has-gaps": "{tensor} has strides {strides}; what lies between is not part of it",
+    # What would keep it inside: the mask.
+    "tile-before-tensor": (
+        "the whole tile is before {tensor}: its number, which comes from the program id, from a "
+        "loop or from memory, is wrong"
+    ),
+    "negative-index": "a negative index is before the tensor: mask with {variable} >= 0",
+    "scalar-past-end": "the last {one} is {last}: mask with < {limit}, or skip the access",
+    "descriptor-of-another-tensor": (
+        "the shape or the strides given to the descriptor are not those of {tensor}: {shape}, "
+        "{strides}"
+    ),
+    "tile-without-mask": (
+        "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
+    ),
+    "mask-without-bound": (
+        "the mask lets all {many} of this tile through; add {variable} < {limit} to it"
+    ),
+    "mask-lets-through": "the mask lets {which} through, but the last one is {last}",
+    "mask-is-too-wide": "{through}: compare with < {limit}, not {compared}",
+    "mask-compares-with-another-size": (
+        "{through} ({other} is {value}): compare {variable} with {limit}"
+    ),
+    "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
+    # The address.
+    "flat-index-is-split-wrong": (
+        "the mask holds, {variable} < {limit}: what is made of {variable} by // and %, or a "
+        "stride, is wrong; the strides of {tensor} are {strides}"
+    ),
+    "address-is-not-of-masked-index": (
+        "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and is "
+        "not made of {variable}"
+    ),
+    "wrong-stride": _wrong_stride,
+    "strides-are-swapped": (
+        "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
+        "elements, the stride of its {taken}: are its strides swapped?"
+    ),
+    "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
+    "mask-exceeds-dimension": "{compares} {has}: compare with that",
+    "index-of-another-tensor": (
+        "{compares} {tensor} has {size} elements ({other}): index it by what runs to {other}"
+    ),
+    "mask-without-start-of-tile": (
+        "the tile begins at {begin}, and the mask compares {variable} without that: it must be the "
+        "whole index that is less than {limit}"
+    ),
+    "moves-by-another-stride": (
+        "{scalar} ({value}) moves {tensor} by {factor} elements a step ({label}), but the strides "
+        "of {tensor} are {strides}: the address is wrong, not the mask"
+    ),
+    "moves-by-another-size": (
+        "{scalar} ({value}) moves {tensor} by {factor} ({label}) {many} a step, but there are "
+        "{size}: the address is wrong, not the mask"
+    ),
+    "stride-of-what-is-for-all": (
+        "{scalar} is {value}, but {has}: if that one is for all, its stride there must count as 0"
+    ),
+    "grid-exceeds-tensor": "the grid has {programs} programs along axis {axis}, but {has}:",
+    "scalar-exceeds-tensor": "{scalar} is {value}, but {has}:",
+    "index-is-to-be-loaded": "{exceeds} is the index to be loaded from {source}?",
+    "one-for-each-column": "{exceeds} it has one for each of {size}, not for each row of {rows}",
+    "too-many-programs": "{exceeds} launch fewer, or skip what is past the end",
+    "scalar-is-divided-wrong": (
+        "{exceeds} the index is wrong, not the mask; check its // and %, and what they divide by"
+    ),
+    "scalar-is-wrong": "{exceeds} the index is wrong, not the mask; check how it is made",
+    # An index that was loaded.
+    "loaded-index-below-0": _below_zero,
+    "loaded-index-reaches": _reaches,
+    "loaded-index-is-count": (
+        "{reaches}: one past the last, so it is a count taken for an index, or an entry that "
+        "stands for nothing"
+    ),
+    "loaded-index-is-wrong": (
+        "{reaches}: the index is wrong, not the mask; what was loaded numbers something else, or "
+        "stands for nothing and has to be left out"
+    ),
+    "index-of-loaded-is-wrong": (
+        "{reaches}: the index is wrong, not the mask; check how it is made"
+    ),
+    # Programs that run at the same time.
+    "race": _race,
+    "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
+    "race-of-stores": (
+        "let only one program store each element, or add with tl.atomic_add; storing the same "
+        "value twice is a race too"
+    ),
+    "race-of-relaxed-atomics": (
+        'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
+    ),
+    "race-with-atomic": (
+        "use an atomic in both places, or move one of the two into a launch of its own; within a "
+        "launch, only an atomic that both programs execute in between orders them"
+    ),
+    "race-of-load-and-store": (
+        "to add up in one element, use tl.atomic_add; otherwise store to another tensor than the "
+        "one that is read, or split the work into two launches (within one, only an atomic that "
+        "both programs execute orders them)"
+    ),
+    "tile-number-is-not-first-index": (
+        "tiles of {length} {many} overlap, and one begins at {one} {begin}: the number of a tile "
+        "is taken for its first {one}"
+    ),
+    "waits-forever": (
+        "program {program} waits here forever: every other program has ended or is waiting, and "
+        "none of them stored what this one waits for"
+    ),
+    "release-every-lock": (
+        "release every lock that you take, and let no two programs wait for each other"
+    ),
+    # Contents.
+    "changed-outside-kernel": (
+        "{tensor} was written outside a kernel: its element {element} changed, but no kernel "
+        "stored to it"
+    ),
+    "compute-in-kernel": "compute in the kernel, and store with tl.store",
+    "atomic-on-unset": ("changes elements that nothing has set: torch.empty leaves anything there"),
+    "set-before-atomics": (
+        "allocate what atomics add to with torch.zeros, or set it in a kernel that is launched "
+        "before"
+    ),
+    "never-stored": _never_stored,
+    "indices-along-axis": _indices,
+    "range-never-stored": _range,
+    "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
+    "mask-of-store": "the mask of the store leaves them out",
+    "tiles-of-nobody": (
+        "some tiles are nobody's: a loop over tiles ends too early or takes steps that are too "
+        "large, or the rule that turns a number into a tile leaves them out"
+    ),
+    "loop-over-tiles": (
+        "the grid has one program for each multiprocessor: each must loop over tiles, in steps of "
+        "tl.num_programs(0), to the last one"
+    ),
+    "grid-or-mask": "is the grid large enough, and does the mask let every element through?",
+    "grid-lacks-dimension": "does the grid have a program for each of the {size} {many}?",
+    "grid-is-short": _short_grid,
+    "nonfinite-arises": _arises,
+    # What a kernel raises, and its grid.
+    "raised-in-kernel": _raised,
+    "grid-is-no-tuple": ("the grid of {kernel} is {given}: it must be a tuple of 1 to 3 integers"),
+    "grid-of-no-integers": "the grid of {kernel} is {given}: its sizes must be integers",
+    "grid-is-negative": "the grid of {kernel} is {given}: a size cannot be negative",
+    "grid-is-too-large": (
+        "the grid of {kernel} is {given}: a GPU takes at most {limit} programs along axis {axis}"
+    ),
+    "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
+    "split-grid": "put the largest number first, or split axis 0 into two with // and %",
+    "integer-overflow": (
+        "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
+    ),
+    "convert-operand": "convert one operand first, as in offs.to(tl.int64)",
+    # Budgets.
+    "too-many-launches": _many_launches,
+    "moved-too-often": _moved_often,
+    "loaded-too-often-by-launch": _loaded_by_launch,
+    "sectors-mostly-unused": _sectors,
+    "grid-too-large": "a launch has {measured} programs, but the budget is {limit:.10g}",
+    "too-few-programs": _few_programs,
+    "uneven-work": _uneven,
+    "idle-programs": (
+        "{measured} of {of} programs neither load nor store anything, at most {limit} may be "
+        "without work"
+    ),
+    "programs-load-the-same": _distinct,
+    "too-much-in-all": _moved_in_all,
+    "too-large-a-tensor": _large_tensor,
+    "too-many-multiply-adds": (
+        "tl.dot does {measured} multiply-adds, but the budget is {limit:.10g}"
+    ),
+    "too-much-allocated": _allocated,
+    "too-much-scratch": (
+        "{measured:.10g} elements are stored to or loaded from memory that the launcher allocated "
+        "besides the result, but the budget is {limit:.10g}: what kernels hand on through memory "
+        "is traffic too"
+    ),
+    "skip-unused-tiles": (
+        "whole tiles are loaded and multiplied of which nothing is used: let the loop begin and "
+        "end where the mask does"
+    ),
+    "keep-what-was-loaded": (
+        "{call} loads what was loaded before: keep it, or do in one pass what takes two"
+    ),
+    "larger-tiles": (
+        "every tile of the result that needs {tensor} loads it again: larger tiles of the result "
+        "share more of it"
+    ),
+}

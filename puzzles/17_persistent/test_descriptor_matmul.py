@@ -3,6 +3,7 @@
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words import show_place
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -72,7 +73,7 @@ def test_traffic(M, N):
             site = traffic.sites[number]
             if site.call("load", "store").startswith(("tl.load(", "tl.store(")):
                 raise Wrong(
-                    f"{site.describe('load', 'store')}  is not by a descriptor\n"
+                    f"{show_place(site.place_of('load', 'store'))}  is not by a descriptor\n"
                     "hint: make a TensorDescriptor in the launcher, and use its .load and .store"
                 )
 

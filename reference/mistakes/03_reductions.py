@@ -2,7 +2,8 @@
 
 import torch
 
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
+from kernelgauge.words.fault import note
 
 LAST_LEFT_OUT = "the last element is left out: a mask or a loop ends one element too early"
 COUNTED = "masked lanes are counted: the 0 in them is far from the mean"
@@ -21,7 +22,7 @@ def row_sum(x, blocks):
             lanes = 0.0
             for part in parts(x, block).unbind(1):
                 lanes = cast(lanes + part)
-            yield f"a sum is accumulated in {name} instead of float32", (lanes.sum(1),)
+            yield note("sum-in-few-bits", dtype=name), (lanes.sum(1),)
 
 
 def total_sum(x, blocks):
@@ -42,7 +43,9 @@ def variance(x, blocks):
         lost = -N % block
         yield COUNTED, ((squares + lost * mean[:, 0].square()) / (N - 1),)
         near = mean * N / (N + lost)
-        cause = f"a mean over {N + lost} elements, the block size, instead of {N}"
+        cause = named(
+            "a mean over {all} elements, the block size, instead of {N}", all=N + lost, N=N
+        )
         yield cause, ((x - near).square().sum(1) / (N - 1),)
 
 

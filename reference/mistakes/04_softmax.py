@@ -5,6 +5,7 @@ import math
 import torch
 
 from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.words.fault import note
 
 NOT_RESCALED = "the sum is not rescaled when a later block has a larger maximum"
 
@@ -62,7 +63,7 @@ def column_softmax(x, blocks):
     M, N = x.shape
     for block in blocks:
         tall = torch.nn.functional.pad(x, (0, 0, 0, -M % block))
-        yield "masked lanes of x count as 0", (tall.softmax(0)[:M],)
+        yield note("masked-lanes-count", name="x", value=0.0), (tall.softmax(0)[:M],)
         wide = torch.nn.functional.pad(x, (0, -N % block), value=-math.inf)
         tiles = torch.exp(wide - wide.amax(0)).unflatten(1, (-1, block))
         alone = (tiles / tiles.sum(2, True)).flatten(1)[:, :N]

@@ -2,7 +2,7 @@
 
 import torch
 
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
 
 OUTSIDE = "eps is added to the square root instead of under it"
 
@@ -38,7 +38,9 @@ def layer_norm(x, weight, bias, eps, blocks):
         near = mean * N / (N + lost)
         away = x - near
         rstd = torch.rsqrt(away.square().sum(1, keepdim=True) / N + eps)
-        cause = f"a mean over {N + lost} elements, the block size, instead of {N}"
+        cause = named(
+            "a mean over {all} elements, the block size, instead of {N}", all=N + lost, N=N
+        )
         yield cause, results(rstd, away, near)
 
 
@@ -112,7 +114,11 @@ def layer_norm_backward(dy, x, weight, mean, rstd, blocks):
     for block in blocks:
         if rest := -N % block:
             means = (along_ones + along_x_hat) * N / (N + rest)
-            cause = f"the means along the row are over {N + rest} elements, the block size, not {N}"
+            cause = named(
+                "the means along the row are over {all} elements, the block size, not {N}",
+                all=N + rest,
+                N=N,
+            )
             yield cause, ((dx_hat - means) * rstd[:, None], None, None)
     for group in blocks:
         if 1 < group < len(dy):

@@ -6,6 +6,7 @@ from torch.nn.functional import gelu
 
 from course.loader import load_reference
 from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.words.fault import note
 
 # Of at most so many programs the random numbers are drawn with a seed of their own.
 MAX_SEEDS = 64
@@ -139,7 +140,7 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
         yield cause, only_param(first, second)
     yield "param moves by the old first moment", only_param(exp_avg / right1)
     swapped = moments(grad, beta2, beta1)
-    yield "beta1 and beta2 are swapped", (None, *swapped)
+    yield note("swapped", first="beta1", second="beta2"), (None, *swapped)
     param_of_swapped = moved(swapped[0] / right1, swapped[1] / right2)
     yield "beta1 and beta2 are swapped in the moments", (param_of_swapped, *swapped)
     m, v = moments(grad + weight_decay * param)

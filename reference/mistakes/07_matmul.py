@@ -8,6 +8,7 @@ from torch.nn.functional import gelu
 
 from kernelgauge.core.paths import load
 from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.words.fault import note
 
 matmul = load(Path(__file__).with_name("matmul.py"))
 
@@ -31,7 +32,7 @@ def linear(x, weight, bias, activation, blocks):
         for part, other in zip(x.split(block, 1), weight.split(block, 1), strict=True):
             total = cast(total + part @ other.T)
         if activation is None and x.shape[1] <= 64 * block:
-            yield f"a sum is accumulated in {name} instead of float32", (total + bias,)
+            yield note("sum-in-few-bits", dtype=name), (total + bias,)
     product = x @ weight.T
     activate = {"relu": torch.relu, "gelu": gelu}.get(activation, torch.clone)
     for cause, wrong in matmul.along_k(x, weight.T, blocks, ("x", "weight")):

@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
+from kernelgauge.words.fault import note
 
 
 def _entropy(p, inside):
@@ -17,12 +18,17 @@ def softmax_entropy(x, blocks):
     right = _entropy(p, p)
     yield "a logarithm to base 2 is taken instead of the natural one", (right / math.log(2),)
     for small in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5):
-        cause = f"{small:g} is added inside the logarithm: small probabilities are all of the sum"
+        cause = named(
+            "{eps:g} is added inside the logarithm: small probabilities are all of the sum",
+            eps=small,
+        )
         yield cause, (_entropy(p, p + small),)
     for bound in (20.0, 50.0, 80.0, 88.0, 100.0):
         q = torch.softmax(x.clamp(-bound, bound), 1)
         yield (
-            f"the logits are clipped to +-{bound:g}, which changes their distances",
+            named(
+                "the logits are clipped to +-{bound:g}, which changes their distances", bound=bound
+            ),
             (_entropy(q, q),),
         )
     cause = "the NaN of 0 * log(0) is replaced in the result, and with it the whole row"
@@ -37,10 +43,14 @@ def ragged_mean(x, lengths, blocks):
     yield "the sum is divided by T instead of the row's length", (total / T,)
     for block in blocks:
         whole = torch.arange(T) < (lengths // block * block)[:, None]
-        cause = f"the last, partial block of each length (blocks of {block}) is left out"
+        cause = named(
+            "the last, partial block of each length (blocks of {block}) is left out", block=block
+        )
         yield cause, (torch.where(whole, x, 0.0).sum(1) / lengths,)
         cut = torch.arange(T) < T // block * block
-        cause = f"the last, partial block of the width (blocks of {block}) is left out"
+        cause = named(
+            "the last, partial block of the width (blocks of {block}) is left out", block=block
+        )
         yield cause, (torch.where(inside & cut, x, 0.0).sum(1) / lengths,)
 
 
@@ -68,7 +78,7 @@ def l1_norms(x, blocks):
             lanes = 0.0
             for part in torch.nn.functional.pad(size, (0, -size.shape[1] % block)).split(block, 1):
                 lanes = cast(lanes + part)
-            yield f"a sum is accumulated in {name} instead of float32", (lanes.sum(1),)
+            yield note("sum-in-few-bits", dtype=name), (lanes.sum(1),)
 
 
 def running_sum(x, blocks):
@@ -91,7 +101,9 @@ def running_sum(x, blocks):
             parts = torch.nn.functional.pad(sums[:, 0], (0, -len(sums) % many))
             alone = parts.unflatten(0, (-1, many)).cumsum(1).flatten()[: len(sums), None].roll(1, 0)
             alone[0] = 0.0
-            cause = f"the sums of blocks are added up anew after every {many} of them"
+            cause = named(
+                "the sums of blocks are added up anew after every {many} of them", many=many
+            )
             yield cause, ((within + alone).flatten()[:N],)
 
 
@@ -113,10 +125,14 @@ def token_mean(x, blocks):
     yield "the sum is not divided", (total,)
     yield "the mean is over the elements, not over the tokens", (x.mean(2),)
     for block in blocks:
-        yield f"the sum is divided by {block}, the block, instead of the tokens", (total / block,)
+        cause = named(
+            "the sum is divided by {block}, the block, instead of the tokens", block=block
+        )
+        yield cause, (total / block,)
         if 1 < block < S:
             whole = x[:, : S // block * block].sum(1) / S
-            yield f"the last, partial step of {block} tokens is left out", (whole,)
+            cause = named("the last, partial step of {block} tokens is left out", block=block)
+            yield cause, (whole,)
 
 
 def log_softmax(x, blocks):
@@ -130,4 +146,5 @@ def log_softmax(x, blocks):
     for block in blocks:
         if 1 < block < x.shape[1]:
             apart = torch.cat([part.log_softmax(1) for part in x.split(block, 1)], 1)
-            yield f"each piece of {block} columns is normalized by itself", (apart,)
+            cause = named("each piece of {block} columns is normalized by itself", block=block)
+            yield cause, (apart,)

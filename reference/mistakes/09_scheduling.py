@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 
 from kernelgauge.core.paths import load
 from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.words.fault import note
 
 matmul = load(Path(__file__).with_name("matmul.py"))
 
@@ -39,7 +40,7 @@ def split_k_matmul(a, b, blocks):
         for one in (parts[0], parts[-1]):
             yield "a single piece of K is stored, without the others", (one,)
         ends = [range(max(i, i + (j - i - 1) // block * block), j) for i, j in pieces]
-        cause = "each step overwrites the accumulator instead of adding to it"
+        cause = note("accumulator-overwritten")
         yield cause, (sum(a[:, end] @ b[end] for end in ends),)
         cause = "every piece takes {} from the beginning of K"
         yield cause.format("b"), (sum(a[:, i:j] @ b[: j - i] for i, j in pieces),)

@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional
 
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
+from kernelgauge.words.fault import note
 
 # Sums of more steps than this are not rounded step by step.
 MAX_STEPS = 64
@@ -62,7 +63,9 @@ def causal_conv1d(x, weight, bias, activation, blocks):
     )
     yield cause, out(filtered(rows.unfold(0, L + W - 1, L).reshape(*x.shape[:2], L + W - 1)))
     for ahead in range(1, W):
-        cause = f"the window is late by {ahead}: it sees elements that come after its own"
+        cause = named(
+            "the window is late by {ahead}: it sees elements that come after its own", ahead=ahead
+        )
         yield cause, out(filtered(functional.pad(x, (W - 1 - ahead, ahead))))
     cause = "the window is early by 1: it ends before its own element"
     yield cause, out(filtered(functional.pad(x, (W, 0))[..., :-1]))
@@ -203,7 +206,7 @@ def conv2d(x, weight, stride, padding, dilation, groups, blocks):
                     torch.einsum("ngcpq,gkc->ngkpq", part, other)
                     for part, other in zip(rows, columns, strict=True)
                 ]
-                cause = f"a sum is accumulated in {name} instead of float32"
+                cause = note("sum-in-few-bits", dtype=name)
                 for each in (lambda product: product, cast):
                     total = 0.0
                     for product in products:
@@ -242,7 +245,7 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
     yield "the sum is divided by the number of pixels", (dweight / dy[:, 0].numel(),)
     for image in {0, x.shape[0] - 1}:
         one = slice(image, image + 1)
-        yield f"only image {image} is summed", (summed(right[one], dy[one]),)
+        yield named("only image {image} is summed", image=image), (summed(right[one], dy[one]),)
     flat_dy, flat = dy.movedim(1, 0).flatten(1), right.movedim(0, 3).flatten(3)
     pixels = flat_dy.shape[1]
     shares = {block * steps for block in blocks for steps in (1, 2, 4, 8, 16)}
@@ -262,4 +265,4 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
             for part in parts[:MAX_STEPS]:
                 total = cast(total + part)
             if len(parts) <= MAX_STEPS:
-                yield f"a sum is accumulated in {name} instead of float32", (total,)
+                yield note("sum-in-few-bits", dtype=name), (total,)

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from kernelgauge.core.paths import load
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
 
 matmul = load(Path(__file__).with_name("matmul.py"))
 
@@ -43,7 +43,8 @@ def quantize_rows(x, blocks):
     ):
         yield cause, (as_int8(q), scale)
     for other in (128.0, 255.0, 256.0, 127.5):
-        yield f"the maximum is divided by {other:g} instead of 127", scaled(largest / other)
+        cause = named("the maximum is divided by {other:g} instead of 127", other=other)
+        yield cause, scaled(largest / other)
     signed = x.amax(1)
     yield "the maximum is that of x, not of its absolute values", scaled(scale_of(signed, INT8))
     positive = scale_of(signed.clamp(min=0), INT8)
@@ -89,7 +90,8 @@ def quantize_blocks(x, block, blocks):
     yield "the quotient is rounded toward zero", (towards_zero(quotients), scale)
     yield "x is multiplied by the scale instead of divided", (x * everywhere(scale), scale)
     for other in (127.0, 240.0, 256.0, 464.0, 480.0, 57344.0):
-        yield f"the maximum is divided by {other:g} instead of 448", scaled(largest / other)
+        cause = named("the maximum is divided by {other:g} instead of 448", other=other)
+        yield cause, scaled(largest / other)
     signed = padded.unflatten(1, (-1, columns)).unflatten(0, (-1, rows)).amax((1, 3))
     for maximum in (signed, signed.clamp(min=0)):
         cause = "the maximum is that of x, not of its absolute values"
@@ -128,7 +130,9 @@ def int8_matmul(x, weight, x_scale, weight_scale, out_dtype, blocks):
     for bits in (8, 16):
         half = 2 ** (bits - 1)
         wrapped = (total + half) % (2 * half) - half
-        cause = f"the sums wrap around in {bits} bits: products of int8 add up in int32"
+        cause = named(
+            "the sums wrap around in {bits} bits: products of int8 add up in int32", bits=bits
+        )
         yield cause, (wrapped * scales,)
     for name, cast in half_precisions():
         cause = f"the sum is rounded to {name} before it is scaled"
@@ -256,7 +260,9 @@ def fp8_matmul(x, weight, x_scale, weight_scale, out_dtype, blocks):
         if block != 128 and 1 < block < N:
             number = torch.arange(N) // block
             inside = number.clamp(max=len(weight_scale) - 1)
-            cause = f"the row of weight_scale is n // {block} instead of n // 128"
+            cause = named(
+                "the row of weight_scale is n // {block} instead of n // 128", block=block
+            )
             yield cause, product(x_scale, weight_scale[inside])
     again = 0.0
     for part, scale in zip(sums, scales, strict=True):

@@ -3,7 +3,8 @@
 import torch
 
 from course.loader import load_reference
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
+from kernelgauge.words.fault import note
 
 
 def rope(q, k, cos, sin, inverse, blocks):
@@ -150,7 +151,9 @@ def group_norm(x, groups, weight, bias, eps, blocks):
             cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
             yield cause, results(torch.rsqrt((squares + lost * mean.square()) / N + eps))
             near = mean * N / (N + lost)
-            cause = f"the mean is over {N + lost} elements, whole blocks, instead of {N}"
+            cause = named(
+                "the mean is over {all} elements, whole blocks, instead of {N}", all=N + lost, N=N
+            )
             rstd = torch.rsqrt((wide - near[..., None]).square().mean(2) + eps)
             yield cause, results(rstd, means=near)
         if block < N:
@@ -173,13 +176,13 @@ def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
 
     yield "the mean is not subtracted", layer(centred=x)
     yield "the rows are not multiplied by rstd", layer(rstd=torch.ones_like(right))
-    yield "norm_bias is left out", layer(shift=torch.zeros_like(norm_bias))
-    yield "norm_weight is left out", ((centred * right + norm_bias) @ weight.mT + bias,)
-    yield "bias is left out", (layer()[0] - bias,)
+    yield note("left-out", name="norm_bias"), layer(shift=torch.zeros_like(norm_bias))
+    yield note("left-out", name="norm_weight"), ((centred * right + norm_bias) @ weight.mT + bias,)
+    yield note("left-out", name="bias"), (layer()[0] - bias,)
     cause = "norm_bias is added before norm_weight is applied"
     yield cause, (((centred * right + norm_bias) * norm_weight) @ weight.mT + bias,)
     yield "the variance is divided by K - 1", layer(torch.rsqrt(squares / (K - 1) + eps))
-    yield "eps is left out", layer(torch.rsqrt(squares / K))
+    yield note("left-out", name="eps"), layer(torch.rsqrt(squares / K))
     cause = "eps is added to the square root instead of under it"
     yield cause, layer(1 / ((squares / K).sqrt() + eps))
     for block in blocks:
@@ -193,7 +196,9 @@ def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
             near = mean * K / (K + lost)
             away = x - near
             rstd = torch.rsqrt(away.square().sum(1, keepdim=True) / K + eps)
-            cause = f"the mean is over {K + lost} elements, whole blocks, instead of {K}"
+            cause = named(
+                "the mean is over {all} elements, whole blocks, instead of {K}", all=K + lost, K=K
+            )
             yield cause, layer(rstd, away)
 
 
@@ -271,14 +276,16 @@ def fused_linear_cross_entropy(x, weight, targets, blocks):
         if rows < M:
             starts = range(0, M, rows)
             last = starts[-1]
-            cause = f"each chunk of {rows} rows overwrites dweight instead of adding to it"
+            cause = named(
+                "each chunk of {rows} rows overwrites dweight instead of adding to it", rows=rows
+            )
             yield cause, (None, None, g[last:].mT @ x[last:] / count)
             means = [
                 losses[s : s + rows].sum() / kept[s : s + rows].sum().clamp(min=1) for s in starts
             ]
             yield "the loss is the mean of the chunks' means", (sum(means) / len(means), None, None)
             first = kept[:rows].sum().clamp(min=1)
-            cause = f"n is counted in the first {rows} rows only"
+            cause = named("n is counted in the first {rows} rows only", rows=rows)
             yield cause, (total / first, dx / first, dweight / first)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from kernelgauge.core.paths import load
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
+from kernelgauge.words.fault import note
 
 matmul = load(Path(__file__).with_name("matmul.py"))
 
@@ -171,7 +172,7 @@ def grouped_expert_gemm(x, weights, order, block_experts, top_k, blocks):
     size = rows.shape[1]
     for tile in blocks:
         if tile > size and tile % size == 0:
-            cause = f"tiles have {tile} rows, but blocks have {size}"
+            cause = named("tiles have {tile} rows, but blocks have {size}", tile=tile, size=size)
             tiles = torch.arange(len(owners)) // (tile // size)
             first = block_experts[tiles * (tile // size)]
             y = x.new_zeros(M, weights.shape[1])
@@ -190,7 +191,7 @@ def grouped_expert_gemm(x, weights, order, block_experts, top_k, blocks):
                 total = cast(total + part @ other)
             return total
 
-        yield f"a sum is accumulated in {name} instead of float32", (made(rounded),)
+        yield note("sum-in-few-bits", dtype=name), (made(rounded),)
     right = made(product)
     places = order[order < M].long()
     in_order = torch.zeros_like(right)
@@ -232,7 +233,7 @@ def fused_moe(x, logits, gate_up, down, k, blocks):
     cause = "silu is a sigmoid alone, without its factor g"
     yield cause, made(weights, lambda g, u: g.sigmoid() * u)
     yield "silu is applied to the product of gate and up", made(weights, lambda g, u: silu(g * u))
-    yield "up is left out", made(weights, lambda g, u: silu(g))
+    yield note("left-out", name="up"), made(weights, lambda g, u: silu(g))
     cause = "the weight multiplies what the expert takes, not what it returns"
     yield cause, made(weights, inside=True)
     cause = "the weights are a softmax over all experts, not over the chosen ones"

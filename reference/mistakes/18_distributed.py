@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from kernelgauge.core.paths import load
-from kernelgauge.diagnosis.mistakes import half_precisions
+from kernelgauge.diagnosis.mistakes import half_precisions, named
+from kernelgauge.words.fault import note
 
 matmul = load(Path(__file__).with_name("matmul.py"))
 
@@ -17,7 +18,7 @@ def all_reduce(shards, blocks):
         total = shards[0]
         for x in shards[1:]:
             total = cast(total + x)
-        yield f"a sum is accumulated in {name} instead of float32", [total] * R
+        yield note("sum-in-few-bits", dtype=name), [total] * R
     total = sum(shards)
     yield "every rank leaves out its own shard", [total - own for own in shards]
     yield "every rank counts its own shard twice", [total + own for own in shards]
@@ -60,7 +61,7 @@ def average_gradients(grads, blocks):
         summed = torch.zeros_like(grads[0])
         for x in healthy:
             summed = cast(summed + x)
-        cause = f"a sum is accumulated in {name} instead of float32"
+        cause = note("sum-in-few-bits", dtype=name)
         yield cause, [summed / max(len(healthy), 1)] * R + unchanged
 
 
@@ -79,10 +80,10 @@ def all_gather_matmul(shards, weights, blocks):
         ],
     )
     for rank, weight in enumerate(weights):
-        yield f"every rank multiplies by weights[{rank}]", [whole @ weight] * R
+        yield named("every rank multiplies by weights[{rank}]", rank=rank), [whole @ weight] * R
     for rank, x in enumerate(shards):
         yield (
-            f"the rows of shards[{rank}] stand for those of all",
+            named("the rows of shards[{rank}] stand for those of all", rank=rank),
             [torch.cat([x] * R) @ weight for weight in weights],
         )
     own = zip(shards, weights, strict=True)
@@ -97,7 +98,7 @@ def all_gather_matmul(shards, weights, blocks):
         )
         for part, *others in parts:
             results = [cast(x + part @ y) for x, y in zip(results, others, strict=True)]
-        yield f"a sum is accumulated in {name} instead of float32", results
+        yield note("sum-in-few-bits", dtype=name), results
     of_ranks = [matmul.along_k(whole, weight, blocks, ("shards", "weights")) for weight in weights]
     for found in zip(*of_ranks, strict=True):
         yield found[0][0], [product for _, product in found]

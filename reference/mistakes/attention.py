@@ -5,6 +5,8 @@ import math
 
 import torch
 
+from kernelgauge.words.fault import note
+
 FIRST_TILE = (
     "every tile reads the rows of the first one: an offset leaves out where the tile begins"
 )
@@ -219,7 +221,7 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     p = p.where(mask, 0.0)
     yield "ds lacks its factor p", *gradients(p, dp.where(mask, 0.0))[:2], None
     ds = p * dp
-    yield "delta is left out", *gradients(p, p * (dp + delta[..., None]))[:2], None
+    yield note("left-out", name="delta"), *gradients(p, p * (dp + delta[..., None]))[:2], None
     yield "delta is added instead of subtracted", *gradients(p, p * (dp + 2 * delta[..., None]))
     for cause, wrong in (
         ("ds takes p in place of dp", p),

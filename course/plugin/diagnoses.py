@@ -1,0 +1,97 @@
+"""Name the causes of wrong results once all cases of a file are through.
+
+All tests of a puzzle's file run in one process, also under xdist (see `Scheduling`), so that what
+is named depends neither on the number of workers nor on the order of tests. The causes travel with
+the report of the last test of the file, or, where a run stops before that, with its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from course.plugin import failures
+from course.plugin.ladder import puzzle_of
+from kernelgauge.core.verdict import Wrong
+
+# Of the report of the last test of a file, and of a worker's output.
+PROPERTY = "kata_diagnosed"
+
+
+def outcome(verdict: Wrong, fault: Any) -> Wrong:
+    """Return a verdict with what a diagnosis made of the fault in it."""
+    outer = verdict.fault
+    return Wrong(outer.but(instead=fault) if outer.instead else fault)
+
+
+class Diagnoses:
+    """Keeps what failing cases observed until their file is through."""
+
+    def __init__(self) -> None:
+        self._left: Counter[Path] = Counter()
+        self._kept: dict[Path, list[tuple[int, str, Wrong]]] = {}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session) -> None:
+        """Count the tests of each puzzle's file."""
+        self._left = Counter(item.path for item in session.items if puzzle_of(item.path))
+
+    def keep(self, item, order: int, verdict: Wrong) -> None:
+        """Keep a wrong result until its file is through."""
+        if verdict.observation is not None:
+            self._kept.setdefault(item.path, []).append((order, item.nodeid, verdict))
+
+    def through(self, item) -> list[dict[str, Any]]:
+        """Take notice that a test is through. Returns what was found if it was the file's last."""
+        self._left[item.path] -= 1
+        return [] if self._left[item.path] > 0 else self._diagnosed(item.path)
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Return what was found in files that are not through, because the run stops."""
+        return [found for path in list(self._kept) for found in self._diagnosed(path)]
+
+    def _diagnosed(self, path: Path) -> list[dict[str, Any]]:
+        kept = sorted(self._kept.pop(path, ()), key=lambda it: it[:2])
+        return [
+            {"nodeid": nodeid, "told": failures.told(verdict.fault)}
+            for nodeid, verdict in zip(
+                (it[1] for it in kept), diagnosed([it[2] for it in kept]), strict=True
+            )
+        ]
+
+
+def diagnosed(verdicts: list[Wrong]) -> list[Wrong]:
+    """Return wrong results of one file with their causes."""
+    if not verdicts:
+        return []
+    from kernelgauge.diagnosis.observations import diagnose
+
+    faults = diagnose([verdict.observation for verdict in verdicts])
+    return [outcome(*pair) for pair in zip(verdicts, faults, strict=True)]
+
+
+def scope(nodeid: str) -> str:
+    """Return what tests have in common that one process must run: the file of a puzzle's level.
+
+    Of the judge's tests, those that grade one puzzle stay together, since they share what its
+    reference gives.
+    """
+    if nodeid.startswith("puzzles/"):
+        return nodeid.partition("::")[0]
+    graded = re.match(r"(.*\[\d\d_\w+/\w+)", nodeid)
+    return graded[1] if graded else nodeid
+
+
+def scheduling(config, log):
+    """Return what hands tests to xdist's workers: see `scope`."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope(nodeid)
+
+    return Scheduling(config, log)

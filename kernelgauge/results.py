@@ -1,0 +1,439 @@
+"""Grade the results of a subject: what they should be, how they differ, and why that may be."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.dtypes import double, wide
+from kernelgauge.core.launch import blocks_of
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Verdict, Wrong
+from kernelgauge.diagnosis import mistakes, report
+from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, diagnose
+from kernelgauge.diagnosis.source import Source
+from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
+from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
+from kernelgauge.numerics.compare import Mismatch, Rule
+from kernelgauge.numerics.perturbation import rounded_runs, term_size
+from kernelgauge.subject.guarded_call import GuardedCall, Outcome
+from kernelgauge.subject.late_rank import Lateness, has_meetings, names_by_rank
+from kernelgauge.words.fault import SHOWN, Call, Cause, Fault, Note, note
+
+if TYPE_CHECKING:
+    from kernelgauge.kernel import Kernel
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+class Expected:
+    """What the reference gives. What takes many runs of it is found when it is first asked for.
+
+    truth: in float64
+    own: in the inputs' own dtype
+    yardsticks: for each result, those of `compare`
+    terms: for each result, the size of its terms; None if the comparison is exact
+    rules: those of `compare` that were made of all this
+    """
+
+    def __init__(
+        self,
+        truth: Tensors,
+        own: Tensors,
+        yardsticks: Callable[[], Sequence[list[torch.Tensor]]],
+        terms: Callable[[], Sequence[torch.Tensor | None]],
+    ):
+        self.truth, self.own = truth, own
+        self.rules: dict[tuple, Rule] = {}
+        self._yardsticks, self._terms = yardsticks, terms
+
+    @cached_property
+    def yardsticks(self) -> Sequence[list[torch.Tensor]]:
+        """Return the reference's results as yardsticks of what it loses."""
+        return self._yardsticks()
+
+    @cached_property
+    def terms(self) -> Sequence[torch.Tensor | None]:
+        """Return the sizes of the terms behind each element."""
+        return self._terms()
+
+
+class ResultCheck:
+    """Compares the results of a puzzle's subject with those of its reference.
+
+    exact: instead of the rules', for cases whose result must be the truth itself, rounded once
+    mismatch: where a result that was compared is wrong
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        exact: bool | tuple[str, ...] | None = None,
+    ):
+        self.kernel = kernel
+        self.exact = kernel.rules.exact if exact is None else exact
+        self.mismatch: Mismatch | None = None
+
+    def expected(self, arguments: Arguments) -> Expected:
+        """Evaluate the reference, in float64 and in the inputs' own dtype."""
+        key = self.kernel.name, self.kernel.rules, self.exact
+        return self.kernel.run.memory.get(key, arguments, lambda: self._expected(arguments))
+
+    def _expected(self, arguments: Arguments) -> Expected:
+        reference = self._reference(arguments)
+        tensors = list(arguments.tensors.values())
+        truth, own = reference(*map(wide, tensors)), reference(*tensors)
+        return Expected(
+            truth,
+            own,
+            lambda: self._yardsticks(reference, tensors, own),
+            lambda: [None] * len(truth) if self.exact else term_size(reference, tensors),
+        )
+
+    def compare(self, call: GuardedCall, outcome: Outcome, expected: Expected) -> None:
+        """Raises Wrong unless the results of a call are right.
+
+        Its cause is looked for at once, unless the run defers that until all cases are through.
+        """
+        self._check_forms(outcome.results, expected)
+        for number, got in enumerate(outcome.results):
+            if mismatch := self._mismatch(number, got, expected):
+                self.mismatch = mismatch
+                observation = self._observation(call, outcome, number, expected)
+                if not self.kernel.run.defers or observation.elements > MAX_DEFERRED_ELEMENTS:
+                    raise Wrong(diagnose([observation])[0])
+                raise Wrong(observation.told(observation.fault.cause), observation)
+
+    def _observation(
+        self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
+    ) -> Observation:
+        """Return what there is to know of a call whose result of this number is wrong."""
+        watch, inputs, source = outcome.watch, call.original.tensors, self._source()
+        wrong, mismatches = {}, {}
+        for other, got in enumerate(outcome.results):
+            if other < number or not (mismatch := self._mismatch(other, got, expected)):
+                continue
+            mismatches[other] = mismatch
+            wrong[other] = WrongResult(
+                got,
+                expected.truth[other],
+                mismatch,
+                inputs,
+                anything=not watch or bool(watch.loads_without_other),
+                source=source,
+                origin=self._origin(call, outcome, other, expected) if other == number else None,
+            )
+        store = watch and watch.store_of(outcome.results[number], mismatches[number].worst)
+        return Observation(
+            report.facts(mismatches[number], store, wrong[number].origin).but(
+                call=self.kernel.called(call.original),
+                config=outcome.config,
+                cause=self._shown_cause(call, outcome, number, expected),
+            ),
+            number,
+            wrong,
+            lambda number: self._mistakes(call.original, outcome, number, expected),
+            call.original.values,
+            partial(self._option_at_fault, call, number),
+        )
+
+    def _origin(
+        self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
+    ) -> Origin | None:
+        """Run the program again that stored NaN or infinity instead of a number, and see why."""
+        got, truth = outcome.results[number], expected.truth[number]
+        # In float64, since torch does not ask this of 8-bit floats.
+        hit = ~torch.isfinite(double(got)) & torch.isfinite(double(truth.to(got.device)))
+        if not outcome.watch or not hit.any():
+            return None
+        store = outcome.watch.store_of(got, tuple(hit.nonzero()[0].tolist()))
+        if store is None:
+            return None
+        watch = outcome.watch
+        for program in (store.program, None):
+            call.restore()
+            with Origins(program) as origins, contextlib.suppress(Wrong):
+                call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+            # NaN that an earlier kernel stored was made by another program.
+            if origins.found.operation != LOADED or origins.found.unset:
+                break
+        return origins.found
+
+    def _option_at_fault(
+        self, call: GuardedCall, number: int, others: Iterable[Mapping[str, object]]
+    ) -> Cause | None:
+        """Name the option without which the same call is right, if one was given.
+
+        others: the values of the arguments of other cases that fail
+        """
+        given, others = call.original, list(others)
+        for name, parameter in inspect.signature(self.kernel.reference).parameters.items():
+            value, default = given.values.get(name, parameter.default), parameter.default
+            if default is parameter.empty or isinstance(value, torch.Tensor) or value == default:
+                continue
+            if any(values.get(name, default) == default for values in others):
+                # What fails without the option, too, does not depend on it.
+                continue
+            other = GuardedCall(
+                call.subject,
+                call.path,
+                given.replaced({name: default}),
+                in_place=call.in_place,
+                readable=call.readable,
+                interpreted=call.interpreted,
+            )
+            other.restore()
+            try:
+                results = other.run(order="shuffled").results
+            except Verdict:
+                continue
+            if self._mismatch(number, results[number], self.expected(other.original)) is None:
+                shown = {"default": default, "value": value}
+                if any(isinstance(it, torch.dtype) for it in shown.values()):
+                    shown = {key: str(it) for key, it in shown.items()}
+                return Cause(note("option-at-fault", name=name, **shown), SHOWN)
+        return None
+
+    def _source(self) -> Source:
+        return Source.of(self.kernel.path.read_text(encoding="utf-8"))
+
+    def compare_large(self, arguments: Arguments, tensors: Tensors, results: Tensors) -> None:
+        """Raises Wrong, without a diagnosis, where running the reference many times is too slow.
+
+        tensors: the numbers that the arguments held
+        """
+        reference = self._reference(arguments)
+        truth, own = reference(*map(wide, tensors)), reference(*tensors)
+        # Few yardsticks do at such a size, and take the memory of few.
+        expected = Expected(
+            truth,
+            own,
+            lambda: self._yardsticks(reference, tensors, own, runs=2),
+            lambda: [None] * len(own),
+        )
+        self._check_forms(results, expected)
+        for number, got in enumerate(results):
+            if mismatch := self._mismatch(number, got, expected):
+                raise Wrong(mismatch.fault().but(call=self.kernel.called(arguments)))
+
+    def check_repeatable(self, call: GuardedCall, outcome: Outcome, *, poison: bool) -> None:
+        """Raises Wrong unless another run on the same input gives the same bits."""
+        call.restore()
+        again = call.run(order="shuffled", seed=1, poison=poison)
+        for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
+            name = self.kernel.name_of(number, len(outcome.results))
+            if not torch.equal(_bytes_of(first), _bytes_of(second)):
+                said, remedy = note("differs-between-runs", name=name), note("sum-in-a-fixed-order")
+                raise Wrong(self._fault("differs-between-runs", said, name, remedy))
+
+    def _fault(self, kind: str, said: Note, tensor: str = "", remedy: Note | None = None) -> Fault:
+        call = Call(str(self.kernel.path), self.kernel.name)
+        return Fault(kind, (said,), call=call, tensor=tensor, remedy=remedy)
+
+    def check_late(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
+        """Raises Wrong unless the results stay right when the first or the last rank is late."""
+        count = len(names_by_rank(call.original.tensors)) if self.kernel.rules.ranks else 0
+        shown = has_meetings(call.subject) if settings.interpreted else len(call.devices) > 1
+        if count < 2 or not shown:
+            return
+
+        def wrong(**late: Any) -> Mismatch | None:
+            call.restore()
+            results = call.run(poison=poison, late=Lateness(**late)).results
+            found = (self._mismatch(number, got, expected) for number, got in enumerate(results))
+            return next(filter(None, found), None)
+
+        for rank in (0, count - 1):
+            if mismatch := wrong(rank=rank):
+                if wrong(rank=rank, arrives_late=False, overwritten=False):
+                    where = "meet-between-launches"
+                elif wrong(rank=rank, overwritten=False):
+                    where = "meet-before-the-first"
+                else:
+                    where = "meet-before-return"
+                fault = mismatch.fault()
+                late_ = note("wrong-when-late", rank=rank)
+                raise Wrong(
+                    Fault(
+                        "late-rank",
+                        (late_, *fault.said),
+                        call=self.kernel.called(call.original),
+                        tensor=fault.tensor,
+                        numbers={**fault.numbers, "rank": rank},
+                        remedy=note(where),
+                    )
+                )
+        call.restore()
+
+    def check_alike(self, results: Tensors) -> None:
+        """Raises Wrong unless the results of all ranks have the same bits."""
+        names = [self.kernel.name_of(number, len(results)) for number in range(len(results))]
+        if isinstance(self.kernel.rules.alike, tuple):
+            pairs = zip(names, results, strict=True)
+            results = tuple(
+                x for name, x in pairs if name.partition("[")[0] in self.kernel.rules.alike
+            )
+        for rank, result in enumerate(results):
+            if not torch.equal(_bytes_of(result.to(results[0].device)), _bytes_of(results[0])):
+                said, remedy = note("ranks-differ", rank=rank), note("add-in-one-order")
+                raise Wrong(self._fault("differs-between-ranks", said, remedy=remedy))
+
+    def _reference(self, arguments: Arguments) -> Callable[..., Tensors]:
+        """The reference, to be called with tensors alone, which it leaves as they are."""
+        evaluate = self.kernel.on_tensors(self.kernel.reference, arguments)
+
+        def reference(*tensors: torch.Tensor) -> Tensors:
+            in_place = self.kernel.rules.in_place
+            return evaluate(*(tensor.clone() if in_place else tensor for tensor in tensors))
+
+        return reference
+
+    def _yardsticks(
+        self,
+        reference: Callable[..., Tensors],
+        tensors: Sequence[torch.Tensor],
+        own: Tensors,
+        runs: int = 8,
+    ) -> list[list[torch.Tensor]]:
+        if not self.kernel.rules.rounded:
+            return [[result] for result in own]
+        dtype = next(tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        more = rounded_runs(reference, tensors, dtype, runs=runs)
+        return [[result, *samples] for result, samples in zip(own, more, strict=True)]
+
+    def _mismatch(self, number: int, got: torch.Tensor, expected: Expected) -> Mismatch | None:
+        # Terms and yardsticks only ever allow more, and most right results do without.
+        found = None
+        for yardsticks, terms in (("truth", False), ("own", True), ("all", True)):
+            if yardsticks == "all" and not self.kernel.rules.rounded:
+                continue
+            found = self._rule(number, got.dtype, expected, yardsticks, terms).mismatch(got)
+            if found is None or found.exact:
+                break
+        return found
+
+    def _rule(
+        self, number: int, dtype: torch.dtype, expected: Expected, yardsticks: str, terms: bool
+    ) -> Rule:
+        """What a result of this dtype may be.
+
+        yardsticks: the "truth", which loses nothing, the reference's "own" result, or "all"
+        terms: whether their size counts
+        """
+        precision = self._input_precision(dtype)
+        key = number, dtype, yardsticks, terms, self.exact, precision
+        if key in expected.rules:
+            return expected.rules[key]
+        truth, exact = expected.truth[number], self.exact
+        name = self.kernel.name_of(number, len(expected.truth))
+        if isinstance(exact, tuple):
+            exact = name.partition("[")[0] in exact or None
+        nothing = torch.zeros_like(truth, dtype=torch.float64)
+        yardstick: torch.Tensor | list[torch.Tensor]
+        if yardsticks == "all":
+            yardstick = expected.yardsticks[number]
+        else:
+            yardstick = expected.own[number] if yardsticks == "own" else truth
+        rule = expected.rules[key] = Rule(
+            truth,
+            yardstick,
+            exact=exact,
+            name=name,
+            magnitude=expected.terms[number] if terms else nothing,
+            input_precision=precision,
+            roundings=2 if self.kernel.rules.rounded_on_the_way else 1,
+        )
+        return rule
+
+    def _input_precision(self, dtype: torch.dtype) -> str | None:
+        """What a result of this dtype may lose in the tensor cores, as `compare` takes it."""
+        precision = self.kernel.rules.input_precision
+        if precision == "fp8":
+            # In the interpreter such sums are exact.
+            return None if settings.interpreted else precision
+        return precision if dtype == torch.float32 else None
+
+    def _mistakes(
+        self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected
+    ) -> Iterator[Mistake]:
+        """What may have been done wrong, for the diagnosis to try."""
+
+        def truth(given: Arguments) -> Tensors:
+            return self._reference(given)(*map(wide, given.tensors.values()))
+
+        what_if = mistakes.build_what_if(
+            self.kernel.reference,
+            lambda given: self.kernel.run.memory.get(
+                (self.kernel.name, "truth"), given, lambda: truth(given)
+            ),
+            arguments,
+            got=outcome.results,
+            truth=expected.truth,
+            mismatch=lambda other, got: self._mismatch(other, got, expected),
+            number=number,
+            blocks=blocks_of(outcome.launches),
+        )
+        count = len(outcome.results)
+        names = [self.kernel.name_of(other, count) for other in range(count)]
+        return mistakes.candidates(what_if, names, expected.truth, self.kernel.mistakes)
+
+    def _shown_cause(
+        self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
+    ) -> Cause | None:
+        """Return what makes the result right when it is changed."""
+        if not outcome.watch:
+            return None
+
+        def right_if(**how: Any) -> bool:
+            call.restore()
+            # A run that tunes no more leaves out what was wrong in this one.
+            call.forget_tuning()
+            try:
+                again = call.run(**how)
+            except Wrong:
+                return False
+            return self._mismatch(number, again.results[number], expected) is None
+
+        sites = outcome.watch.loads_without_other
+        watch = outcome.watch
+        same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
+        if outcome.configs > 1 and right_if(rehearse=False, **same):
+            return Cause(note("tuned-on-the-tensors"), SHOWN)
+        if sites and watch.poison and right_if(order="shuffled", poison=False):
+            lines = [f"{Path(file).name}:{line}" for file, line in sites]
+            return Cause(note("masked-lanes-reach-the-result", lines=lines), SHOWN)
+        # Without atomics, nothing that the interpreter runs depends on the order.
+        if watch.has_atomics and right_if(order="ascending", poison=self.kernel.poison):
+            return Cause(note("order-matters"), SHOWN)
+        return None
+
+    def _check_forms(self, results: Tensors, expected: Expected) -> None:
+        if len(results) != len(expected.own):
+            said = note("wrong-count", found=len(results), wanted=len(expected.own))
+            raise Wrong(self._fault("wrong-form", said))
+        for number, got in enumerate(results):
+            name, right = self.kernel.name_of(number, len(results)), expected.own[number]
+            for aspect, found, wanted in (
+                ("shape", tuple(got.shape), tuple(right.shape)),
+                ("dtype", str(got.dtype), str(right.dtype)),
+                ("device", str(got.device), str(right.device)),
+            ):
+                if found != wanted:
+                    form = {"aspect": aspect, "found": found, "wanted": wanted}
+                    raise Wrong(self._fault("wrong-form", note("form", name=name, **form), name))
+            if not self.kernel.rules.in_place and not got.is_contiguous():
+                layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
+                said = note("not-contiguous", name=name, **layout)
+                raise Wrong(self._fault("wrong-form", said, name))
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a contiguous tensor, for a comparison that NaN does not disturb."""
+    return tensor.reshape(-1).view(torch.uint8)

@@ -1,0 +1,47 @@
+"""What a check asks of a result and of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+
+def _must_raise(error: str, names: str, answer: bool, instead: str, raised: str) -> str:
+    wanted = f"must raise {error} that names {names}" + ", or return the right answer" * answer
+    return (
+        wanted
+        + {
+            "fault": "; instead:",
+            "result": ", but it returned",
+            "message": f'; its message is "{raised}"',
+        }[instead]
+    )
+
+
+def _kept(bytes: int, budget: int, tensors: list[str]) -> str:
+    return (
+        f"keeps {bytes} bytes for the backward pass beside its inputs and its result, the budget "
+        f"is {budget}: {', '.join(tensors)}"
+    )
+
+
+WORDS: Mapping[str, str | Callable[..., str]] = {
+    "must-raise": _must_raise,
+    "check-inputs-first": "check the inputs before you allocate",
+    "kept-for-backward": _kept,
+    "wrong-count": "returned {found} tensors, not {wanted}",
+    "form": "{name} has {aspect} {found}, not {wanted}",
+    "not-contiguous": "{name} is not contiguous: its strides are {strides} for shape {shape}",
+    "differs-between-runs": "{name} differs between two runs on the same input",
+    "sum-in-a-fixed-order": "atomics add in no fixed order; write partial results and sum them in "
+    "a second kernel",
+    "ranks-differ": "gives rank {rank} and rank 0 results whose last bits differ",
+    "add-in-one-order": "let every rank add in the same order, from rank 0 on: rounding makes "
+    "another order another sum",
+    "wrong-when-late": "wrong when rank {rank} is late, that is, when its GPU gets its inputs and "
+    "starts its launches after the others: nobody waits for it",
+    "meet-between-launches": "meet between two launches of which one reads what another rank's "
+    "stored",
+    "meet-before-the-first": "meet before the first launch: a peer's tensor may not be there yet",
+    "meet-before-return": "meet before you return: a peer may still read what its owner overwrites",
+    "make-again-in-backward": "what is cheap to make again in the backward pass need not be kept",
+}
