@@ -19,6 +19,7 @@ from course.plugin.ladder import SOLVED, ladder, path_of_tests
 from course.plugin.progress import Progress, is_done
 from course.plugin.scoreboard import show_solution
 from kernelgauge.words.kinds import KINDS
+from kernelgauge.words.tables import aligned
 
 SEEN = "kata/hints"
 EXAMPLE = "puzzles/07_matmul/tiled.py"
@@ -141,10 +142,10 @@ def puzzles_at(path: Path) -> list[str]:
 def _explain(terminal, kind: str) -> None:
     """Print the page of a kind of fault, or all kinds for "". Raises pytest.UsageError."""
     if not kind:
-        width = max(map(len, KINDS))
+        lines = iter(aligned([(kind, faults.title_of(kind)) for kind in KINDS]))
         for _, kinds in groupby(KINDS, lambda kind: KINDS[kind].group):
-            for each in kinds:
-                terminal.line(f"{each:<{width}}  {faults.title_of(each)}")
+            for _ in kinds:
+                terminal.line(next(lines))
             terminal.line("")
         terminal.line("In the order in which they are to be fixed. pytest --explain KIND has more.")
         return

@@ -93,7 +93,7 @@ def pytest_configure(config):
     config.stash[observed] = diagnoses.Diagnoses()
     config.pluginmanager.register(config.stash[observed])
     if not config.stash.get(watch.started, False):
-        session.start(config, config.stash[machine])
+        session.start(config)
     from course.plugin import experiments
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)

@@ -27,6 +27,7 @@ from course.plugin.progress import Findings, Progress, counted, is_done, product
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, NotRun, Unsolved
 from kernelgauge.core.verdict import Wrong as WrongVerdict
+from kernelgauge.words.tables import aligned
 
 if TYPE_CHECKING:
     # The header is printed without Triton, which these import.
@@ -353,10 +354,8 @@ class Scoreboard:
         races = sorted(self.races.items(), key=lambda race: (steps.index(race[0][0]), race[0][1]))
         lines = [("test", *races[0][1])]
         lines += [(f"{puzzle} {test}", *columns.values()) for (puzzle, test), columns in races]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-            terminal.line("  ".join(cells).rstrip())
+        for line in aligned(lines):
+            terminal.line(line)
 
 
 def show_solution(terminal, puzzle: str) -> None:

@@ -26,6 +26,7 @@ from kernelgauge.memory.executor import OPTIONS
 from kernelgauge.subject.launcher_source import followed, meta_parameters
 from kernelgauge.subject.trial import Trial
 from kernelgauge.words.kinds import KINDS, RAISES, RUNS
+from kernelgauge.words.tables import aligned
 
 # Those that a learner is told of; the compiler knows more.
 USUAL_OPTIONS = ("num_warps", "num_stages", "maxnreg")
@@ -212,10 +213,8 @@ class TrialLook(looks.Look):
         lines = [head]
         for row in rows:
             lines += self._lines(row, case, several)
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-            terminal.line("  ".join(cells).rstrip())
+        for line in aligned(lines):
+            terminal.line(line)
 
     def _lines(self, row: Row, case: str, several: bool) -> list[list[str]]:
         """Return the cells of one combination: a line for each kernel."""

@@ -67,13 +67,24 @@ def is_graded_file(filename: str) -> bool:
     """Return whether this file is graded, unlike those of the judge, the tests and libraries."""
     path = Path(filename)
     if settings.subjects is None:
-        return not filename.startswith(("<", *library_folders()))
+        return not filename.startswith("<") and not is_library(filename)
     return path.is_relative_to(settings.subjects.resolve()) and not path.name.startswith("test_")
 
 
+def is_library(filename: str) -> bool:
+    """Return whether a file is neither a kernel nor its launcher.
+
+    What is installed beside torch may well be the package whose kernels are checked.
+    """
+    standard, *others = _library_folders()
+    inside = filename.removeprefix(standard)
+    of_python = inside != filename and not inside.startswith(("site-packages", "dist-packages"))
+    return of_python or filename.startswith(tuple(others))
+
+
 @functools.cache
-def library_folders() -> tuple[str, ...]:
-    """Return the folders of code that is neither a kernel nor its launcher."""
+def _library_folders() -> tuple[str, ...]:
+    """Return the folders of Python's own library, and of others that are no kernels."""
     import numpy
     import torch
     import triton

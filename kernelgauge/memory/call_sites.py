@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
 from typing import Literal
 
-from kernelgauge.core.blame import library_folders
+from kernelgauge.core.blame import is_library
 from kernelgauge.words.fault import Place
 
 # What an access does. An atomic "updates", whether it loads, stores or both.
@@ -146,7 +146,7 @@ def is_user_code(code: CodeType) -> bool:
     if known is None:
         file = os.path.abspath(code.co_filename)
         named = not (code.co_filename.startswith("<") or code.co_name.startswith("<"))
-        known = _is_user_code[id(code)] = (named and not file.startswith(library_folders()), code)
+        known = _is_user_code[id(code)] = (named and not is_library(file), code)
     return known[0]
 
 
