@@ -255,6 +255,7 @@ def test_a_process_that_is_ended_costs_its_own_puzzle(grade):
     text = result.stdout.str()
     for name in names:
         assert text.count(f"/{name}.py: crashed the process") == 1
+    assert text.count("what it means: pytest --explain process-ended") >= 1
     assert result.parseoutcomes()["wrong"] == len(names)
     assert not_run(text) >= len(names)
     result.stdout.fnmatch_lines(["01_pointwise/vector_copy*solved*"])

@@ -274,8 +274,9 @@ def test_the_share_of_a_matmul_rate():
 def test_an_impossible_time_is_rejected():
     gpu = SimulatedGpu()
     message = r"impossible time: 208 MB in 0\.002\d* ms would be .* TB/s, but this GPU"
-    with pytest.raises(Wrong, match=message):
+    with pytest.raises(Wrong, match=message) as found:
         run(gpu, double(gpu, 0.0), bytes_moved=208 * MB, limits=H200)
+    assert found.value.fault.kind == "impossible-time"
 
 
 def test_a_reference_with_an_impossible_time_is_the_specs_fault():
