@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
+
+import pytest
 
 from course import loader, paths, running
 from course.options import asked
 from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
 from kernelgauge.kernel import Kernel
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
 from kernelgauge.subject.guarded_call import GuardedCall
+from kernelgauge.words.fault import Fault, Place, note
 
 # What stands for our solution as the baseline of a race.
 SOLUTION = "solution"
@@ -32,6 +34,17 @@ def challenge(function: str, **rules: Any) -> Challenge:
     rules: the fields of `kernelgauge.rules.Rules`
     """
     return Challenge(function, Path(sys._getframe(1).f_globals["__file__"]), **rules)
+
+
+def broken_rule(text: str, hint: str = "", place: Place | None = None) -> Wrong:
+    """Return that a rule of the spec is broken which only this puzzle has, to be raised.
+
+    text: what the kernel does, and what the spec asks for
+    hint: what to do about it
+    place: the line that it is about
+    """
+    remedy = note("text", text=hint) if hint else None
+    return Wrong(Fault("own-rule", (note("text", text=text),), place, remedy=remedy))
 
 
 class Challenge(Kernel):
@@ -129,8 +142,8 @@ class Challenge(Kernel):
         shared_memory: what `shared_memory(device)` returns, in bytes
         """
         names = inspect.unwrap(self.subject).__globals__
-        fixed = {
-            name: functools.partial(lambda size, device: size, size) for name, size in sizes.items()
-        }
-        with mock.patch.dict(names, fixed):
+        # Name by name: what the interpreter adds to them meanwhile must stay.
+        with pytest.MonkeyPatch.context() as patch:
+            for name, size in sizes.items():
+                patch.setitem(names, name, lambda device, size=size: size)
             yield

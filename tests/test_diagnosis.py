@@ -1,4 +1,4 @@
-"""kernelgauge.diagnosis.report: what a message says about a wrong result, and must not say."""
+"""kernelgauge.diagnosis: what a message says about a wrong result, and must not say."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 from torch.nn.functional import gelu
 
 from kernelgauge.core.dtypes import wide
-from kernelgauge.diagnosis import report, symptoms
+from kernelgauge.diagnosis import observations, report, symptoms
 from kernelgauge.diagnosis.mistakes import named
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.wrong_result import Mistake
 from kernelgauge.numerics import compare
 from kernelgauge.words import WORDS, message, say
 from kernelgauge.words.fault import CONSISTENT, PROVEN, SHOWN, Cause, note
+from tests.diagnosing import diagnosed
 
 
 def seeded(seed):
@@ -48,7 +49,7 @@ def describe(
         yardstick = truth.to(got.dtype)
     mismatch = compare.compare(got, truth, yardstick, exact=exact)
     more = {"source": source} if source else {}
-    fault = report.describe(
+    fault = diagnosed(
         got, truth, mismatch, inputs=inputs, mistakes=mistakes, anything=anything, **more
     )
     return message(fault)
@@ -466,11 +467,11 @@ def test_nan_of_an_input_tells_nothing_of_a_mistake():
 
 def test_no_pattern_is_needed_where_a_run_has_shown_the_cause():
     mismatch = compare.compare(-X, X.double(), X)
-    suggested = report.describe(-X, X, mismatch)
+    suggested = diagnosed(-X, X, mismatch)
     assert "the wrong sign" in message(suggested)
     assert (suggested.cause.note.id, suggested.cause.known) == ("subtraction-swapped", CONSISTENT)
     shown = Cause(note("order-matters"), SHOWN)
-    assert report.describe(-X, X, mismatch, known=shown).cause is shown
+    assert diagnosed(-X, X, mismatch, known=shown).cause is shown
 
 
 def test_a_mistake_may_tell_which_rows_are_nan():
@@ -487,14 +488,14 @@ def test_large_errors_are_not_blamed_on_sums_in_16_bits(size, said):
 
 
 def test_mistakes_are_tried_for_a_limited_time(monkeypatch):
-    monkeypatch.setattr(symptoms, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(observations, "MAX_SECONDS", -1.0)
     text = describe(-X, X, mistakes=[Mistake(A_MISTAKE, lambda: -X)])
     assert "a mistake" not in text
     assert "the wrong sign" in text
 
 
 def test_what_is_wrong_is_data():
-    fault = report.describe(
+    fault = diagnosed(
         -X, X, compare.compare(-X, X.double(), X), mistakes=[Mistake(A_MISTAKE, lambda: -X)]
     )
     worst = fault.numbers["index"]

@@ -12,11 +12,10 @@ from torch.nn.functional import pad
 from course import loader, paths
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.diagnosis import mistakes
-from kernelgauge.diagnosis.symptoms import mistake
-from kernelgauge.diagnosis.wrong_result import WrongResult
 from kernelgauge.numerics import compare
 from kernelgauge.words import reason
-from kernelgauge.words.fault import Fault
+from kernelgauge.words.fault import PROVEN
+from tests.diagnosing import diagnosed
 
 
 def randn(*shape, seed=0):
@@ -60,8 +59,8 @@ def said(function, wrong, *inputs, blocks=()):
     tried = mistakes.candidates(what_if, names, truth, loader.load_mistakes(chapter, name))
     found = mismatch(0, got[0])
     assert found, "nothing is wrong"
-    cause = mistake(WrongResult(got[0], truth[0], found, mistakes=tried))
-    return reason(Fault("wrong-result", cause=cause)) if cause else ""
+    fault = diagnosed(got[0], truth[0], found, mistakes=tried)
+    return reason(fault) if fault.cause and fault.cause.known == PROVEN else ""
 
 
 A, B = randn(40, 300), randn(300, 50, seed=1)

@@ -17,6 +17,7 @@ from kernelgauge.speed import measure, selftest
 from kernelgauge.speed.buffers import Buffers, copy, redrawn
 from kernelgauge.speed.interval import interval_of
 from kernelgauge.speed.measure import race
+from tests import faults
 from tests.simulated_limits import H200, MB
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -144,7 +145,7 @@ def remembering(gpu: SimulatedGpu, ms: float, known_ms: float, *, key=None, forg
 
 def check_doubled(inputs, result):
     if not torch.equal(result, 2 * inputs[0]):
-        raise Wrong("y[0] is not 2 * x[0]")
+        raise faults.wrong("y[0] is not 2 * x[0]")
 
 
 def run(gpu: SimulatedGpu, subject, reference=None, inputs=None, at_least=1.0, **options):

@@ -25,7 +25,7 @@ from course.plugin.ladder import (
 from course.plugin.listing import write_ladder
 from course.plugin.progress import Findings, Progress, counted, is_done, production_of
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotRun, Unsolved
+from kernelgauge.core.verdict import NotMeasured, NotRun, Unsolved
 from kernelgauge.core.verdict import Wrong as WrongVerdict
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= _measured(run) if run else NOTHING
+    score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun)) else ""
     score["told"] = failures.told(error.fault) if isinstance(error, WrongVerdict) else None
     made.user_properties.append((PROPERTY, score))
 

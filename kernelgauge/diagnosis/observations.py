@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 
@@ -25,18 +24,19 @@ from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
 CLEARLY = 8.0
 # A result of which less than this differs may come from the same mistake.
 MIN_SHARE = 0.05
+# In fewer wrong elements than this many a mistake fits.
+MIN_TELLING = 16
 # Looking for mistakes stops after so many seconds of the processor.
 MAX_SECONDS = 20.0
 # And after this, once one is found that other cases say nothing of.
 MAX_SECONDS_MORE = 2.0
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
-# Causes are looked for in so many cases, and compared with so many others while they are sought.
+# Mistakes are looked for in so many cases, as long as none explains them.
 MAX_PROBES = 4
-MAX_COMPARED = 6
 
 
-@dataclass
+@dataclass(eq=False)
 class Observation:
     """A case whose result is wrong, and the means to learn more of it.
 
@@ -55,8 +55,11 @@ class Observation:
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
-    _known: dict[int, dict[tuple, list[Mistake]]] = field(default_factory=dict)
-    _verdicts: dict[tuple[int, tuple], bool | None] = field(default_factory=dict)
+    _listed: dict[int, _Listed] = field(default_factory=dict)
+    _weighed: dict[tuple[int, tuple], tuple[Mistake | None, bool | None]] = field(
+        default_factory=dict
+    )
+    _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
 
     @property
     def result(self) -> WrongResult:
@@ -68,10 +71,11 @@ class Observation:
         """How many elements its results have."""
         return sum(wrong.got.numel() for wrong in self.wrong.values())
 
-    @cached_property
-    def suggestions(self) -> report.Suggestions:
-        """What the wrong result by itself suggests."""
-        return report.suggestions(self.result)
+    def suggestions(self, number: int) -> report.Suggestions:
+        """Return what the wrong result of this number by itself suggests."""
+        if number not in self._suggestions:
+            self._suggestions[number] = report.suggestions(self.wrong[number])
+        return self._suggestions[number]
 
     def told(self, cause: Cause | None, *, patterns: bool = False) -> Fault:
         """Return the fault with this cause.
@@ -79,132 +83,154 @@ class Observation:
         patterns: whether to look for patterns, where no mistake explains the result
         """
         explained = cause is not None and cause.known == PROVEN
-        shown = self.suggestions.patterns if patterns and not explained else ()
+        shown = self.suggestions(self.number).patterns if patterns and not explained else ()
         return report.describe(self.fault, self.result, cause, shown)
 
+    def candidates(self, number: int) -> Iterable[Mistake]:
+        """Return the mistakes to try on the result of this number. Each is made once."""
+        if number not in self._listed:
+            self._listed[number] = _Listed(self.mistakes(number))
+        return self._listed[number]
+
     def gives(self, number: int, cause: Note) -> bool | None:
-        """Return whether this mistake gives the wrong result here, None if that is unclear."""
-        key = number, cause.key
-        if key not in self._verdicts:
-            self._verdicts[key] = self._verdict(number, cause)
-        return self._verdicts[key]
+        """Return whether this mistake gives the wrong result here, None if that is unclear.
+
+        A result without numbers confirms nothing.
+        """
+        return self._weigh(number, cause)[1]
 
     def made_by(self, number: int, cause: Note) -> Mistake | None:
         """Return this mistake as it would be made in this case, if it gives the result."""
-        wrong = self.wrong[number]
-        for mistake in self._of(number, cause):
+        return self._weigh(number, cause)[0]
+
+    def _weigh(self, number: int, cause: Note) -> tuple[Mistake | None, bool | None]:
+        key = number, cause.key
+        if key not in self._weighed:
+            self._weighed[key] = self._weigh_anew(number, cause)
+        return self._weighed[key]
+
+    def _weigh_anew(self, number: int, cause: Note) -> tuple[Mistake | None, bool | None]:
+        wrong, verdicts = self.wrong[number], set()
+        for mistake in self.candidates(number):
+            if mistake.cause.key != cause.key:
+                continue
             made = computed(mistake)
             if made is not None and wrong.is_made_by(made):
-                return mistake
-        return None
+                return mistake, wrong.has_numbers or None
+            differs = made is not None and wrong.clearly_differs(made, CLEARLY, MIN_SHARE)
+            verdicts.add(False if differs else None)
+        return None, False if verdicts == {False} else None
 
-    def _verdict(self, number: int, cause: Note) -> bool | None:
-        verdicts = set()
-        for mistake in self._of(number, cause):
-            verdicts.add(self._gives(number, mistake))
-            if True in verdicts:
-                return True
-        return False if verdicts == {False} else None
 
-    def _gives(self, number: int, mistake: Mistake) -> bool | None:
-        wrong = self.wrong[number]
-        made = computed(mistake)
-        if made is None:
-            return None
-        if wrong.has_numbers and wrong.is_made_by(made):
-            return True
-        return False if wrong.clearly_differs(made, CLEARLY, MIN_SHARE) else None
+class _Listed:
+    """What an iterator yields, to be iterated over again and again; each item is made once."""
 
-    def _of(self, number: int, cause: Note) -> list[Mistake]:
-        if number not in self._known:
-            known: dict[tuple, list[Mistake]] = {}
-            for mistake in self.mistakes(number):
-                known.setdefault(mistake.cause.key, []).append(mistake)
-            self._known[number] = known
-        return self._known[number].get(cause.key, [])
+    def __init__(self, made: Iterable[Mistake]):
+        self._made, self._seen = iter(made), list[Mistake]()
+
+    def __iter__(self) -> Iterator[Mistake]:
+        at = 0
+        while True:
+            if at == len(self._seen):
+                made = next(self._made, None)
+                if made is None:
+                    return
+                self._seen.append(made)
+            yield self._seen[at]
+            at += 1
 
 
 def diagnose(observations: Sequence[Observation]) -> list[Fault]:
     """Return the faults of these failing cases of one subject, with their causes.
 
-    They are taken in this order, the simplest first.
+    What is named does not depend on the order of the cases.
     """
     causes = {id(it): it.fault.cause for it in observations if it.fault.cause}
-    open_ = [it for it in observations if id(it) not in causes]
-    for cause, explained in _mistakes(open_):
+    rest = sorted((it for it in observations if id(it) not in causes), key=_says_most)
+    for cause, explained in _mistakes(rest, len(observations)):
         for it in explained:
-            causes.setdefault(id(it), _own(cause, it))
+            causes[id(it)] = _own(cause, it)
+    rest = [it for it in rest if id(it) not in causes]
     named = any(cause.known == PROVEN for cause in causes.values())
-    rest = [it for it in open_ if id(it) not in causes]
     for it in rest:
         if cause := _suggested(it, rest, named):
             causes[id(it)] = cause
     return [it.told(causes.get(id(it)), patterns=True) for it in observations]
 
 
-def _mistakes(observations: list[Observation]) -> Iterator[tuple[Cause, list[Observation]]]:
-    """Yield the mistakes that give results exactly, and the cases that each of them explains."""
+def _says_most(observation: Observation) -> tuple:
+    """Return what puts the cases in order in which mistakes are looked for.
+
+    Numbers tell more than NaN, some of them more than few, and those of many bits more; of small
+    results mistakes are computed sooner.
+    """
+    result, fault = observation.result, observation.fault
+    few = bool(result.wrong.sum() < MIN_TELLING)
+    call = fault.call.arguments if fault.call else ""
+    return (
+        not result.has_numbers,
+        few,
+        result.eps,
+        observation.elements,
+        call,
+        repr(fault.numbers),
+    )
+
+
+def _mistakes(
+    observations: Sequence[Observation], of: int
+) -> Iterator[tuple[Cause, list[Observation]]]:
+    """Yield the mistakes that give results exactly, and the cases that no earlier one explains.
+
+    They are looked for in results with numbers, and may explain others, too.
+
+    of: how many cases fail
+    """
     until = time.process_time() + MAX_SECONDS
     left = [it for it in observations if it.result.drift is None]
-    named: list[Note] = []
-    for _ in range(MAX_PROBES):
-        probe = next((it for it in left if it.result.has_numbers), left[0] if left else None)
-        if probe is None or time.process_time() > until:
+    tried: list[Observation] = []
+    while time.process_time() < until and len(tried) < MAX_PROBES:
+        untried = (it for it in left if it.result.has_numbers and it not in tried)
+        if (probe := next(untried, None)) is None:
             return
         others = [it for it in observations if it is not probe and probe.number in it.wrong]
-        cause = _mistake(probe, others, named, until)
-        left.remove(probe)
-        if cause is None:
+        if (cause := _mistake(probe, others, until)) is None:
+            tried.append(probe)
             continue
-        named.append(cause.note)
-        explained = [
-            it
-            for it in left
-            if it.number == probe.number and it.made_by(it.number, cause.note) is not None
-        ]
+        explained = [it for it in left if it.made_by(it.number, cause.note)]
         left = [it for it in left if it not in explained]
-        count = sum(it.gives(probe.number, cause.note) is True for it in others)
-        yield (
-            replace(cause, explains=count + 1, of=len(observations)),
-            [probe, *explained],
-        )
+        count = sum(it.made_by(it.number, cause.note) is not None for it in observations)
+        yield replace(cause, explains=count, of=of), explained
 
 
-def _mistake(
-    probe: Observation, others: Sequence[Observation], named: Sequence[Note], until: float
-) -> Cause | None:
+def _mistake(probe: Observation, others: Sequence[Observation], until: float) -> Cause | None:
     """Find a mistake that gives exactly this result, and that no other case refutes.
 
-    The first that other cases confirm and none contradicts, or else the one that most confirm. Of a
-    result without numbers, only one that a case with numbers confirms.
+    The first that other cases confirm and none contradicts, or else the one that explains most.
+
+    others: those whose result of the same number is wrong, too
     """
     best, most = None, -1
-    number, keys = probe.number, {note.key for note in named}
-    compared = sorted(others, key=lambda it: not it.wrong[number].has_numbers)[:MAX_COMPARED]
-    # What was done wrong elsewhere is likelier.
-    likely = [it for it in probe.mistakes(number) if it.cause.key in keys] if keys else []
-    for candidates in (likely, probe.mistakes(number)):
-        for mistake in candidates:
-            if time.process_time() > until:
-                break
-            if mistake.changes_nothing:
-                continue
-            made = computed(mistake)
-            if made is None or not probe.result.is_made_by(made):
-                continue
-            verdicts = [it.gives(number, mistake.cause) for it in compared]
-            confirmed, contradicted = verdicts.count(True), verdicts.count(False)
-            # With two faults, each is made somewhere.
-            if contradicted and not confirmed:
-                continue
-            if not (confirmed or probe.result.has_numbers):
-                continue
-            cause = Cause(mistake.cause, PROVEN, given=mistake.given)
-            if confirmed and not contradicted:
-                return cause
-            if confirmed > most:
-                best, most = cause, confirmed
-                until = min(until, time.process_time() + MAX_SECONDS_MORE)
+    for mistake in probe.candidates(probe.number):
+        if time.process_time() > until:
+            break
+        if mistake.changes_nothing:
+            continue
+        made = computed(mistake)
+        if made is None or not probe.result.is_made_by(made):
+            continue
+        verdicts = [it.gives(probe.number, mistake.cause) for it in others]
+        confirmed, contradicted = True in verdicts, False in verdicts
+        # With two faults, each is made somewhere.
+        if contradicted and not confirmed:
+            continue
+        cause = Cause(mistake.cause, PROVEN, given=mistake.given)
+        if confirmed and not contradicted:
+            return cause
+        explained = sum(it.made_by(probe.number, mistake.cause) is not None for it in others)
+        if explained > most:
+            best, most = cause, explained
+            until = min(until, time.process_time() + MAX_SECONDS_MORE)
     return best
 
 
@@ -222,7 +248,7 @@ def _suggested(observation: Observation, rest: Sequence[Observation], named: boo
     rest: all cases that no mistake explains; named: whether one explains others
     """
     others = [it for it in rest if it is not observation and observation.number in it.wrong]
-    keys = [{note.key for note in it.suggestions.causes} for it in others]
+    keys = [{note.key for note in it.suggestions(observation.number).causes} for it in others]
 
     def is_told(cause: Note) -> bool:
         # A guess fits many a result. What is wrong elsewhere is known, and likelier.
@@ -230,7 +256,7 @@ def _suggested(observation: Observation, rest: Sequence[Observation], named: boo
             return True
         return not named and 2 * sum(cause.key in known for known in keys) >= len(keys)
 
-    own = observation.suggestions
+    own = observation.suggestions(observation.number)
     cause = next(filter(is_told, own.strong), None)
     # Of NaN and infinity the symptoms know more.
     result = observation.result

@@ -90,7 +90,8 @@ def ran_out_of_memory(error: BaseException | None) -> bool:
         error = error.__cause__ or error.__context__
     # torch's own streams and events raise the second.
     if not any(
-        isinstance(it, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(it)
+        isinstance(it, torch.OutOfMemoryError)
+        or (isinstance(it, RuntimeError) and "CUDA error: out of memory" in str(it))
         for it in errors
     ):
         return False
