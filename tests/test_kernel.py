@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -392,3 +395,54 @@ def test_an_installed_package_is_its_authors_own(monkeypatch):
     assert blame.is_graded_file(str(standard / "site-packages/norms/kernels.py"))
     assert not blame.is_graded_file(str(standard / "functools.py"))
     assert not blame.is_graded_file(sys.modules["torch"].__file__)
+
+
+def example() -> dict[str, str]:
+    """The files that docs/kernelgauge.md shows, by name."""
+    text = (ROOT / "docs/kernelgauge.md").read_text()
+    return dict(re.findall(r"^```python\n# (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.proof
+def test_the_wheel_runs_the_example_of_its_page(tmp_path):
+    """The wheel holds the instrument alone, and needs nothing of the course."""
+    source, wheels, target = (tmp_path / name for name in ("source", "wheels", "target"))
+    kept = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "kernelgauge", source / "kernelgauge", ignore=kept)
+    shutil.copytree(ROOT / "course", source / "course", ignore=kept)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    quiet = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+    build = python(
+        source, *quiet, "wheel", ".", "--no-deps", "--no-build-isolation", "-w", str(wheels)
+    )
+    assert build.returncode == 0, build.stderr
+    (wheel,) = wheels.iterdir()
+    held = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in held} == {
+        "kernelgauge",
+        "triton_kata",
+    }
+    assert "kernelgauge/py.typed" in held
+    install = python(
+        tmp_path, *quiet, "install", "--no-deps", "--no-index", "--target", str(target), str(wheel)
+    )
+    assert install.returncode == 0, install.stderr
+    work = tmp_path / "work"
+    work.mkdir()
+    for name, text in example().items():
+        (work / name).write_text(text)
+    checked = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir", str(work))
+    done = python(work, *checked, PYTHONPATH=str(target))
+    assert "3 passed, 1 skipped" in done.stdout, done.stdout
+    assert "speed takes a GPU" in done.stdout
+    path = work / "layer_norm.py"
+    masked = "tl.load(x_ptr + row * stride + offs, mask=mask, other=0.0)"
+    assert path.read_text().count(masked) == 1
+    path.write_text(path.read_text().replace(masked, "tl.load(x_ptr + row * stride + offs)"))
+    told = python(work, *checked, PYTHONPATH=str(target)).stdout
+    shown = re.search(
+        r"    layer_norm.py:.*?(?=\n\n)", (ROOT / "docs/kernelgauge.md").read_text(), re.DOTALL
+    )
+    for line in textwrap.dedent(shown[0]).splitlines():
+        assert line in told
