@@ -259,6 +259,8 @@ class Kernel:
         """
         arguments = self.arguments(inputs, options)
         traffic = count(self.guarded(arguments), config)
+        if not self.strict:
+            traffic.call = self.called(arguments)
         self.run.traffic.append(traffic)
         for observer in self.run.observers:
             observer.on_traffic(self, arguments, traffic)

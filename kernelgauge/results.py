@@ -130,7 +130,7 @@ class ResultCheck:
                 source=source,
                 origin=self._origin(call, outcome, other, expected) if other == number else None,
             )
-        store = watch and watch.store_of(outcome.results[number], mismatches[number].worst)
+        store = watch.store_of(outcome.results[number], mismatches[number].worst) if watch else None
         return Observation(
             report.facts(mismatches[number], store, wrong[number].origin).but(
                 call=self.kernel.called(call.original),

@@ -256,7 +256,8 @@ def borrow() -> None:
 def compile_kernel(request: dict, limit: float, clock: float) -> tuple[dict, str]:
     """Return the worker's answer to a request and what the compiler printed meanwhile.
 
-    Answers are kept until the file of the kernel or of its launcher changes. Raises TimedOut or Crashed.
+    Answers are kept until the file of the kernel or of its launcher changes. Raises TimedOut or
+    Crashed.
 
     request: see worker.answer
     limit: seconds of processor time

@@ -144,9 +144,10 @@ def _fork(pipe: Connection) -> Connection:
 def answer(request: dict) -> dict:
     """Compile a kernel. Returns its resources, or {"error": what was raised and where}.
 
-    request: file, kernel (its name), line (of its definition), subject (the learner's file),
-        module (what it is imported as, "" if it is loaded by its path), arguments (from specialization.py), options, target (backend, arch, warp size),
-        machine_code, details, listings
+    request: file, kernel (its name), line (of its definition), subject (the learner's file), module
+        (what that is imported as, "" if it is loaded by its path), arguments (from
+        specialization.py), options, target (backend, arch, warp size), machine_code, details,
+        listings
     """
     from kernelgauge.compilation import early_release
 
@@ -173,7 +174,7 @@ def answer(request: dict) -> dict:
 
 
 def _import(file: Path, module: str) -> None:
-    """Import a file by its own name, since it may import others of its package, else by its path."""
+    """Import a file by its own name, as it may import others of its package, or by its path."""
     from kernelgauge.core import paths
 
     found = importlib.util.find_spec(module) if module else None

@@ -78,7 +78,7 @@ def is_library(filename: str) -> bool:
     """
     standard, *others = _library_folders()
     inside = filename.removeprefix(standard)
-    of_python = inside != filename and not inside.startswith(("site-packages", "dist-packages"))
+    of_python = inside != filename and not inside.partition(os.sep)[0].endswith("-packages")
     return of_python or filename.startswith(tuple(others))
 
 

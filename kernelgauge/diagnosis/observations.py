@@ -153,8 +153,8 @@ def diagnose(observations: Sequence[Observation]) -> list[Fault]:
     rest = [it for it in rest if id(it) not in causes]
     named = any(cause.known == PROVEN for cause in causes.values())
     for it in rest:
-        if cause := _suggested(it, rest, named):
-            causes[id(it)] = cause
+        if suggested := _suggested(it, rest, named):
+            causes[id(it)] = suggested
     return [it.told(causes.get(id(it)), patterns=True) for it in observations]
 
 
