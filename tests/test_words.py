@@ -141,12 +141,12 @@ def misfits(said: Said) -> Iterator[str]:
         yield f"{said.where}: {said.id} is in no table of words"
         return
     needed, named, takes_more = asked(said.id)
-    if missing := needed - said.given - ADDED.get(said.where.partition(":")[0], set()):
-        if not said.more:
-            yield f"{said.where}: {said.id} lacks {', '.join(sorted(missing))}"
-    if unknown := said.given - named:
-        if not takes_more:
-            yield f"{said.where}: {said.id} has no {', '.join(sorted(unknown))}"
+    missing = needed - said.given - ADDED.get(said.where.partition(":")[0], set())
+    if missing and not said.more:
+        yield f"{said.where}: {said.id} lacks {', '.join(sorted(missing))}"
+    unknown = said.given - named
+    if unknown and not takes_more:
+        yield f"{said.where}: {said.id} has no {', '.join(sorted(unknown))}"
 
 
 def test_no_id_is_in_two_tables():
