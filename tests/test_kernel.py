@@ -446,3 +446,11 @@ def test_the_wheel_runs_the_example_of_its_page(tmp_path):
     )
     for line in textwrap.dedent(shown[0]).splitlines():
         assert line in told
+
+
+def test_who_calls_the_instrument_is_not_what_it_runs(monkeypatch):
+    """The instrument changes streams itself while it times, for a caller who may be the author."""
+    monkeypatch.setattr(settings, "subjects", None)
+    instrument = eval("lambda function: function()", {"__name__": "kernelgauge.kernel"})
+    assert instrument(blame.current_place) is None
+    assert instrument(lambda: blame.current_place()).file == __file__
