@@ -192,7 +192,8 @@ def test_bad_subjects_fail_alone_with_a_message_that_names_the_file(grade, worke
         "fma": "fma.py:1  ModuleNotFoundError: No module named 'no_such_module'",
         "swish": "swish.py: defines no function swish",
         "polynomial": "polynomial.py:4  ZeroDivisionError: division by zero",
-        "complex_multiply": "complex_multiply.py:4  did not return within 4 s",
+        # Or within four times as long, by the clock, where others keep the machine busy.
+        "complex_multiply": "complex_multiply.py:4  did not return within ",
     }.items():
         assert message in text, name
         assert f"01_pointwise/{name}" in text
