@@ -131,6 +131,8 @@ class ResultCheck:
                 origin=self._origin(call, outcome, other, expected) if other == number else None,
             )
         store = watch.store_of(outcome.results[number], mismatches[number].worst) if watch else None
+        # It is kept until the file is through: what was watched takes far more memory than tensors.
+        blocks = blocks_of(outcome.launches)
         return Observation(
             report.facts(mismatches[number], store, wrong[number].origin).but(
                 call=self.kernel.called(call.original),
@@ -139,7 +141,7 @@ class ResultCheck:
             ),
             number,
             wrong,
-            lambda number: self._mistakes(call.original, outcome, number, expected),
+            partial(self._mistakes, call.original, outcome.results, blocks, expected),
             call.original.values,
             partial(self._option_at_fault, call, number),
         )
@@ -362,9 +364,18 @@ class ResultCheck:
         return precision if dtype == torch.float32 else None
 
     def _mistakes(
-        self, arguments: Arguments, outcome: Outcome, number: int, expected: Expected
+        self,
+        arguments: Arguments,
+        results: Tensors,
+        blocks: Sequence[int],
+        expected: Expected,
+        number: int,
     ) -> Iterator[Mistake]:
-        """What may have been done wrong, for the diagnosis to try."""
+        """What may have been done wrong, for the diagnosis to try.
+
+        blocks: the block sizes of the kernels that were launched
+        number: of the result that is wrong
+        """
 
         def truth(given: Arguments) -> Tensors:
             return self._reference(given)(*map(wide, given.tensors.values()))
@@ -375,13 +386,13 @@ class ResultCheck:
                 (self.kernel.name, "truth"), given, lambda: truth(given)
             ),
             arguments,
-            got=outcome.results,
+            got=results,
             truth=expected.truth,
             mismatch=lambda other, got: self._mismatch(other, got, expected),
             number=number,
-            blocks=blocks_of(outcome.launches),
+            blocks=blocks,
         )
-        count = len(outcome.results)
+        count = len(results)
         names = [self.kernel.name_of(other, count) for other in range(count)]
         return mistakes.candidates(what_if, names, expected.truth, self.kernel.mistakes)
 

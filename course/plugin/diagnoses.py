@@ -43,7 +43,9 @@ class Diagnoses:
     def keep(self, item, order: int, verdict: Wrong) -> None:
         """Keep a wrong result until its file is through."""
         if verdict.observation is not None:
-            self._kept.setdefault(item.path, []).append((order, item.nodeid, verdict))
+            self._kept.setdefault(item.path, []).append(
+                (order, item.nodeid, verdict.without_traceback())
+            )
 
     def through(self, item) -> list[dict[str, Any]]:
         """Take notice that a test is through. Returns what was found if it was the file's last."""

@@ -115,7 +115,7 @@ def first_told(cases: Iterable[Case], enough: float = 8) -> failures.Failure | N
         except NotMeasured:
             continue
         except Wrong as verdict:
-            found.append((case, verdict))
+            found.append((case, verdict.without_traceback()))
         if len(found) == enough:
             break
     told = failures_of(found)

@@ -28,6 +28,10 @@ class Wrong(Verdict):
         self.fault = fault
         self.observation = observation
 
+    def without_traceback(self) -> Wrong:
+        """Return the same verdict, to be kept: frames hold all tensors of the test."""
+        return Wrong(self.fault, self.observation)
+
     def within(self, outer: Fault) -> Wrong:
         """Return the verdict that this came instead of what `outer` asks for."""
         return Wrong(outer.but(instead=self.fault), self.observation)
