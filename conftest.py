@@ -32,6 +32,14 @@ def pytest_addoption(parser):
     )
     add("--production", action="store_true", help="grade by the second level too")
     add("--list", action="store_true", help="show the ladder with your progress; grade nothing")
+    add(
+        "--explain",
+        nargs="?",
+        const="",
+        metavar="KIND",
+        help="say what a kind of fault means, how to find it and how to mend it; without KIND list "
+        "all kinds; grade nothing",
+    )
     add("--hint", action="store_true", help="print the next hint of a puzzle; grade nothing")
     add(
         "--reset",

@@ -14,10 +14,12 @@ import pytest
 from course import loader, paths, running
 from course.options import asked
 from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
 from kernelgauge.kernel import Kernel
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
 from kernelgauge.subject.guarded_call import GuardedCall
+from kernelgauge.words.fault import Fault, Place, note
 
 # What stands for our solution as the baseline of a race.
 SOLUTION = "solution"
@@ -34,6 +36,17 @@ def challenge(function: str, **rules: Any) -> Challenge:
     return Challenge(function, Path(sys._getframe(1).f_globals["__file__"]), **rules)
 
 
+def broken_rule(text: str, hint: str = "", place: Place | None = None) -> Wrong:
+    """Return that a rule of the spec is broken which only this puzzle has, to be raised.
+
+    text: what the kernel does, and what the spec asks for
+    hint: what to do about it
+    place: the line that it is about
+    """
+    remedy = note("text", text=hint) if hint else None
+    return Wrong(Fault("own-rule", (note("text", text=text),), place, remedy=remedy))
+
+
 class Challenge(Kernel):
     """One puzzle: the kernel that its tests grade.
 
@@ -44,6 +57,9 @@ class Challenge(Kernel):
     chapter: the folder of the puzzle, 07_matmul
     puzzle: 07_matmul/tiled
     """
+
+    # People are graded.
+    strict = True
 
     def __init__(self, function: str, test_file: Path, **rules: Any):
         self.name, self.test_file, self.rules = function, test_file, Rules(**rules)

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from triton.runtime.errors import OutOfResources
 
+from kernelgauge import words
 from kernelgauge.compilation.ahead_of_time import DoesNotFit, check_compiles
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
@@ -79,8 +80,19 @@ class Contest:
 class Kernel:
     """A function that launches kernels, the subject, beside its reference.
 
-    Every check raises Unsolved where the subject is an untouched stub, Wrong where it does not do
-    what the check asks, and NotMeasured where this machine cannot tell.
+    Every check raises Wrong where the subject does not do what the check asks, and NotMeasured
+    where this machine cannot tell. `kernelgauge.install()` comes first, before Triton is imported.
+
+    Kernels may come from any file, and the launcher may compute with torch around them. Of what
+    torch does itself no access is checked, and none is counted as traffic. A result that torch made
+    need not have been stored in full by kernels: an element that none stored is NaN, or a large
+    integer, in what torch makes of it, and is found only where that makes the result wrong. What is
+    allocated as torch.empty and returned must be stored, by either. A result may be an input, and
+    several may lie in one allocation, but not in what an earlier call returned.
+
+    With `strict`, as a course grades people, kernels of the subject's own must do all the work, in
+    memory that the launcher allocates, and what checks them must stay as it is. An untouched stub
+    raises Unsolved.
 
     function: the subject
     reference: the same in plain PyTorch, with the same parameters: the truth, in float64, and the
@@ -91,6 +103,7 @@ class Kernel:
     poison: whether masked lanes of loads without `other` hold what spoils a result. In compiled
         code they are 0, and kernels that people ship rely on it
     machine_code: whether `compiles` goes on to machine code
+    strict: whether the launcher may only allocate and launch
     run: what the running test measures
     rules: the fields of `Rules`
     """
@@ -99,6 +112,7 @@ class Kernel:
     reference: Callable
     path: Path
     mistakes: Callable | None
+    strict: bool
 
     def __init__(
         self,
@@ -108,11 +122,13 @@ class Kernel:
         mistakes: Callable | None = None,
         poison: bool = True,
         machine_code: bool = True,
+        strict: bool = False,
         run: Run | None = None,
         **rules: Any,
     ):
-        self.rules = Rules(**rules)
-        self.subject, self.reference = self.graded(function), self.graded(reference)
+        self.rules, self.strict = Rules(**rules), strict
+        self.subject = self.graded(function)
+        self.reference = self.graded(_with_parameters(reference, function))
         self.path = Path(inspect.getfile(inspect.unwrap(function)))
         self.name, self.mistakes = function.__name__, mistakes
         self.poison, self.machine_code = poison, machine_code
@@ -122,11 +138,12 @@ class Kernel:
         """Return a function as it is graded, with its backward pass if the rules say so."""
         return Differentiable(function) if self.rules.gradients else function
 
-    def check(self, *inputs: Any, scalars: int = MAX_SCALARS_READ, **options: Any) -> None:
+    def check(self, *inputs: Any, scalars: int | None = None, **options: Any) -> None:
         """Check one case: run the subject under guard, then compare with the truth.
 
         inputs, options: what the subject is called with
-        scalars: how many the launcher may read back; 0 where it must not wait for the GPU
+        scalars: how many the launcher may read back; 0 where it must not wait for the GPU. Any
+            number by default, or a few with `strict`
         """
         self._check(inputs, options, readable=scalars)
 
@@ -242,6 +259,8 @@ class Kernel:
         """
         arguments = self.arguments(inputs, options)
         traffic = count(self.guarded(arguments), config)
+        if not self.strict:
+            traffic.call = self.called(arguments)
         self.run.traffic.append(traffic)
         for observer in self.run.observers:
             observer.on_traffic(self, arguments, traffic)
@@ -375,7 +394,8 @@ class Kernel:
             ResultCheck(self).compare_large(arguments, tensors, results)
 
         def against(opponent: Callable, at_least: float) -> RaceResult:
-            with tamper.untouched(self.path), one_stream():
+            untouched = tamper.untouched(self.path) if self.strict else contextlib.nullcontext()
+            with untouched, one_stream():
                 return measure.race(
                     self.on_tensors(self.subject, arguments),
                     self.on_tensors(opponent, arguments),
@@ -440,7 +460,7 @@ class Kernel:
     def guarded(
         self,
         arguments: Arguments,
-        readable: int = MAX_SCALARS_READ,
+        readable: int | None = None,
         *,
         other: tuple[Callable, Path] | None = None,
     ) -> GuardedCall:
@@ -449,7 +469,15 @@ class Kernel:
         readable: how many scalars the launcher may read back
         other: a function to call in place of the subject, and its file
         """
+        if not settings.installed:
+            raise RuntimeError(
+                words.say(
+                    note("checked-while-compiling" if settings.compiling else "install-first")
+                )
+            )
         function, path = other or (self.subject, self.path)
+        if readable is None and self.strict:
+            readable = MAX_SCALARS_READ
         call = GuardedCall(
             function,
             path,
@@ -457,6 +485,7 @@ class Kernel:
             in_place=self.rules.in_place,
             readable=readable,
             interpreted=settings.interpreted,
+            strict=self.strict,
         )
         call.restore()
         return call
@@ -468,7 +497,7 @@ class Kernel:
         *,
         poison: bool = True,
         exact: bool | None = None,
-        readable: int = MAX_SCALARS_READ,
+        readable: int | None = None,
         late: bool = False,
     ) -> None:
         arguments = self.arguments(inputs, options)
@@ -479,7 +508,8 @@ class Kernel:
         poison = poison and self.poison
         thorough = not settings.interpreted or is_thorough(self.run.case)
         size = sum(tensor.numel() for tensor in arguments.tensors.values())
-        if thorough and (not settings.interpreted or size <= MAX_DECOYED_ELEMENTS):
+        again = thorough and (not settings.interpreted or size <= MAX_DECOYED_ELEMENTS)
+        if again:
             call.fill_with_decoys()
             next(_outcomes(call, poison=poison))
             call.restore()
@@ -494,7 +524,25 @@ class Kernel:
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.rules.deterministic and unordered:
                 results.check_repeatable(call, outcome, poison=poison)
+            elif number == 0 and again:
+                # What answers from memory where the same contents come again is found out here.
+                call.restore()
+                call.run(order="shuffled", poison=poison)
             call.restore()
+
+
+def _with_parameters(function: Callable, like: Callable) -> Callable:
+    """Return a function that tells its parameters: those of another where it is written in C++."""
+    try:
+        inspect.signature(function)
+    except ValueError:
+
+        def telling(*inputs: Any, **options: Any) -> Any:
+            return function(*inputs, **options)
+
+        telling.__signature__ = inspect.signature(like)  # type: ignore[attr-defined]
+        return telling
+    return function
 
 
 def is_thorough(case: str) -> bool:
@@ -502,11 +550,18 @@ def is_thorough(case: str) -> bool:
     return zlib.crc32(case.encode()) % THOROUGH == 0
 
 
+def require_interpreter() -> None:
+    """Raises NotMeasured on a GPU, where no access is seen."""
+    if not settings.interpreted:
+        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+
+
 def count(call: GuardedCall, config: int | None = None) -> Traffic:
     """Run a call and count what it moves. Raises NotMeasured on a GPU."""
+    require_interpreter()
     watch = call.run(count=True, config=config).watch
-    if not (watch and watch.traffic):
-        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+    assert watch is not None
+    assert watch.traffic is not None
     return watch.traffic
 
 

@@ -11,6 +11,7 @@ import triton.language as tl
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.watch import Watch
+from kernelgauge.words import Fault, message
 
 interpreted_only = pytest.mark.skipif(
     not settings.interpreted, reason="only the interpreter is watched"
@@ -57,11 +58,16 @@ def watched(kernel, grid: tuple[int, ...], *args, **options) -> Watch:
     return watch
 
 
-def fault(kernel, grid: tuple[int, ...], *args, **options) -> str:
-    """Return the message of a launch that must be wrong, under Watch(**options)."""
+def found(kernel, grid: tuple[int, ...], *args, **options) -> Fault:
+    """Return the fault of a launch that must be wrong, under Watch(**options)."""
     with pytest.raises(Wrong) as caught:
         watched(kernel, grid, *args, **options)
-    return str(caught.value)
+    return caught.value.fault
+
+
+def fault(kernel, grid: tuple[int, ...], *args, **options) -> str:
+    """Return the message of a launch that must be wrong, under Watch(**options)."""
+    return message(found(kernel, grid, *args, **options))
 
 
 def line_of(kernel, text: str) -> str:

@@ -70,10 +70,11 @@ def wrong(name: str, number: str) -> Puzzle:
                           "compiles": "1/1", "speedup": "needs a GPU"}},
         checks=[*failing, traffic, check("test_compiles"),
                 check("test_speedup", "not measured", "speed takes a GPU")],
-        causes=[Cause("a load outside x", "out-of-bounds-load", "solved", tests, MESSAGE, f"offs {HOSTILE}",
+        causes=[Cause("a load outside x", "out-of-bounds-load", "solved", tests, MESSAGE,
+                      f"offs {HOSTILE}",
                       "pytest puzzles/01_pointwise/test_swish.py -k single_element"),
-                Cause("more traffic than the spec allows", "too-much-traffic", "solved", ["test_traffic"],
-                      traffic.message, "", "pytest b_test.py")],
+                Cause("more traffic than the spec allows", "too-much-traffic", "solved",
+                      ["test_traffic"], traffic.message, "", "pytest b_test.py")],
     )  # fmt: skip
 
 

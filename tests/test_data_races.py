@@ -14,7 +14,8 @@ import triton.language as tl
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.data_races import ACQUIRING, RELEASING, History, Ledger
 from kernelgauge.memory.watch import Watch
-from tests.launching import ORDERS, copy_kernel, fault, interpreted_only, line_of, watched
+from kernelgauge.words import message, say
+from tests.launching import ORDERS, copy_kernel, fault, found, interpreted_only, line_of, watched
 
 pytestmark = interpreted_only
 
@@ -49,9 +50,10 @@ def tiles_kernel(y_ptr, M, N, STEP: tl.constexpr, BLOCK: tl.constexpr):
 @ORDERS
 def test_tiles_that_begin_at_their_number(step, said, order):
     watched(tiles_kernel, (3, 2), torch.empty(40, 32), 40, 32, 16, 16)
-    message = fault(tiles_kernel, (3, 2), torch.empty(40, 32), 40, 32, step, 16, order=order)
-    assert "race: program (" in message
-    assert ("the number of a tile is taken for its first row" in message) is said
+    wrong = found(tiles_kernel, (3, 2), torch.empty(40, 32), 40, 32, step, 16, order=order)
+    assert (wrong.kind, wrong.tensor) == ("race", "y")
+    assert (wrong.remedy.id == "tile-number-is-not-first-index") is said
+    assert ("the number of a tile is taken for its first row" in say(wrong.remedy)) is said
 
 
 @triton.jit
@@ -258,9 +260,10 @@ def test_a_lock_orders_what_it_protects(order):
 
 
 def test_a_lock_that_is_never_released():
-    message = fault(lock_kernel, (3,), torch.zeros(1, dtype=torch.int32), torch.zeros(1), False)
-    assert "waits here forever" in message
-    assert "tl.atomic_cas(lock_ptr, 0, 1)" in message
+    wrong = found(lock_kernel, (3,), torch.zeros(1, dtype=torch.int32), torch.zeros(1), False)
+    assert wrong.kind == "deadlock"
+    assert wrong.place.source == "tl.atomic_cas(lock_ptr, 0, 1)"
+    assert "waits here forever" in message(wrong)
 
 
 @triton.jit

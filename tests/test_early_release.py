@@ -81,7 +81,7 @@ def launch(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["last_merges", "next_waits"])
 def test_a_tile_needs_a_barrier_before_the_atomic(launch, name):
-    message = rejection(launch(name, False), targets=("sm_80", "sm_90"))
+    message = rejection(launch(name, False), kind="early-release", targets=("sm_80", "sm_90"))
     assert f"{name} lets others load what it may still be storing for sm_80, sm_90" in message
     assert "hint: tl.debug_barrier() before the atomic" in message
     assert len(compiled(launch(name, True), targets=("sm_80", "sm_90"))) == 2
@@ -94,7 +94,7 @@ def test_the_message_names_the_store_and_the_atomic(launch):
         1 + next(n for n, line in enumerate(lines) if text in line)
         for text in ("if tl.atomic_add", "tl.store(parts_ptr")
     )
-    message = rejection(made)
+    message = rejection(made, kind="early-release")
     assert f"kernels.py:{atomic}  " in message
     assert f"tl.store in line {store}:" in message
 

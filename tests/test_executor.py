@@ -16,7 +16,8 @@ from kernelgauge.memory import access_hooks, executor, selftest
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import KernelError
 from kernelgauge.memory.watch import Watch
-from tests.launching import fault, interpreted_only, watched
+from kernelgauge.words import message, title
+from tests.launching import fault, found, interpreted_only, watched
 
 pytestmark = interpreted_only
 
@@ -132,9 +133,10 @@ def test_a_launch_outside_a_watch_is_checked():
     ],
 )
 def test_grids_that_no_gpu_takes(grid, reason):
-    message = fault(add_kernel, grid, torch.zeros(5), torch.zeros(5), 5)
-    assert reason in message
-    assert "the grid of add_kernel is" in message
+    wrong = found(add_kernel, grid, torch.zeros(5), torch.zeros(5), 5)
+    assert wrong.kind == "bad-grid"
+    assert reason in message(wrong)
+    assert "the grid of add_kernel is" in message(wrong)
 
 
 def test_a_grid_of_zero_runs_nothing_as_on_a_gpu():
@@ -227,6 +229,7 @@ def test_an_exception_in_a_kernel_names_the_line(kind, kind_of_error, source):
     assert f": {kind_of_error}: " in message
     assert source in message.splitlines()[-1]
     assert type(caught.value.__cause__).__name__ == kind_of_error
+    assert title(caught.value.fault) == f"it raises {kind_of_error}"
     assert isinstance(caught.value, Wrong)
 
 

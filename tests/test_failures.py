@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from course.challenge import broken_rule
 from course.paths import ROOT
 from course.plugin import failures
 from course.plugin.failures import Failure
@@ -36,7 +37,7 @@ def wrong(cause: str = "", *more: str, explains: int = 0, got: float = 1.0) -> F
     known = PROVEN if explains else CONSISTENT
     why = Cause(note("text", text=cause), known, explains, explains) if cause else None
     lines = ("the result is wrong in 5 of 5 elements", f"worst at [0, 1]: got {got}, expected 2")
-    numbers = {"finite": got == got}
+    numbers = {"got": got}
     return Fault("wrong-result", said(*lines, *more), call=CALL, cause=why, numbers=numbers)
 
 
@@ -177,6 +178,15 @@ def test_what_compiler_and_interpreter_say_of_one_line_is_one_cause():
     )
     assert len(found) == 1
     assert found[0][0].kind == "not-compiled"
+
+
+def test_two_rules_of_one_puzzle_are_two_causes():
+    told = [("the grid is (3, 1, 1)", "see Tiles"), ("the grid is (4, 1, 1)", "see Tiles")]
+    told += [("a gradient changes", ""), ("no gradient", "")]
+    found = failures.grouped(failed(*(broken_rule(*it).fault for it in told)))
+    assert [len(group) for group in found] == [2, 1, 1]
+    assert found[0][0].message == "the grid is (3, 1, 1)\nhint: see Tiles"
+    assert found[0][0].title == "a rule of the spec is broken"
 
 
 def test_the_second_cause_is_told_briefly():

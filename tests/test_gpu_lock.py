@@ -17,8 +17,8 @@ import torch
 from course import paths
 from course.plugin import hooks
 from kernelgauge.core import gpus
-from kernelgauge.core.verdict import Wrong
 from kernelgauge.speed import gpu, gpu_lock
+from tests import faults
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -342,7 +342,7 @@ class LargeTest:
     def run(self):
         run = hooks.pytest_runtest_call(self)
         next(run)
-        error = Wrong("uses too much")
+        error = faults.wrong("uses too much", "raises")
         error.__cause__ = torch.OutOfMemoryError()
         with pytest.raises((StopIteration, ValueError)):
             run.throw(error)

@@ -111,7 +111,7 @@ def test_a_paged_cache_holds_tokens_in_the_pages_of_its_tables_alone():
     lengths = (3, 16, 37)
     keys, values, tables, counts = inputs.paged_cache(lengths, 16, 2, 8)
     assert counts.tolist() == list(lengths)
-    stored = torch.zeros(keys.shape[:2], dtype=torch.bool)
+    stored = torch.zeros(keys.shape[:2], dtype=torch.bool, device=keys.device)
     for row, length in enumerate(lengths):
         pages = tables[row, : -(-length // 16)].tolist()
         assert all(0 < page < len(keys) for page in pages)

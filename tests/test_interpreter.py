@@ -13,6 +13,7 @@ from triton.language.extra import libdevice
 from triton.language.extra.cuda.libdevice import hypot
 from triton.language.extra.libdevice import atan2, fast_tanhf
 
+from kernelgauge.core.verdict import Wrong
 from kernelgauge.interpreter import overflow
 from tests import test_same_as_gpu as kernels
 
@@ -765,6 +766,11 @@ def test_overflow_message_names_the_numbers():
         message = assert_raises(
             overflow.IntegerOverflow, "int32", _offset_kernel, out, 65536, "argument"
         )
+    with overflow.overflow_errors(), pytest.raises(Wrong) as caught:
+        _offset_kernel[(1,)](out, 65536, "argument")
+    wrong = caught.value.fault
+    assert (wrong.kind, wrong.numbers) == ("offset-overflow", {"lanes": 16, "of": 16})
+    assert wrong.place.source == "offset = offs * stride"
     assert message.startswith(
         "65530 * 65536 = 4294574080 does not fit int32: 16 of 16 values overflow\nhint: "
     )

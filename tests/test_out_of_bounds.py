@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 import triton
@@ -9,12 +11,14 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelgauge.memory.watch import Watch
+from kernelgauge.words import say
 from tests.launching import (
     ORDERS,
     bytes_kernel,
     copy_kernel,
     descriptor_kernel,
     fault,
+    found,
     interpreted_only,
     line_of,
     watched,
@@ -208,6 +212,28 @@ def test_a_message_is_place_and_call_then_what_happened_then_a_hint():
         "28 of 64 lanes are out of bounds"
     )
     assert hint == "hint: the elements of this tile run past N; mask with offs < N"
+
+
+def test_a_fault_is_data():
+    wrong = found(*copy_launch(torch.randn(100), "one too many"))
+    assert (wrong.kind, wrong.tensor) == ("out-of-bounds-load", "x")
+    assert (wrong.program, wrong.grid) == ((1, 0, 0), (2, 1, 1))
+    assert wrong.numbers == {"lanes": 1, "of": 37, "size": 100, "index": [(100, 100)]}
+    assert wrong.place.source == "tl.load(x_ptr + offs, mask=offs <= N, other=0.0)"
+    assert wrong.remedy.id == "mask-is-too-wide"
+    assert json.loads(json.dumps(wrong.plain()))["remedy"]["values"]["compared"] == "<="
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        ("out-of-bounds-store", "store without a mask"),
+        ("between-elements-load", "memory between elements"),
+        ("misaligned-access", "a pointer cast to words, misaligned"),
+    ],
+)
+def test_kinds(kind, case):
+    assert found(*MESSAGES[case][0]).kind == kind
 
 
 BUFFER = torch.randn(128)
@@ -428,9 +454,9 @@ def test_offsets_beyond_int32():
     y = torch.empty(128, dtype=torch.int8)
     watched(large_kernel, (1,), x, y, 1024, 2**21, True, 64)
     assert torch.equal(y[:64], x[1024])
-    message = fault(large_kernel, (1,), x, y, 1024, 2**21, False, 64)
-    assert "the offset is 2**32 too small" in message
-    assert "int64" in message
+    wrong = found(large_kernel, (1,), x, y, 1024, 2**21, False, 64)
+    assert (wrong.kind, wrong.remedy.id) == ("offset-overflow", "offset-wraps-around")
+    assert "int64" in say(wrong.remedy)
     message = fault(large_kernel, (1,), x, y, 1000, 2**21, True, 128)
     assert "reads x[1000, 64..127] but x has 64 columns" in message
 
@@ -455,7 +481,8 @@ def test_a_table_of_pointers():
     inputs = {"first": parts[0]}
     assert "out of bounds" in fault(table_kernel, (1,), table, out, 11, 16, inputs=inputs)
     assert "which belongs to no tensor" in fault(table_kernel, (3,), table, out, 10, 16)
-    assert "this one is null" in fault(table_kernel, (3,), torch.zeros_like(table), out, 10, 16)
+    null = found(table_kernel, (3,), torch.zeros_like(table), out, 10, 16)
+    assert (null.kind, null.remedy.id) == ("wild-pointer", "pointer-is-null")
 
 
 @triton.jit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shlex
 from dataclasses import asdict
@@ -15,16 +16,18 @@ import torch
 
 from course.page import html
 from course.page import report as pages
-from course.paths import display_path
+from course.paths import ROOT, display_path
 from course.plugin import page, people, scoreboard
 from course.plugin.ladder import PRODUCTION, SOLVED
 from course.plugin.pictures import Shown
 from kernelgauge.core.figure import Figure
-from kernelgauge.core.verdict import Unsolved, Wrong
+from kernelgauge.core.verdict import NotMeasured, NotRun, Unsolved, Wrong
 from kernelgauge.run import Run
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Bound
+from kernelgauge.words.fault import Call, Cause, Fault, Place, note
+from tests import faults
 from tests.launching import interpreted_only
 from tests.pages import DRAWING, HOSTILE, klass, report, solved, wrong
 from tests.test_traffic import copied
@@ -58,7 +61,7 @@ def test_data_of_another_version_are_refused(tmp_path):
     pages.save(tmp_path / "old.json", [])
     old = (tmp_path / "old.json").read_text().replace(f'"format": {pages.FORMAT}', '"format": 0')
     (tmp_path / "old.json").write_text(old)
-    with pytest.raises(ValueError, match="of format 0, not 1"):
+    with pytest.raises(ValueError, match="of format 0, not 2"):
         pages.load(tmp_path / "old.json")
 
 
@@ -75,7 +78,7 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
     board = scoreboard.Scoreboard(config)
     drawn = Shown("swish(x)", pictures=[asdict(PICTURE) | {"about": ""}])
     gallery = SimpleNamespace(chosen=lambda: {SWISH: ("test_masks", drawn)})
-    writer = page.Page(config, tmp_path / "page.json", "a machine", board, gallery)
+    writer = page.Page(config, [tmp_path / "page.json"], "a machine", board, gallery)
     for order, (level, test, error, figures) in enumerate(found):
         made = SimpleNamespace(
             passed=error is None, skipped=False, user_properties=[], nodeid=f"a::{test}",
@@ -100,13 +103,17 @@ def gathered(tmp_path: Path, monkeypatch, *found: tuple) -> pages.Puzzle:
 OUT_OF_BOUNDS = "swish.py:9  tl.load(x)\nprogram (0, 0, 0) reads x[{}]\n1 lane is out of bounds"
 
 
+def out_of_bounds(first: int) -> Wrong:
+    return faults.wrong(OUT_OF_BOUNDS.format(first), "out-of-bounds-load", tensor="x")
+
+
 def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     figure = Figure("x read", np.float64(1.0), np.float64(1.5), "x")
     found = gathered(
         tmp_path, monkeypatch,
-        (PRODUCTION, "test_masks_strided", Wrong(OUT_OF_BOUNDS.format(3)), []),
-        (SOLVED, "test_masks[one]", Wrong(OUT_OF_BOUNDS.format(1)), []),
-        (SOLVED, "test_masks[two]", Wrong(OUT_OF_BOUNDS.format(2)), []),
+        (PRODUCTION, "test_masks_strided", out_of_bounds(3), []),
+        (SOLVED, "test_masks[one]", out_of_bounds(1), []),
+        (SOLVED, "test_masks[two]", out_of_bounds(2), []),
         (SOLVED, "test_traffic", None, [figure]),
     )  # fmt: skip
     assert (found.number, found.title, found.state) == ("01.4", "Swish", pages.WRONG)
@@ -131,6 +138,18 @@ def test_checks_come_with_messages_causes_and_figures(tmp_path, monkeypatch):
     assert type(found.checks[2].figures[0].measured) is float
 
 
+def test_what_was_not_measured_or_not_run_says_why(tmp_path, monkeypatch):
+    found = gathered(
+        tmp_path, monkeypatch,
+        (SOLVED, "test_speedup", NotMeasured("speed takes a GPU"), []),
+        (SOLVED, "test_masks", NotRun("01_pointwise/swish hung"), []),
+    )  # fmt: skip
+    assert {it.test: it.message for it in found.checks} == {
+        "test_speedup": "speed takes a GPU",
+        "test_masks": "01_pointwise/swish hung",
+    }
+
+
 KINDS = ("shapes", "masks", "numerics", "traffic", "compiles", "speedup")
 ALL_PASS = [(SOLVED, f"test_{kind}", None, []) for kind in KINDS]
 
@@ -140,9 +159,9 @@ ALL_PASS = [(SOLVED, f"test_{kind}", None, []) for kind in KINDS]
     [
         (ALL_PASS, pages.SOLVED),
         ([*ALL_PASS, *((PRODUCTION, *rest) for _, *rest in ALL_PASS)], pages.PRODUCTION),
-        ([*ALL_PASS, (PRODUCTION, "test_masks", Wrong("no"), [])], pages.SOLVED),
+        ([*ALL_PASS, (PRODUCTION, "test_masks", faults.wrong("no"), [])], pages.SOLVED),
         (ALL_PASS[:2], pages.UNFINISHED),
-        ([*ALL_PASS, (SOLVED, "test_masks[b]", Wrong("no"), [])], pages.WRONG),
+        ([*ALL_PASS, (SOLVED, "test_masks[b]", faults.wrong("no"), [])], pages.WRONG),
         ([(SOLVED, "test_masks", Unsolved("no"), [])], pages.NOT_STARTED),
     ],
 )
@@ -184,7 +203,7 @@ def test_a_race_gives_its_speed_up_beside_the_bar():
 @pytest.mark.parametrize(
     ("file", "why"),
     [
-        ("swish.py", "name a file that ends in .html, or in .json for the data"),
+        ("swish.py", "name a file that ends in .html"),
         ("folder.html", "Is a directory"),
         ("gone/page.html", "No such file or directory"),
         ("/proc/page.html", "No such file or directory"),
@@ -195,14 +214,14 @@ def test_a_page_that_cannot_be_written_is_refused(tmp_path, monkeypatch, file, w
     (tmp_path / "swish.py").write_text("mine")
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(pytest.UsageError, match=f"^--page {re.escape(file)}: {why}$"):
-        page.check(file)
+        page.check(SimpleNamespace(page=file, json=None))
     assert (tmp_path / "swish.py").read_text() == "mine"
-    assert page.check("new.html") == tmp_path / "new.html"
+    page.check(SimpleNamespace(page="new.html", json="new.json"))
     assert not (tmp_path / "new.html").exists()
 
 
 def test_a_disk_that_is_full_at_the_end_is_said(tmp_path, monkeypatch):
-    writer = page.Page(None, tmp_path / "page.json", "", SimpleNamespace(), SimpleNamespace())
+    writer = page.Page(None, [tmp_path / "page.json"], "", SimpleNamespace(), SimpleNamespace())
     writer._checks[SWISH] = []
     monkeypatch.setattr(writer, "report", lambda: report("a", solved))
 
@@ -213,7 +232,7 @@ def test_a_disk_that_is_full_at_the_end_is_said(tmp_path, monkeypatch):
     session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
     writer.pytest_sessionfinish(session)
     assert session.exitstatus == pytest.ExitCode.USAGE_ERROR
-    assert writer._said.endswith("page.json was not written: No space left on device")
+    assert writer._said[0].endswith("page.json was not written: No space left on device")
 
 
 # Whose folders
@@ -270,3 +289,34 @@ def test_what_names_one_persons_file_is_not_for_a_class(tmp_path):
     assert found(f"{folder}/alice", xmlpath="alice.xml") == ["alice"]
     with pytest.raises(pytest.UsageError, match="--junitxml is for one person's folder"):
         found(folder, xmlpath="class.xml")
+
+
+# The data
+
+
+def test_data_are_as_the_schema_says(tmp_path, monkeypatch):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    fault = Fault(
+        "wrong-result",
+        (note("text", text="the result is wrong", got=float("nan")),),
+        call=Call("swish.py", "swish", "x: float32 (3,)"),
+        place=Place("swish.py", 9, callers=(Place("swish.py", 20),)),
+        program=(np.int64(1), 0, 0),
+        numbers={"got": complex(1, 2), "allowed": np.float32(0.5), "error": float("inf")},
+        cause=Cause(note("text", text="why"), explains=2, of=3),
+    )
+    gathered(
+        tmp_path,
+        monkeypatch,
+        (SOLVED, "test_masks", Wrong(Fault("bad-input", call=fault.call, instead=fault)), []),
+        (SOLVED, "test_traffic", None, [Figure("x read", 1.0, None, "x")]),
+    )
+    found = json.loads((tmp_path / "page.json").read_text(), parse_constant=pytest.fail)
+    validator.validate(found)
+    pages.save(tmp_path / "class.json", klass())
+    validator.validate(json.loads((tmp_path / "class.json").read_text()))
+    del found["reports"][0]["puzzles"][0]["state"]
+    assert not validator.is_valid(found)

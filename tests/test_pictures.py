@@ -28,9 +28,12 @@ from course.pictures.sectors import fetch_of, sectors
 from course.plugin import pictures
 from course.plugin.scoreboard import describe
 from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.recording import MAX_LANES, Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.numerics.compare import compare
+from kernelgauge.words import message as message_of
+from kernelgauge.words.fault import Call, Fault, Place
 from tests.launching import copy_kernel, interpreted_only
 from tests.simulated_limits import H200
 
@@ -495,17 +498,17 @@ def test_a_small_call_of_several_programs_with_a_ragged_edge_is_best():
     assert legibility(candidate(4, 2**19)) == []
 
 
-def report(test: str, message: str = "", **shown) -> SimpleNamespace:
+def report(test: str, fault: Fault | None = None, **shown) -> SimpleNamespace:
     made = SimpleNamespace(
-        passed=not message,
+        passed=not fault,
         skipped=False,
-        failed=bool(message),
+        failed=bool(fault),
         user_properties=[],
-        longrepr=message or None,
+        longrepr=fault and message_of(fault),
         capstdout="",
         nodeid=f"puzzles/07_matmul/test_tiled.py::{test}",
     )
-    error = AssertionError(message) if message else None
+    error = Wrong(fault) if fault else None
     describe(made, "07_matmul/tiled", "solved", test, error, order=int(test[-1]))
     if shown:
         made.kata_pictures = [shown]
@@ -524,10 +527,8 @@ def shown_of(*reports) -> tuple[str, str]:
 
 
 def test_of_a_failing_puzzle_what_is_printed_first_is_drawn():
-    bounds = (
-        "a.py:1  tl.load(x)\nprogram 0 reads x[8] but x has 8 elements: 1 lane is out of bounds"
-    )
-    wrong = "f(x)\nthe result is wrong in 3 of 8 elements"
+    bounds = Fault("out-of-bounds-load", place=Place("a.py", 1, source="tl.load(x)"), tensor="x")
+    wrong = Fault("wrong-result", call=Call("a.py", "f", "x"))
     passing = report("test_1", call="passing", rank=[0], pictures=[PICTURE])
     fails = report("test_2", wrong, call="wrong", failed=True, rank=[0], pictures=[PICTURE])
     first = report("test_3", bounds, call="large", failed=True, rank=[2], pictures=[PICTURE])

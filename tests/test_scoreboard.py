@@ -25,7 +25,7 @@ class Terminal:
 def raced(test: str, puzzle: str, **columns: str) -> SimpleNamespace:
     """A report of a test that made a race, as xdist hands it to the controller."""
     made = SimpleNamespace(passed=True, skipped=False, user_properties=[])
-    race = SimpleNamespace(columns=lambda: columns, summary=str, figures=list)
+    race = SimpleNamespace(columns=lambda: columns, summary=str, figures=list, plain=dict)
     run = Run(races=[race] if columns else [])
     scoreboard.describe(made, puzzle, SOLVED, test, None, run=run)
     return SimpleNamespace(nodeid=f"a::{test}", user_properties=made.user_properties, longrepr="")

@@ -17,6 +17,7 @@ from kernelgauge.speed import measure, selftest
 from kernelgauge.speed.buffers import Buffers, copy, redrawn
 from kernelgauge.speed.interval import interval_of
 from kernelgauge.speed.measure import race
+from tests import faults
 from tests.simulated_limits import H200, MB
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -144,7 +145,7 @@ def remembering(gpu: SimulatedGpu, ms: float, known_ms: float, *, key=None, forg
 
 def check_doubled(inputs, result):
     if not torch.equal(result, 2 * inputs[0]):
-        raise Wrong("y[0] is not 2 * x[0]")
+        raise faults.wrong("y[0] is not 2 * x[0]")
 
 
 def run(gpu: SimulatedGpu, subject, reference=None, inputs=None, at_least=1.0, **options):
@@ -273,8 +274,9 @@ def test_the_share_of_a_matmul_rate():
 def test_an_impossible_time_is_rejected():
     gpu = SimulatedGpu()
     message = r"impossible time: 208 MB in 0\.002\d* ms would be .* TB/s, but this GPU"
-    with pytest.raises(Wrong, match=message):
+    with pytest.raises(Wrong, match=message) as found:
         run(gpu, double(gpu, 0.0), bytes_moved=208 * MB, limits=H200)
+    assert found.value.fault.kind == "impossible-time"
 
 
 def test_a_reference_with_an_impossible_time_is_the_specs_fault():

@@ -345,6 +345,18 @@ def one_dot_kernel(a_ptr, c_ptr, STEPS: tl.constexpr):
         tl.store(c_ptr + pid * 256 + offs, acc)
 
 
+def test_what_exceeds_its_budget_is_of_the_kind_that_comes_first():
+    a, c = torch.ones(16, 16), torch.empty(3, 16, 16)
+    traffic = count(lambda: one_dot_kernel[(4,)](a, c, 3), c, a=a)
+    budgets = {"programs_at_least": 5, "largest_share": 1.9, "idle": 0, "launches": 0}
+    for kind in ("too-few-programs", "uneven-work", "idle-programs", "too-much-traffic"):
+        with pytest.raises(Wrong) as caught:
+            traffic.check(**budgets)
+        assert (caught.value.fault.kind, len(caught.value.fault.said)) == (kind, len(budgets))
+        budgets.pop(next(iter(budgets)))
+    assert caught.value.fault.numbers == {"launches": [1, 0]}
+
+
 def test_work_that_is_not_spread_evenly():
     a, c, y = torch.ones(16, 16), torch.empty(3, 16, 16), torch.empty(256)
     # Four programs with 3, 2, 1 and no steps, and a copy by more programs, which multiply nothing.

@@ -184,6 +184,15 @@ def test_what_heuristics_set_is_not_tried(launched):
     assert trial.missed(launches) == "BLOCK"
 
 
+def test_what_is_not_tried_has_no_results():
+    look = trials.TrialLook(None, [{"BLOCK": 32}])
+    look.rows = {"01_pointwise/copy": [trials.Row({}), trials.Row({"BLOCK": 32}, missed="BLOCK")]}
+    terminal = Terminal()
+    look.write(terminal)
+    assert "not tried" in terminal.lines[3]
+    assert "BLOCK is not tried: @triton.heuristics sets it" in terminal.lines
+
+
 def test_the_file_is_as_it_was_afterwards(launched, tmp_path):
     launched(LAUNCHERS["a_constant_of_the_file"], BLOCK=32)
     assert "BLOCK = 64" in (tmp_path / "copy.py").read_text()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.paths import SOLUTIONS
+from kernelgauge.words.tables import aligned
 
 if TYPE_CHECKING:
     # The report is written without Triton, which these import.
@@ -97,12 +98,12 @@ def of_files(yours: Path, puzzle: str) -> Group:
 
 def table(groups: Sequence[Group]) -> list[str]:
     """Return the lines of a table."""
-    rows = [row for group in groups for row in group["rows"]]
-    widths = [max(len(row[column]) for row in rows) + 2 for column in (0, 1)]
-    lines = [f"{'':<{widths[0] + 4}}{'yours':<{max(widths[1], 7)}}ours"]
+    rows = [[f"    {label}", *sides] for group in groups for label, *sides in group["rows"]]
+    head, *rest = aligned([["", "yours", "ours"], *rows])
+    left, lines = iter(rest), [head]
     for group in groups:
         lines.append(textwrap.shorten(group["of"], MAX_WIDTH, placeholder=" ..."))
-        lines += [f"    {a:<{widths[0]}}{b:<{max(widths[1], 7)}}{c}" for a, b, c in group["rows"]]
+        lines += [next(left) for _ in group["rows"]]
     return lines
 
 

@@ -175,7 +175,9 @@ class Report:
 def save(path: Path, reports: Sequence[Report]) -> None:
     """Write reports as JSON. Raises OSError."""
     data = {"format": FORMAT, "reports": [asdict(report) for report in reports]}
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def load(path: Path) -> list[Report]:

@@ -1,4 +1,4 @@
-"""The options that grade nothing: --list, --hint, --reset and --show-solution."""
+"""The options that grade nothing: --list, --explain, --hint, --reset and --show-solution."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from datetime import date
-from itertools import combinations
+from difflib import get_close_matches
+from itertools import combinations, groupby
 from pathlib import Path
 
 import pytest
 
-from course.desk import hints, stubs
+from course.desk import faults, hints, stubs
 from course.paths import PRODUCTION, PUZZLES, display_path
 from course.plugin import listing
 from course.plugin.ladder import SOLVED, ladder, path_of_tests
 from course.plugin.progress import Progress, is_done
 from course.plugin.scoreboard import show_solution
+from kernelgauge.words.kinds import KINDS
+from kernelgauge.words.tables import aligned
 
 SEEN = "kata/hints"
 EXAMPLE = "puzzles/07_matmul/tiled.py"
@@ -25,6 +28,7 @@ MAX_WIDTH = 100
 # At most one of the first can be given, and none of them with one of the others.
 OPTIONS = (
     "list",
+    "explain",
     "hint",
     "reset",
     "compare",
@@ -58,7 +62,7 @@ NOT_WATCHED = {
 
 def check(option) -> None:
     """Raises pytest.UsageError for options that contradict each other."""
-    # --compiled without a folder is "".
+    # --compiled without a folder is "", and so is --explain without a kind.
     given = [name for name in (*OPTIONS, *OTHERS) if getattr(option, name) not in (None, False)]
     for one, other in combinations(given, 2):
         if one in OPTIONS and {one, other} not in TOGETHER:
@@ -72,13 +76,14 @@ def check(option) -> None:
 def is_asked(option) -> bool:
     """Whether this run grades nothing."""
     alone = option.show_solution and not option.compare
-    return bool(option.list or option.hint or option.reset or alone)
+    explains = option.explain is not None
+    return bool(option.list or explains or option.hint or option.reset or alone)
 
 
 def run(config) -> int:
     """Do what was asked for, and return the exit status. Raises pytest.UsageError."""
     option = config.option
-    found = asked_for(config)
+    found = asked_for(config) if option.explain is None else {}
     # pytest's cache and its terminal are there from here on, as for --help.
     config._do_configure()
     terminal = config.get_terminal_writer()
@@ -87,6 +92,8 @@ def run(config) -> int:
         listing.write(
             terminal, list(dict.fromkeys(p for ps in found.values() for p in ps)), progress
         )
+    elif option.explain is not None:
+        _explain(terminal, option.explain)
     elif option.reset:
         for puzzle in [_the_puzzle(given, ps, "--reset") for given, ps in found.items()]:
             _reset(terminal, puzzle)
@@ -130,6 +137,31 @@ def puzzles_at(path: Path) -> list[str]:
             )
         )
     ]
+
+
+def _explain(terminal, kind: str) -> None:
+    """Print the page of a kind of fault, or all kinds for "". Raises pytest.UsageError."""
+    if not kind:
+        lines = iter(aligned([(kind, faults.title_of(kind)) for kind in KINDS]))
+        for _, kinds in groupby(KINDS, lambda kind: KINDS[kind].group):
+            for _ in kinds:
+                terminal.line(next(lines))
+            terminal.line("")
+        terminal.line("In the order in which they are to be fixed. pytest --explain KIND has more.")
+        return
+    if kind not in KINDS:
+        near = get_close_matches(kind, KINDS, cutoff=0.4)
+        meant = f": did you mean {' or '.join(near)}?" if near else ""
+        raise pytest.UsageError(
+            f"--explain: {kind} is no kind of fault{meant or '.'} pytest --explain lists them all"
+        )
+    heading, _, page = faults.path_of(kind).read_text().partition("\n")
+    terminal.sep("-", heading.lstrip("# "))
+    terminal.line(faults.shown(page, _width()))
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns, MAX_WIDTH)
 
 
 def _show_solution(terminal, puzzle: str, solved: bool) -> None:
@@ -197,7 +229,7 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
         return
     hint = found[number]
     terminal.sep("-", f"{puzzle}: hint {number + 1} of {len(found)}, {hint.kind}")
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
+    width = _width()
     for paragraph in hint.text.split("\n\n"):
         lines = textwrap.wrap(paragraph, width, break_long_words=False, break_on_hyphens=False)
         terminal.line("\n".join([*lines, ""]))

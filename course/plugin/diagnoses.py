@@ -43,7 +43,9 @@ class Diagnoses:
     def keep(self, item, order: int, verdict: Wrong) -> None:
         """Keep a wrong result until its file is through."""
         if verdict.observation is not None:
-            self._kept.setdefault(item.path, []).append((order, item.nodeid, verdict))
+            self._kept.setdefault(item.path, []).append(
+                (order, item.nodeid, verdict.without_traceback())
+            )
 
     def through(self, item) -> list[dict[str, Any]]:
         """Take notice that a test is through. Returns what was found if it was the file's last."""
@@ -93,5 +95,32 @@ def scheduling(config, log):
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return scope(nodeid)
+
+        def remove_node(self, node) -> str | None:
+            """Return the test that a worker died in. Others take over those after it.
+
+            xdist's own would run it again, and files that are through.
+            """
+            files = self.assigned_work.pop(node)
+            left = [(tests, it) for tests in files.values() for it in tests if not tests[it]]
+            if not left:
+                return None
+            tests, died_in = left[0]
+            tests[died_in] = True
+            self.workqueue.update({it: files[it] for it in files if not all(files[it].values())})
+            for other in self.nodes:
+                self._reschedule(other)
+            return died_in
+
+        def _reschedule(self, node) -> None:
+            # A worker begins a test when it has the one after it, or is told that there is none.
+            # xdist's own leaves one that took another's place with a single test, and waits for it.
+            if node.shutting_down or node not in self.registered_collections:
+                return
+            super()._reschedule(node)
+            while self.workqueue and self._pending_of(self.assigned_work[node]) < 2:
+                self._assign_work_unit(node)
+            if not (self.workqueue or node.shutting_down):
+                node.shutdown()
 
     return Scheduling(config, log)

@@ -1,12 +1,11 @@
 """Which mode a run is in, and whether this machine can run at all.
 
-Nothing here imports torch or Triton before `prepare` has looked: Triton reads TRITON_INTERPRET when
-it is imported, and an environment that cannot work deserves a sentence, not an ImportError.
+Nothing here imports torch or Triton before `prepare` has looked: an environment that cannot work
+deserves a sentence, not an ImportError.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 
 from packaging.specifiers import SpecifierSet
 
-from kernelgauge.compilation import process
+from kernelgauge import setup
 
 SUPPORTED = {
     "torch": SpecifierSet(">=2.11,<2.16"),
@@ -59,18 +58,10 @@ def prepare() -> Environment:
     what to install.
     """
     notes = _check_machine()
-    imported_early = "triton" in sys.modules and not _asks_for_interpreter()
     interpreted = is_interpreted()
     import torch
 
     has_gpu = torch.cuda.is_available()
-    if interpreted and imported_early:
-        raise CannotRun(
-            "A plugin imported triton before Triton Kata could switch its interpreter on: set "
-            "TRITON_INTERPRET=1 in the environment."
-        )
-    if interpreted:
-        os.environ["TRITON_INTERPRET"] = "1"
     if not interpreted:
         name = torch.cuda.get_device_name()
     elif has_gpu:
@@ -83,17 +74,18 @@ def prepare() -> Environment:
 
 
 def is_interpreted() -> bool:
-    """Return whether kernels are run by the interpreter, without touching a GPU: torch counts them.
+    """Return whether kernels are run by the interpreter: see `setup.choose_mode`.
 
-    Imports torch, and forks the compiler's process. Raises CannotRun.
+    Raises CannotRun.
     """
     _check_machine()
-    # A thread of OpenBLAS that waits for the others spins, and the tiles are small.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    import torch
-
-    process.fork_early()
-    return _asks_for_interpreter() or not torch.cuda.is_available()
+    try:
+        return setup.choose_mode()
+    except setup.TooLate:
+        raise CannotRun(
+            "A plugin imported triton before Triton Kata could switch its interpreter on: set "
+            "TRITON_INTERPRET=1 in the environment."
+        ) from None
 
 
 def _check_machine() -> list[str]:
@@ -104,10 +96,6 @@ def _check_machine() -> list[str]:
             "WSL or in a container."
         )
     return [note for name in SUPPORTED if (note := _check_version(name))]
-
-
-def _asks_for_interpreter() -> bool:
-    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
 
 
 def _version(package: str) -> str | None:

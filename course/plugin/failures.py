@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,7 +105,7 @@ def told(fault: Fault) -> dict[str, Any]:
         "key": repr((place, why) if kind in OF_A_LINE and place and why else first.key),
         "cause": words.cause(inner or fault),
         "proven": bool(cause and cause.known == PROVEN and cause.explains > 1),
-        "finite": first.numbers.get("finite", True),
+        "finite": cmath.isfinite(first.numbers.get("got", 0.0)),
         "fault": fault.plain(),
     }
 

@@ -93,7 +93,7 @@ def pytest_configure(config):
     config.stash[observed] = diagnoses.Diagnoses()
     config.pluginmanager.register(config.stash[observed])
     if not config.stash.get(watch.started, False):
-        session.start(config, config.stash[machine])
+        session.start(config)
     from course.plugin import experiments
 
     board = watch.board(config) or experiments.look(config) or reporting.Scoreboard(config)
@@ -215,7 +215,7 @@ def pytest_runtest_call(item):
     puzzle = ladder.puzzle_of(item.path)
     session.begin(item.nodeid, defers=bool(puzzle))
     if puzzle and (why := given_up.why(puzzle)):
-        raise NotRun(f"not run: {puzzle} {why}")
+        raise NotRun(f"{puzzle} {why}")
     if puzzle:
         session.require_measurable(ladder.check_of(item.name))
     commands = item.get_closest_marker("commands")
@@ -272,6 +272,8 @@ def pytest_runtest_makereport(item, call):
     if isinstance(error, NotMeasured):
         made.outcome = "skipped"
         made.longrepr = (str(item.path), item.location[1], f"not measured: {error}")
+    elif isinstance(error, NotRun):
+        made.longrepr = f"not run: {error}"
     elif isinstance(error, Verdict):
         made.longrepr = str(error)
     puzzle = ladder.puzzle_of(item.path)

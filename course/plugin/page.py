@@ -92,7 +92,7 @@ class Page:
             test=score["test"],
             kind=check_of(score["test"]) or "",
             verdict=score["verdict"],
-            message=_message(report),
+            message=score["why"] or _message(report),
             printed=report.capstdout if score["verdict"] == WRONG else "",
             figures=figures,
             race=score["race"],
@@ -205,9 +205,9 @@ def _cause(group: Sequence[failures.Failure]) -> Cause:
 
 
 def _message(report) -> str:
-    """Return what a report says, without a word that its verdict says."""
+    """Return what a report says."""
     if isinstance(report.longrepr, tuple):
-        return report.longrepr[2].removeprefix("not measured: ")
+        return report.longrepr[2]
     if isinstance(report.longrepr, str):
-        return report.longrepr.removeprefix("not run: ")
+        return report.longrepr
     return report.longreprtext if report.longrepr else ""

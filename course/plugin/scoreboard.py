@@ -25,8 +25,9 @@ from course.plugin.ladder import (
 from course.plugin.listing import write_ladder
 from course.plugin.progress import Findings, Progress, counted, is_done, production_of
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotRun, Unsolved
+from kernelgauge.core.verdict import NotMeasured, NotRun, Unsolved
 from kernelgauge.core.verdict import Wrong as WrongVerdict
+from kernelgauge.words.tables import aligned
 
 if TYPE_CHECKING:
     # The header is printed without Triton, which these import.
@@ -77,6 +78,7 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= _measured(run) if run else NOTHING
+    score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun)) else ""
     score["told"] = failures.told(error.fault) if isinstance(error, WrongVerdict) else None
     made.user_properties.append((PROPERTY, score))
 
@@ -352,10 +354,8 @@ class Scoreboard:
         races = sorted(self.races.items(), key=lambda race: (steps.index(race[0][0]), race[0][1]))
         lines = [("test", *races[0][1])]
         lines += [(f"{puzzle} {test}", *columns.values()) for (puzzle, test), columns in races]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-            terminal.line("  ".join(cells).rstrip())
+        for line in aligned(lines):
+            terminal.line(line)
 
 
 def show_solution(terminal, puzzle: str) -> None:

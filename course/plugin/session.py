@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from course import inputs, running
 from course.options import asked
-from course.plugin.environment import Environment
+from kernelgauge import setup
 from kernelgauge.compilation import targets
-from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotMeasured
-from kernelgauge.interpreter import patches
-from kernelgauge.interpreter import selftest as interpreter_selftest
-from kernelgauge.memory import executor
-from kernelgauge.memory import selftest as memory_selftest
+from kernelgauge.kernel import require_interpreter
 from kernelgauge.run import Observer
 from kernelgauge.speed import gpu
-from kernelgauge.speed import selftest as speed_selftest
-from kernelgauge.subject import audit, autotuning
-from kernelgauge.subject import selftest as subject_selftest
+from kernelgauge.subject import audit
 
 # Repairs and hooks that did not take on this version of Triton, in plain lines.
 complaints: list[str] = []
 
 
-def start(config, environment: Environment) -> None:
+def start(config) -> None:
     """Ready the judge for this process. Triton may be imported from here on."""
-    settings.interpreted = environment.interpreted
-    settings.targets = tuple(config.option.targets.split(","))
+    names = config.option.targets.split(",")
     try:
-        for name in settings.targets:
+        for name in names:
             targets.find_target(name)
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
@@ -39,24 +30,16 @@ def start(config, environment: Environment) -> None:
     asked.times_peers = config.option.pictures is not None
     asked.draws = asked.times_peers or config.option.page is not None
     running.observers[:] = _observers()
-    settings.device = environment.device
-    if not environment.interpreted:
-        settings.capability = torch.cuda.get_device_capability()
-        settings.multiprocessors = torch.cuda.get_device_properties("cuda").multi_processor_count
-    autotuning.install()
     workerinput = getattr(config, "workerinput", {})
     worker = workerinput.get("workerid")
-    controls = config.option.numprocesses and worker is None
-    _share_cores(workerinput.get("workercount", 1), environment.interpreted)
-    if not environment.interpreted and not controls:
-        gpu.take(worker, getattr(config, "cache", None))
-    complaints[:] = subject_selftest.failures()
-    if environment.interpreted:
-        patches.install()
-        executor.install()
-        complaints.extend(interpreter_selftest.failures() + memory_selftest.failures())
-    else:
-        complaints.extend(speed_selftest.failures())
+    installed = setup.install(
+        targets=names,
+        worker=worker,
+        workers=workerinput.get("workercount", 1),
+        cache=getattr(config, "cache", None),
+        takes_gpu=worker is not None or not config.option.numprocesses,
+    )
+    complaints[:] = installed.complaints
 
 
 def _observers() -> list[Observer]:
@@ -69,21 +52,12 @@ def _observers() -> list[Observer]:
     return [*comparing, Racing(*comparing), *([Drawing()] if asked.draws else [])]
 
 
-def _share_cores(workers: int, interpreted: bool) -> None:
-    """Threads that wait for one another cost more than they give, by far if they outnumber cores.
-
-    In a container torch starts as many as the host has cores. In the interpreter tensors are small.
-    """
-    most = 1 if interpreted else 4
-    torch.set_num_threads(max(1, min(most, torch.get_num_threads()) // workers))
-
-
 def require_measurable(check: str | None) -> None:
     """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
-    if check == "speedup" and settings.interpreted:
-        raise NotMeasured("speed takes a GPU")
-    if check == "traffic" and not settings.interpreted:
-        raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
+    if check == "speedup":
+        gpu.require()
+    if check == "traffic":
+        require_interpreter()
 
 
 def begin(test: str, *, defers: bool = False) -> None:

@@ -26,6 +26,7 @@ from kernelgauge.memory.executor import OPTIONS
 from kernelgauge.subject.launcher_source import followed, meta_parameters
 from kernelgauge.subject.trial import Trial
 from kernelgauge.words.kinds import KINDS, RAISES, RUNS
+from kernelgauge.words.tables import aligned
 
 # Those that a learner is told of; the compiler knows more.
 USUAL_OPTIONS = ("num_warps", "num_stages", "maxnreg")
@@ -38,6 +39,7 @@ class Row:
 
     values: what was tried, nothing as the file stands
     shown: the values of the launches, by name
+    missed: a constexpr that @triton.heuristics sets, so that the values were not tried
     wrong: what went wrong, by test
     traffic: what is moved, over the least; over_budget: whether that is more than the spec allows
     time: of the race
@@ -46,6 +48,7 @@ class Row:
 
     values: dict[str, Any]
     shown: dict[str, str] = field(default_factory=dict)
+    missed: str = ""
     wrong: dict[str, Wrong] = field(default_factory=dict)
     traffic: float | None = None
     over_budget: bool = False
@@ -59,6 +62,8 @@ class Row:
     @property
     def verdict(self) -> str:
         """Whether the results are right, wrong, or not there."""
+        if self.missed:
+            return "not tried"
         groups = {KINDS[wrong.fault.kind].group for wrong in self.wrong.values()}
         if groups & {RUNS, RAISES}:
             return "fails"
@@ -133,7 +138,7 @@ class TrialLook(looks.Look):
             self._puzzle, [Row({}), *(Row(values) for values in self.combinations)]
         )
         given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        for row in list(rows):
+        for row in [one for one in rows if not one.missed]:
             session.begin(pyfuncitem.nodeid)
             self._row, self._trial = row, Trial(row.values)
             try:
@@ -163,13 +168,14 @@ class TrialLook(looks.Look):
     def before_compiling(
         self, kernel: Kernel, arguments: Arguments, targets: Sequence[str]
     ) -> bool:
-        """Compile what is launched, then run it and compare its results. Raises Wrong."""
+        """Compile what is launched, then run it and compare its results."""
         runs = kernel.launches(arguments)
         launches = runs[0]
         if not self._row.values:
             self.configs[self._puzzle] = len(runs)
-        if missed := self._trial.missed(launches):
-            raise Wrong(f"{missed} is not what --try gave it: @triton.heuristics sets it")
+        self._row.missed = self._trial.missed(launches)
+        if self._row.missed:
+            return True
         self._row.shown = {name: _passed(launches, name) for name in self.names}
         target = self._target(targets)
         found = compile_each(launches, (target,), subject=kernel.path.resolve())
@@ -207,10 +213,8 @@ class TrialLook(looks.Look):
         lines = [head]
         for row in rows:
             lines += self._lines(row, case, several)
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-            terminal.line("  ".join(cells).rstrip())
+        for line in aligned(lines):
+            terminal.line(line)
 
     def _lines(self, row: Row, case: str, several: bool) -> list[list[str]]:
         """Return the cells of one combination: a line for each kernel."""
@@ -245,6 +249,8 @@ class TrialLook(looks.Look):
                 terminal.line(f"{name} was changed in a copy of your launcher too:")
                 for line in lines:
                     terminal.line(f"    {line}")
+        for name in dict.fromkeys(row.missed for row in self.rows[puzzle] if row.missed):
+            terminal.line(f"{name} is not tried: @triton.heuristics sets it", yellow=True)
         for (kernel, name), passed in self.fixed.get(puzzle, {}).items():
             terminal.line(
                 f"{name}: the grid of {kernel} does not follow: it was made for {passed}.",

@@ -99,15 +99,15 @@ def _import_all(config) -> None:
     # Counting GPUs through CUDA would bar the forks from it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     try:
-        interpreted = environment.is_interpreted()
-        machine = environment.prepare() if interpreted else None
+        if interpreted := environment.is_interpreted():
+            environment.prepare()
     except environment.CannotRun as reason:
         raise pytest.UsageError(str(reason)) from None
     from course.plugin import session
 
-    if machine is not None:
+    if interpreted:
         config.option.numprocesses = 0
-        session.start(config, machine)
+        session.start(config)
         config.stash[started] = True
     process.warm_up()
     # Each fork would look through all that is imported, and so copy it.

@@ -120,7 +120,7 @@ def first_told(cases: Iterable[Case], enough: float = ENOUGH) -> failures.Failur
         except NotMeasured:
             continue
         except Wrong as verdict:
-            found.append((case, verdict))
+            found.append((case, verdict.without_traceback()))
             if len(found) == enough or (len(found) == FEW < enough < math.inf and _agree(found)):
                 break
     told = failures_of(found)

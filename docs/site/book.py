@@ -21,9 +21,11 @@ sys.path.insert(0, str(ROOT))
 
 from puzzle_page import anchor_of, page_of, title_of  # noqa: E402
 
+from course.desk.faults import path_of, table  # noqa: E402
 from course.desk.hints import HINT, lesson_of  # noqa: E402
 from course.desk.stubs import STUBS  # noqa: E402
 from course.plugin.ladder import ladder  # noqa: E402
+from kernelgauge.words.kinds import KINDS  # noqa: E402
 
 CONTRIBUTING = ["CONTRIBUTING.md", "docs/judge.md", "docs/private_names.md", "CHANGELOG.md"]
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
@@ -33,8 +35,21 @@ FURTHER = [
     *(path for path in DOCUMENTS if path not in CONTRIBUTING),
     "reference/H200.md",
 ]
+# The kinds of fault, in the order in which they are to be fixed, below their table.
+FAULTS = [path_of(kind).relative_to(ROOT).as_posix() for kind in KINDS]
+INDEX_OF_FAULTS = "docs/faults/index.md"
+ABOUT_FAULTS = """# Faults
+
+What can be wrong with a kernel, in the order in which it is to be fixed. The message of a puzzle
+that fails ends with the name of its kind, and `pytest --explain KIND` prints the page of it: what
+it means on a GPU, an example, how to mend and to find it, and where the lesson is."""
 # How much a page counts in a search, which should find a puzzle first (2), and not its figures.
-BOOST = {"reference/H200.md": 0.2, "docs/private_names.md": 0.5, "CHANGELOG.md": 0.5}
+BOOST = {
+    "reference/H200.md": 0.2,
+    "docs/private_names.md": 0.5,
+    "CHANGELOG.md": 0.5,
+    INDEX_OF_FAULTS: 1,
+}
 
 LINK = re.compile(r"(?<!!)\[(?P<label>[^\]\n]+)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -50,6 +65,7 @@ def on_config(config: MkDocsConfig) -> None:
         {"Start": "README.md"},
         *({_heading(lesson): below} for lesson, below in chapters.items()),
         *({_heading(path): path} for path in FURTHER),
+        {"Faults": [INDEX_OF_FAULTS, *({_heading(path): path} for path in FAULTS)]},
         {"Contributing": CONTRIBUTING},
     ]
 
@@ -61,8 +77,10 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     pictures = {
         _name(path) for folder in ("puzzles", "docs") for path in (ROOT / folder).rglob("*.svg")
     }
-    for path in sorted({"README.md", *FURTHER, *CONTRIBUTING} | lessons | pictures):
+    for path in sorted({"README.md", *FURTHER, *FAULTS, *CONTRIBUTING} | lessons | pictures):
         files.append(File(path, str(ROOT), config.site_dir, config.use_directory_urls))
+    faults = f"{ABOUT_FAULTS}\n\n{table()}\n"
+    files.append(File.generated(config, INDEX_OF_FAULTS, content=faults))
     for puzzle in puzzles:
         page = page_of(puzzle, _stub(puzzle))
         files.append(File.generated(config, f"puzzles/{puzzle}.md", content=page))

@@ -7,6 +7,8 @@ launches.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -15,13 +17,14 @@ from typing import Any, NamedTuple
 
 import triton
 
+from kernelgauge import words
 from kernelgauge.compilation import errors, process, specialization
 from kernelgauge.compilation.advice import advice
 from kernelgauge.compilation.occupancy import Occupancy, occupancy
 from kernelgauge.compilation.targets import Target, find_target
 from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
-from kernelgauge.core.verdict import Wrong
+from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.words.fault import Fault, Note, Place, note
 
 MAX_SECONDS = 60.0
@@ -165,6 +168,8 @@ def compile_each(
 def _request(launch: Launch, subject: Path) -> dict:
     """Return what worker.answer needs to know of a launch."""
     code = launch.kernel.__code__
+    if not os.path.isfile(code.co_filename):
+        raise NotMeasured(words.say(note("kernel-of-no-file", kernel=launch.kernel.__name__)))
     try:
         arguments = specialization.arguments(launch)
     except specialization.CannotPass as error:
@@ -173,12 +178,22 @@ def _request(launch: Launch, subject: Path) -> dict:
         raise Wrong(fault) from None
     return {
         "subject": str(subject.resolve()),
+        "module": _module_of(subject),
         "file": code.co_filename,
         "kernel": launch.kernel.__name__,
         "line": code.co_firstlineno,
         "arguments": arguments,
         "options": dict(launch.options),
     }
+
+
+def _module_of(file: Path) -> str:
+    """Return what a file can be imported as, "" where it was loaded by its path or is a script."""
+    for module in list(sys.modules.values()):
+        spec = getattr(module, "__spec__", None)
+        if spec and getattr(module, "__file__", "") == str(file):
+            return spec.name if all(map(str.isidentifier, spec.name.split("."))) else ""
+    return ""
 
 
 def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> Compiled | Fault:

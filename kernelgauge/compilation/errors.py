@@ -27,7 +27,7 @@ CALL = re.compile(r"^(/[^\n:]+):(\d+):\d+: note: called from", re.MULTILINE)
 ASSERTION = re.compile(r"^.*?([\w.]+:\d+): .*?(Assertion `.*' failed)", re.MULTILINE)
 FATAL = re.compile(r"^.*(?:LLVM ERROR|[Ff]atal error|terminate called).*$", re.MULTILINE)
 # All that Triton says of a function that calls itself: the name by which it would be linked.
-RECURSION = re.compile(r"^kata:\S+?\.(\w+?)__\S*$")
+RECURSION = re.compile(r"^\S+?\.(\w+?)__\S*$")
 FAILED_PASS = re.compile(r"Pipeline failed while executing \[`(\w+)`")
 
 

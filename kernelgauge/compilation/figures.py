@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from kernelgauge.compilation.ahead_of_time import Compiled, DoesNotFit, Loop
 from kernelgauge.compilation.targets import find_target
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.words.tables import aligned
 
 # So that with two GPUs a line has 80 characters, if nothing takes more.
 TITLE_WIDTH, COLUMN_WIDTH = 30, 25
@@ -31,15 +32,9 @@ def _columns(outcomes: dict[str, Compiled | Wrong]) -> list[str]:
     rows += [(title, {name: cell(one) for name, one in made.items()}) for title, cell in CELLS]
     rows += _loops(made)
     rows[1][1].update({name: why_not(one) for name, one in outcomes.items() if name not in made})
-    columns = [[title for title, _ in rows]]
-    columns += [[cells.get(name, "") for _, cells in rows] for name in outcomes]
-    least = [TITLE_WIDTH] + [COLUMN_WIDTH] * len(outcomes)
-    widths = [
-        max(size, *(len(cell) + 1 for cell in column))
-        for size, column in zip(least, columns, strict=True)
-    ]
-    lines = zip(*columns, strict=True)
-    return ["".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    least = [TITLE_WIDTH - 1] + [COLUMN_WIDTH - 1] * len(outcomes)
+    cells = [[title, *(row.get(name, "") for name in outcomes)] for title, row in rows]
+    return aligned(cells, gap=1, least=least)
 
 
 def why_not(fault: Compiled | Wrong) -> str:

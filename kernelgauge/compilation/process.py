@@ -137,7 +137,7 @@ class Worker:
     """One process of worker.py. Once a request goes wrong, the process is dead.
 
     owner: the process that started it, since a fork cannot use it
-    loaded: the time stamp of each learner's file when the process loaded it
+    loaded: the time stamp of each kernel's and each launcher's file when the process loaded it
     """
 
     def __init__(self, start: Callable[[Connection, Connection, int], Any]) -> None:
@@ -220,7 +220,7 @@ class Worker:
 
 
 _worker: Worker | None = None
-_answers: dict[tuple[int, str], tuple[dict, str] | Exception] = {}
+_answers: dict[str, tuple[dict, str] | Exception] = {}
 
 
 def fork_early() -> None:
@@ -256,14 +256,15 @@ def borrow() -> None:
 def compile_kernel(request: dict, limit: float, clock: float) -> tuple[dict, str]:
     """Return the worker's answer to a request and what the compiler printed meanwhile.
 
-    Answers are kept until the learner's file changes. Raises TimedOut or Crashed.
+    Answers are kept until the file of the kernel or of its launcher changes. Raises TimedOut or
+    Crashed.
 
     request: see worker.answer
     limit: seconds of processor time
     clock: seconds
     """
-    changed = os.stat(request["subject"]).st_mtime_ns
-    key = changed, repr(request)
+    changed = {file: os.stat(file).st_mtime_ns for file in (request["subject"], request["file"])}
+    key = repr((changed, request))
     answer = _answers.get(key)
     if answer is None or (isinstance(answer, TimedOut) and answer.limit < min(limit, clock)):
         try:
@@ -281,12 +282,12 @@ def caught_crash(printed: str) -> bool:
     return any(sign in printed for sign in SIGNS_OF_A_CRASH)
 
 
-def _ask(request: dict, changed: int, limit: float, clock: float) -> tuple[dict, str]:
+def _ask(request: dict, changed: dict[str, int], limit: float, clock: float) -> tuple[dict, str]:
     worker = _current()
-    if worker.loaded.setdefault(request["subject"], changed) != changed:
+    if any(worker.loaded.get(file, time) != time for file, time in changed.items()):
         stop()
         worker = _current()
-        worker.loaded[request["subject"]] = changed
+    worker.loaded |= changed
     answer = worker.ask(request, limit, clock)
     printed = worker.printed()
     if "error" in answer and caught_crash(printed):

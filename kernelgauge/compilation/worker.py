@@ -15,7 +15,7 @@ import collections
 import ctypes
 import functools
 import gc
-import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -91,6 +91,9 @@ def main(descriptor: int) -> None:
         sys.path[:], sys.dont_write_bytecode = pipe.recv()
     except EOFError:
         os._exit(0)
+    from kernelgauge.core.settings import settings
+
+    settings.compiling = True
     import torch  # noqa: F401
     import triton.compiler.compiler
 
@@ -141,15 +144,15 @@ def _fork(pipe: Connection) -> Connection:
 def answer(request: dict) -> dict:
     """Compile a kernel. Returns its resources, or {"error": what was raised and where}.
 
-    request: file, kernel (its name), line (of its definition), subject (the learner's file),
-        arguments (from specialization.py), options, target (backend, arch, warp size),
-        machine_code, details, listings
+    request: file, kernel (its name), line (of its definition), subject (the learner's file), module
+        (what that is imported as, "" if it is loaded by its path), arguments (from
+        specialization.py), options, target (backend, arch, warp size), machine_code, details,
+        listings
     """
     from kernelgauge.compilation import early_release
-    from kernelgauge.core import paths
 
     try:
-        paths.load(Path(request["subject"]))
+        _import(Path(request["subject"]), request["module"])
     except BaseException as error:
         return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
@@ -168,6 +171,17 @@ def answer(request: dict) -> dict:
         return used
     except BaseException as error:
         return {"error": describe(error, request["file"])}
+
+
+def _import(file: Path, module: str) -> None:
+    """Import a file by its own name, as it may import others of its package, or by its path."""
+    from kernelgauge.core import paths
+
+    found = importlib.util.find_spec(module) if module else None
+    if found and found.origin and os.path.realpath(found.origin) == str(file):
+        importlib.import_module(module)
+    else:
+        paths.load(file)
 
 
 def compile_kernel(request: dict) -> Any:
@@ -260,13 +274,14 @@ def _version_of_triton() -> str:
 
 def find(file: str, name: str, line: int) -> Any:
     """Return the JITFunction of a function, whatever wraps or holds it. Raises NoSuchKernel."""
-    key = file, name, line
+    key = os.path.realpath(file), name, line
     for functions in (_defined_in, lambda _: _living("JITFunction")):
         if key in _functions:
             break
         for function in functions(file):
             code = function.fn.__code__
-            _functions[code.co_filename, function.fn.__name__, code.co_firstlineno] = function
+            place = os.path.realpath(code.co_filename), function.fn.__name__, code.co_firstlineno
+            _functions[place] = function
     if key not in _functions:
         raise NoSuchKernel(name)
     return _functions[key]
@@ -277,7 +292,7 @@ def _defined_in(file: str) -> Iterator:
     from triton.runtime.jit import JITFunction
 
     for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == file:
+        if getattr(module, "__file__", None) in (file, os.path.realpath(file)):
             for value in list(vars(module).values()):
                 while value is not None and not isinstance(value, JITFunction):
                     value = getattr(value, "fn", None)
@@ -335,7 +350,7 @@ def describe(error: BaseException, file: str) -> dict:
         frames = [
             (frame.filename, frame.lineno, None, frame.name)
             for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == file
+            if os.path.realpath(frame.filename) == os.path.realpath(file)
         ]
     return {"kind": type(chain[-1]).__name__, "message": message, "frames": frames}
 

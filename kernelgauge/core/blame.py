@@ -19,6 +19,9 @@ from kernelgauge.words.fault import Fault, Note, Place, note
 # Found in the error or in the line that raised it, these show that the launcher assumes a GPU.
 ASSUMES_CUDA = ("active drivers", "not compiled with CUDA", "is_cuda", "No CUDA GPUs")
 
+# The modules that call the learner's code.
+CALLERS = ("kernelgauge.kernel", "kernelgauge.subject.guarded_call")
+
 
 def is_unsolved(error: BaseException, path: Path) -> bool:
     """Return whether code in `path` itself raised NotImplementedError, as untouched stubs do."""
@@ -67,13 +70,24 @@ def is_graded_file(filename: str) -> bool:
     """Return whether this file is graded, unlike those of the judge, the tests and libraries."""
     path = Path(filename)
     if settings.subjects is None:
-        return not filename.startswith(("<", *library_folders()))
+        return not filename.startswith("<") and not is_library(filename)
     return path.is_relative_to(settings.subjects.resolve()) and not path.name.startswith("test_")
 
 
+def is_library(filename: str) -> bool:
+    """Return whether a file is neither a kernel nor its launcher.
+
+    What is installed beside torch may well be the package whose kernels are checked.
+    """
+    standard, *others = _library_folders()
+    inside = filename.removeprefix(standard)
+    of_python = inside != filename and not inside.partition(os.sep)[0].endswith("-packages")
+    return of_python or filename.startswith(tuple(others))
+
+
 @functools.cache
-def library_folders() -> tuple[str, ...]:
-    """Return the folders of code that is neither a kernel nor its launcher."""
+def _library_folders() -> tuple[str, ...]:
+    """Return the folders of Python's own library, and of others that are no kernels."""
     import numpy
     import torch
     import triton
@@ -98,8 +112,12 @@ def compiled_by_torch() -> bool:
 
 
 def _from_the_learners_code() -> Iterator[FrameType]:
-    """Yield the innermost frame of the learner's code that is being executed, and its callers."""
-    frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    """Yield the innermost frame of the learner's code that is being executed, and its callers.
+
+    Who calls the instrument may be the same author, and is not what it executes.
+    """
+    stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    frames = itertools.takewhile(lambda it: it.f_globals.get("__name__") not in CALLERS, stack)
     return itertools.dropwhile(lambda it: not is_graded_file(it.f_code.co_filename), frames)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 class Settings:
     """Settings of this process, filled in once at its start.
 
+    installed: whether this process is set up, see kernelgauge.setup
+    compiling: whether this is the compiler's process, which imports kernels and runs none
     interpreted: kernels run in Triton's interpreter, on the CPU
     device: where inputs are made, "cpu" or "cuda"
     capability: compute capability of the GPU, (9, 0) for an H200; None without a GPU
@@ -26,6 +28,8 @@ class Settings:
         KeyboardInterrupt and a time limit, pass through
     """
 
+    installed: bool = False
+    compiling: bool = False
     interpreted: bool = True
     device: str = "cpu"
     capability: tuple[int, int] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelgauge import words
-from kernelgauge.words.fault import Fault, note
+from kernelgauge.words.fault import Fault
 
 
 class Verdict(Exception):
@@ -23,10 +23,14 @@ class Wrong(Verdict):
     observation: what a diagnosis of all cases makes of a wrong result, see diagnosis.observation
     """
 
-    def __init__(self, fault: Fault | str, observation: Any = None):
+    def __init__(self, fault: Fault, observation: Any = None):
         super().__init__(fault)
-        self.fault = fault if isinstance(fault, Fault) else _from_text(fault)
+        self.fault = fault
         self.observation = observation
+
+    def without_traceback(self) -> Wrong:
+        """Return the same verdict, to be kept: frames hold all tensors of the test."""
+        return Wrong(self.fault, self.observation)
 
     def within(self, outer: Fault) -> Wrong:
         """Return the verdict that this came instead of what `outer` asks for."""
@@ -42,7 +46,3 @@ class NotMeasured(Verdict):
 
 class NotRun(Verdict):
     """An earlier case of the puzzle hung or crashed, so this one was not tried."""
-
-
-def _from_text(text: str) -> Fault:
-    return Fault("error-in-test", (note("text", text=text),))

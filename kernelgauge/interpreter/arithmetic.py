@@ -9,6 +9,7 @@ TensorHandle, its arguments and all names of BUILDER_METHODS are private names o
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -33,7 +34,11 @@ _ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 # int1 wraps around like every other integer.
-_ONE_BIT = {np.add: np.logical_xor, np.subtract: np.logical_xor, np.multiply: np.logical_and}
+_ONE_BIT: dict[Callable, Callable] = {
+    np.add: np.logical_xor,
+    np.subtract: np.logical_xor,
+    np.multiply: np.logical_and,
+}
 
 # Tensor cores that accumulate in float16 round after each group of this many products.
 _FLOAT16_GROUP = 16
@@ -50,7 +55,9 @@ def numpy_dtype(dtype: tl.dtype) -> np.dtype:
     return _NUMPY[scalar.name]
 
 
-def make_handle(self: TensorHandle, data: np.ndarray, dtype: tl.dtype, attr: dict | None = None):
+def make_handle(
+    self: TensorHandle, data: np.ndarray, dtype: tl.dtype, attr: dict | None = None
+) -> None:
     """Stand in for TensorHandle.__init__, in one step. Raises ValueError for elements too large."""
     held = _ITEMSIZE.get(dtype.name)
     if held is not None and data.itemsize > held:
@@ -102,27 +109,27 @@ def convert(
     return data.astype(dtype)
 
 
-def _cast(builder, source, target, rounding=None):
+def _cast(builder: Any, source: Any, target: Any, rounding: Any = None) -> Any:
     toward_zero = rounding == ir.ROUNDING_MODE.RTZ
     data = convert(source.data, source.dtype.scalar, target.scalar, toward_zero)
     return TensorHandle(data, target.scalar)
 
 
-def _bfloat16(builder, value):
+def _bfloat16(builder: Any, value: Any) -> Any:
     return TensorHandle(float_formats.pack(np.array([value], np.float64), "bf16"), tl.bfloat16)
 
 
-def _all_ones(builder, dtype):
+def _all_ones(builder: Any, dtype: Any) -> Any:
     return TensorHandle(np.invert(np.zeros(1, numpy_dtype(dtype))), dtype.scalar)
 
 
-def _unary(builder, operand, compute):
+def _unary(builder: Any, operand: Any, compute: Callable) -> Any:
     dtype = operand.dtype.scalar
     result = compute(widen(operand.data, dtype.name))
     return TensorHandle(narrow(result, dtype.name), dtype)
 
 
-def _binary(builder, left, right, compute):
+def _binary(builder: Any, left: Any, right: Any, compute: Callable) -> Any:
     dtype = left.dtype.scalar
     name = dtype.name
     if name == "int1":
@@ -137,7 +144,7 @@ def _binary(builder, left, right, compute):
     return TensorHandle(result, dtype)
 
 
-def _add_to_pointer(builder, pointer, offset):
+def _add_to_pointer(builder: Any, pointer: Any, offset: Any) -> Any:
     width = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
     moved = offset.data.astype(np.uint64)
     if width > 1:
@@ -149,11 +156,9 @@ def _add_to_pointer(builder, pointer, offset):
     return TensorHandle(moved, pointer.dtype)
 
 
-def _clamp(builder, operand, low, high, propagate_nan):
-    if propagate_nan == ir.PROPAGATE_NAN.NONE:
-        at_least, at_most = np.fmax, np.fmin
-    else:
-        at_least, at_most = np.maximum, np.minimum
+def _clamp(builder: Any, operand: Any, low: Any, high: Any, propagate_nan: Any) -> Any:
+    drops_nan = propagate_nan == ir.PROPAGATE_NAN.NONE
+    at_least, at_most = (np.fmax, np.fmin) if drops_nan else (np.maximum, np.minimum)
     return _binary(builder, _binary(builder, operand, low, at_least), high, at_most)
 
 
@@ -163,7 +168,7 @@ def _integer_division(compute: Callable) -> Callable:
     So does an NVIDIA GPU.
     """
 
-    def divide(builder, left, right):
+    def divide(builder: Any, left: Any, right: Any) -> Any:
         divisor = right.data
         zero = divisor == 0
         if not zero.any():
@@ -175,20 +180,22 @@ def _integer_division(compute: Callable) -> Callable:
     return divide
 
 
-def _multiply_high(builder, left, right):
+def _multiply_high(builder: Any, left: Any, right: Any) -> Any:
     held = left.data.dtype
     unsigned = f"u{held.itemsize}"
     high = float_formats.multiply_high(left.data.view(unsigned), right.data.view(unsigned))
     return TensorHandle(high.view(held), left.dtype.scalar)
 
 
-def _fma(builder, x, y, z):
+def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
     dtype = z.dtype.scalar
     result = float_formats.fma(*(widen(operand.data, dtype.name) for operand in (x, y, z)))
     return TensorHandle(narrow(result, dtype.name), dtype)
 
 
-def _dot(builder, a, b, acc, input_precision, max_num_imprecise_acc):
+def _dot(
+    builder: Any, a: Any, b: Any, acc: Any, input_precision: Any, max_num_imprecise_acc: Any
+) -> Any:
     held = acc.data.dtype
     if held == np.int32:
         exact = np.float32 if a.data.shape[-1] <= _INT8_EXACT else np.float64
@@ -223,7 +230,7 @@ def _sum_in_float16(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray
     return acc
 
 
-def _histogram(builder, values, bins, mask):
+def _histogram(builder: Any, values: Any, bins: Any, mask: Any) -> Any:
     """Count the values of each bin; values outside [0, bins) are not counted."""
     data = values.data
     counted = (data >= 0) & (data < bins)
@@ -233,12 +240,20 @@ def _histogram(builder, values, bins, mask):
     return TensorHandle(counts.astype(np.int32), tl.int32)
 
 
-def _extern_elementwise(builder, library, path, symbol, arguments, return_type, is_pure):
+def _extern_elementwise(
+    builder: Any,
+    library: Any,
+    path: Any,
+    symbol: Any,
+    arguments: Any,
+    return_type: Any,
+    is_pure: Any,
+) -> Any:
     data = libdevice.call(symbol, [operand.data for operand in arguments])
     return TensorHandle(data.astype(numpy_dtype(return_type), copy=False), return_type.scalar)
 
 
-def _inline_asm(builder, *_):
+def _inline_asm(builder: Any, *_: Any) -> None:
     raise NotImplementedError(
         "tl.inline_asm_elementwise needs a GPU: the interpreter cannot run assembly"
     )

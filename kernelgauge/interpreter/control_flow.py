@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -126,7 +127,7 @@ class AsCompiled(ast.NodeTransformer):
             loop.func = _reference(tensor_range, loop.func)
         return node
 
-    def _visit_condition(self, node):
+    def _visit_condition(self, node: Any) -> Any:
         self.generic_visit(node)
         node.test = _call(condition, [node.test], node.test)
         return node

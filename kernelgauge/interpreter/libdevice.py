@@ -13,6 +13,7 @@ import inspect
 import math
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -50,7 +51,7 @@ def call(symbol: str, operands: list[np.ndarray]) -> np.ndarray:
 
 
 def _with_type_errors(name: str, function: Callable) -> Callable:
-    def call_function(*args, **kwargs):
+    def call_function(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except KeyError as error:
@@ -63,7 +64,7 @@ def _with_type_errors(name: str, function: Callable) -> Callable:
 
 
 def _missing(name: str) -> Callable:
-    def fail(*_, **__):
+    def fail(*_: Any, **__: Any) -> None:
         raise NotImplementedError(
             f"libdevice's {name} is missing in the interpreter: run this kernel on a GPU"
         )
@@ -74,7 +75,7 @@ def _missing(name: str) -> Callable:
 def _elementwise(function: Callable[..., float]) -> Callable:
     """Apply a function of Python floats to arrays; NaN where it is not defined."""
 
-    def guarded(*values):
+    def guarded(*values: Any) -> Any:
         if any(math.isnan(value) for value in values):
             return math.nan
         try:

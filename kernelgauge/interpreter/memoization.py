@@ -12,6 +12,7 @@ import inspect
 import math
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
@@ -23,14 +24,14 @@ def interpreted(builtin: Callable) -> Callable:
     # What `tl.core.builtin` wraps only looks whether there is a semantic.
     compute = getattr(builtin, "__wrapped__", builtin)
 
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         kwargs["_semantic"] = interpreter.interpreter_semantic
         return compute(*args, **kwargs)
 
     return call
 
 
-def patch_builtin(package, builder, scope) -> None:
+def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
     """Let the functions of a module or class run in the interpreter until the scope is restored."""
     for name, member, call in _builtins(package):
         if getattr(package, name) is member:
@@ -38,7 +39,7 @@ def patch_builtin(package, builder, scope) -> None:
 
 
 @functools.cache
-def _builtins(package) -> list[tuple[str, Callable, Callable]]:
+def _builtins(package: Any) -> list[tuple[str, Callable, Callable]]:
     return [
         (name, member, interpreted(member))
         for name, member in inspect.getmembers(package)
@@ -46,7 +47,7 @@ def _builtins(package) -> list[tuple[str, Callable, Callable]]:
     ]
 
 
-def call_device_function(function, *args, **kwargs):
+def call_device_function(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a device function; the launch has usually patched triton.language already."""
     make_aliases_callable(function.fn)
     if not all(_is_patched(module) for module in _language_modules(function.fn)):
@@ -57,7 +58,7 @@ def call_device_function(function, *args, **kwargs):
 def with_aliases(stock: Callable) -> Callable:
     """Wrap _patch_lang, which reaches the functions of triton.language by their modules only."""
 
-    def patch_lang(fn: Callable):
+    def patch_lang(fn: Callable) -> Any:
         make_aliases_callable(fn)
         return stock(fn)
 
@@ -87,7 +88,7 @@ def share_shapes(stock: Callable) -> Callable:
     """Wrap block_type.__init__: types of one shape share what is derived from it, unchanged."""
     known: dict[tuple, tuple] = {}
 
-    def init(self, element_ty, shape):
+    def init(self: Any, element_ty: Any, shape: Any) -> None:
         key = tuple(shape)
         if key not in known:
             stock(self, element_ty, shape)
@@ -106,7 +107,7 @@ def reuse_shapes(stock: Callable) -> Callable:
 
     no_axes, one = tl.tuple([]), tl.constexpr(1)
 
-    def init(self, handle, type):
+    def init(self: Any, handle: Any, type: Any) -> None:
         if hasattr(type, "_tensor_shape"):
             self.handle, self.type = handle, type
             self.dtype = type.element_ty

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -42,7 +43,7 @@ def overflow_errors() -> Iterator[None]:
         set_option("sanitize_overflow", before)
 
 
-def check_overflow(semantic, left: tl.tensor, right: tl.tensor, operation) -> None:
+def check_overflow(semantic: Any, left: tl.tensor, right: tl.tensor, operation: Any) -> None:
     """Replace Triton's own check, which never raises. Raises IntegerOverflow.
 
     operation: the method add, sub or mul of `semantic`

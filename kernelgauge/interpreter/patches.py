@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -29,7 +30,7 @@ from kernelgauge.interpreter import (
 
 
 def _set_index(stock: Callable) -> Callable:
-    def patch_lang_tensor(tensor, scope) -> None:
+    def patch_lang_tensor(tensor: Any, scope: Any) -> None:
         stock(tensor, scope)
         # In Triton 3.6 this fails with NumPy 2.4 and newer, as a scalar is an array of one element.
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
@@ -40,7 +41,7 @@ def _set_index(stock: Callable) -> Callable:
 def _convert_scalars(stock: Callable) -> Callable:
     """Make float and bool arguments of a kernel scalar tensors too, as when it is compiled."""
 
-    def implicit_cvt(argument):
+    def implicit_cvt(argument: Any) -> Any:
         if isinstance(argument, (bool, float)):
             dtype = tl.int1 if isinstance(argument, bool) else tl.float32
             return arithmetic.make_tensor(np.array(argument, arithmetic.numpy_dtype(dtype)), dtype)
@@ -52,7 +53,7 @@ def _convert_scalars(stock: Callable) -> Callable:
 def _without_warnings(stock: Callable) -> Callable:
     """Run a kernel without NumPy's warnings: a GPU does not warn of overflow and NaN either."""
 
-    def run(*args, **kwargs):
+    def run(*args: Any, **kwargs: Any) -> Any:
         with np.errstate(all="ignore"):
             return stock(*args, **kwargs)
 
@@ -65,7 +66,7 @@ def _leave_to_tensors(stock: Callable) -> Callable:
     Triton's own makes a constexpr that holds the tensor.
     """
 
-    def operator(constant, other):
+    def operator(constant: Any, other: Any) -> Any:
         return NotImplemented if isinstance(other, tl.tensor) else stock(constant, other)
 
     return operator

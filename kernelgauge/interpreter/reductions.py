@@ -10,6 +10,7 @@ Triton.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -33,7 +34,7 @@ _SELECTED = {
 }
 
 
-def reduce(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
+def reduce(operation: Any, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     """Replace ReduceOps.apply_impl."""
     axis = tl.core._unwrap_if_constexpr(operation.axis)
     arrays = tuple(operand.handle.data for operand in inputs)
@@ -51,7 +52,7 @@ def reduce(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     return [make_tensor(array, dtype) for array, dtype in zip(reduced, dtypes, strict=True)]
 
 
-def _reduce_first_axis(combine_fn, arrays: Arrays, dtypes: list[tl.dtype]) -> Arrays:
+def _reduce_first_axis(combine_fn: Callable, arrays: Arrays, dtypes: list[tl.dtype]) -> Arrays:
     first, name = arrays[0], dtypes[0].name
     if extremum := _IGNORES_NAN.get(combine_fn):
         return (narrow(extremum.reduce(widen(first, name)), name),)
@@ -70,7 +71,7 @@ def _reduce_first_axis(combine_fn, arrays: Arrays, dtypes: list[tl.dtype]) -> Ar
     return tuple(array[0] for array in arrays)
 
 
-def scan(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
+def scan(operation: Any, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     """Replace ScanOps.apply_impl."""
     axis = tl.core._unwrap_if_constexpr(operation.axis)
     arrays = tuple(np.moveaxis(operand.handle.data, axis, 0) for operand in inputs)
@@ -96,7 +97,7 @@ def scan(operation, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     ]
 
 
-def _combine(combine_fn, dtypes: list[tl.dtype]) -> Combine:
+def _combine(combine_fn: Callable, dtypes: list[tl.dtype]) -> Combine:
     """Return a combine function of arrays: Triton's own in NumPy, any other as it is written."""
     name = dtypes[0].name
     if compute := _COMPUTED.get(combine_fn):
@@ -119,7 +120,7 @@ def _select(better: Callable, left_wins_ties: bool, name: str) -> Combine:
     return combine
 
 
-def _as_written(combine_fn, dtypes: list[tl.dtype]) -> Combine:
+def _as_written(combine_fn: Callable, dtypes: list[tl.dtype]) -> Combine:
     """Call a combine function on whole arrays, or on each element if it branches on one."""
 
     def call(left: Arrays, right: Arrays) -> Arrays:
@@ -147,7 +148,7 @@ def _as_written(combine_fn, dtypes: list[tl.dtype]) -> Combine:
     return combine
 
 
-def _data(result, dtype: tl.dtype) -> np.ndarray:
+def _data(result: Any, dtype: tl.dtype) -> np.ndarray:
     tensor = semantic.cast(semantic.to_tensor(result), dtype)
     data = tensor.handle.data.astype(numpy_dtype(dtype), copy=False)
     return data if tensor.type.is_block() else data.reshape(())

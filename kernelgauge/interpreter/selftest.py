@@ -10,6 +10,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import torch
 import triton
@@ -69,7 +70,7 @@ def _recorded(calls: set[str]) -> Iterator[None]:
     """In the body, add to `calls` the name of each patched function that Triton calls."""
 
     def recording(name: str, function: Callable) -> Callable:
-        def call(*args, **kwargs):
+        def call(*args: Any, **kwargs: Any) -> Any:
             calls.add(name)
             return function(*args, **kwargs)
 
@@ -88,12 +89,12 @@ def _name(owner: type | ModuleType, name: str) -> str:
 
 
 @triton.jit
-def _larger(a, b):
+def _larger(a, b):  # type: ignore[no-untyped-def]
     return tl.where(a > b, a, b)
 
 
 @triton.jit
-def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):
+def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):  # type: ignore[no-untyped-def]
     offs = tl.arange(0, 4)
     x = tl.load(x_ptr + offs)
     if OPERATION == "plus 1":

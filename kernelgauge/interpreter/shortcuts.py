@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -21,8 +22,8 @@ _FLOATS = {"fp16", "bf16", "fp32", "fp64"}
 _INTEGERS = {"int32", "int64"}
 _COMPUTED_AS_THEY_ARE = _FLOATS | _INTEGERS | {"int1"}
 # By source and target, the builder's method and what it takes besides.
-_NONE = (None,)
-_CASTS = {
+_NONE: tuple[Any, ...] = (None,)
+_CASTS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("fp16", "fp32"): ("create_fp_ext",),
     ("bf16", "fp32"): ("create_fp_ext",),
     ("fp32", "fp64"): ("create_fp_ext",),
@@ -43,14 +44,14 @@ def operands(stock: Callable) -> Callable:
 
     @functools.wraps(stock)
     def convert(
-        self,
-        lhs,
-        rhs,
-        allow_lhs_ptr=False,
-        allow_rhs_ptr=False,
-        arithmetic_check=True,
-        div_or_mod=False,
-    ):
+        self: Any,
+        lhs: Any,
+        rhs: Any,
+        allow_lhs_ptr: bool = False,
+        allow_rhs_ptr: bool = False,
+        arithmetic_check: bool = True,
+        div_or_mod: bool = False,
+    ) -> Any:
         pair = _of_one_type(self, lhs, rhs, allow_lhs_ptr, div_or_mod) if arithmetic_check else None
         if pair is None:
             return stock(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
@@ -59,7 +60,9 @@ def operands(stock: Callable) -> Callable:
     return convert
 
 
-def _of_one_type(semantic, left, right, allow_pointer: bool, division: bool) -> tuple | None:
+def _of_one_type(
+    semantic: Any, left: Any, right: Any, allow_pointer: bool, division: bool
+) -> tuple | None:
     """Return both operands as tensors of the type to compute in, None if Triton must decide."""
     if type(left) is not tl.tensor:
         if type(right) is not tl.tensor:
@@ -80,7 +83,7 @@ def _of_one_type(semantic, left, right, allow_pointer: bool, division: bool) -> 
     return None
 
 
-def _as_constant(semantic, number, name: str, division: bool) -> tl.tensor | None:
+def _as_constant(semantic: Any, number: Any, name: str, division: bool) -> tl.tensor | None:
     """Return a Python number as a tensor of this type, None if it has no place there."""
     if type(number) is int and name == "int32":
         fits = -(2**31) <= number < 2**31
@@ -103,7 +106,7 @@ def cast(stock: Callable) -> Callable:
     """Wrap cast: the common conversions are one call of the builder."""
 
     @functools.wraps(stock)
-    def convert(self, input, dst_ty, fp_downcast_rounding=None):
+    def convert(self: Any, input: Any, dst_ty: Any, fp_downcast_rounding: Any = None) -> Any:
         source, target = input.dtype, dst_ty.scalar
         if source is target and fp_downcast_rounding is None:
             return input
@@ -121,7 +124,7 @@ def broadcast(stock: Callable) -> Callable:
     """Wrap broadcast_impl_value: tiles of one shape, and a tile and a scalar, are simple."""
 
     @functools.wraps(stock)
-    def align(self, left, right):
+    def align(self: Any, left: Any, right: Any) -> Any:
         one = type(left.type) is tl.block_type
         other = type(right.type) is tl.block_type
         if one and other:
@@ -138,7 +141,7 @@ def broadcast(stock: Callable) -> Callable:
     return align
 
 
-def _spread(semantic, scalar: tl.tensor, shape: tuple[int, ...]) -> tl.tensor:
+def _spread(semantic: Any, scalar: tl.tensor, shape: tuple[int, ...]) -> tl.tensor:
     kind = tile_type(scalar.dtype, shape)
     return tl.tensor(semantic.builder.create_splat(kind, scalar.handle), kind)
 
@@ -162,12 +165,12 @@ def with_element_type(self: tl.block_type, element_type: tl.dtype) -> tl.block_t
     return tile_type(element_type, self.shape)
 
 
-def block_type(builder, element_type, shape):
+def block_type(builder: Any, element_type: Any, shape: Any) -> Any:
     """Return what the compiler's builder calls the type of a tile: here, the same type."""
     return tile_type(element_type, shape)
 
 
-def splat(builder, type_of_tile, scalar):
+def splat(builder: Any, type_of_tile: Any, scalar: Any) -> Any:
     """Return a tile whose elements are one element in memory."""
     shape = type_of_tile.shape
     value = np.ascontiguousarray(scalar.data)
@@ -178,13 +181,13 @@ def splat(builder, type_of_tile, scalar):
 def contiguous(stock: Callable) -> Callable:
     """Wrap an atomic: Triton's reads the memory of its operands, whatever their strides are."""
 
-    def call(builder, *operands):
+    def call(builder: Any, *operands: Any) -> Any:
         return stock(builder, *map(_contiguous, operands))
 
     return call
 
 
-def _contiguous(operand):
+def _contiguous(operand: Any) -> Any:
     if not isinstance(operand, TensorHandle) or operand.data.flags.c_contiguous:
         return operand
     return TensorHandle(np.ascontiguousarray(operand.data), operand.dtype)
@@ -197,7 +200,7 @@ def _range(start: int, stop: int) -> np.ndarray:
     return numbers
 
 
-def make_range(builder, type_of_tile, start, stop):
+def make_range(builder: Any, type_of_tile: Any, start: Any, stop: Any) -> Any:
     """Return the numbers from start to stop, made once for all programs."""
     return TensorHandle(_range(start, stop), tl.int32)
 
@@ -206,7 +209,7 @@ def unwrap(stock: Callable) -> Callable:
     """Wrap _unwrap_if_constexpr, which is asked of every argument: most are no constexpr."""
 
     @functools.wraps(stock)
-    def value(argument):
+    def value(argument: Any) -> Any:
         kind = type(argument)
         if kind in _PLAIN:
             return argument

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import triton.runtime.interpreter as interpreter
@@ -28,7 +29,7 @@ class Memory:
     local: whether the current atomic is atomic only for the threads of one program
     """
 
-    def __init__(self, stock, tracker: Tracker):
+    def __init__(self, stock: Any, tracker: Tracker) -> None:
         self._stock = stock
         self._tracker = tracker
         self.given_other = False
@@ -36,10 +37,10 @@ class Memory:
         self.order: str | None = None
         self.local = False
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)
 
-    def load(self, pointers, mask, other, dtype):
+    def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         mask = _broadcast(mask, pointers)
         dtype = np.dtype(dtype)
         real = self._tracker.access("reads", pointers, mask, dtype.itemsize, self.order)
@@ -50,30 +51,30 @@ class Memory:
             self._tracker.after_atomic(pointers, result)
         return result
 
-    def store(self, pointers, values, mask):
+    def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         mask = _broadcast(mask, pointers)
         real = self._tracker.access("writes", pointers, mask, values.itemsize, self.order)
         return self._stock.store(real, values, mask)
 
-    def atomic_rmw(self, operation, pointers, values, mask, order):
+    def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         mask = _broadcast(mask, pointers)
         real = self._update(pointers, mask, values, order)
         result = self._stock.atomic_rmw(operation, real, values, mask, order)
         self._tracker.after_atomic(pointers, result)
         return result
 
-    def atomic_cas(self, pointers, expected, values, order):
+    def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         real = self._update(pointers, np.ones(np.shape(pointers), dtype=bool), values, order)
         result = self._stock.atomic_cas(real, expected, values, order)
         self._tracker.after_atomic(pointers, result)
         return result
 
-    def _update(self, pointers, mask, values, order) -> np.ndarray:
+    def _update(self, pointers: Any, mask: Any, values: Any, order: Any) -> np.ndarray:
         order = None if self.local else order.name
         return self._tracker.access("updates", pointers, mask, values.itemsize, order)
 
 
-def _broadcast(mask, pointers: np.ndarray) -> np.ndarray:
+def _broadcast(mask: Any, pointers: np.ndarray) -> np.ndarray:
     mask = np.asarray(mask, dtype=bool)
     return mask if mask.shape == pointers.shape else np.broadcast_to(mask, pointers.shape)
 
@@ -114,7 +115,9 @@ def replaced(owner: object, name: str, value: object) -> Iterator[None]:
 def _note_other(memory: Memory, original: Callable) -> Callable:
     """Wrap TritonSemantic.load, which drops an `other` of a single lane if it is 0."""
 
-    def load(semantic, pointers, mask, other, *rest, **options):
+    def load(
+        semantic: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options: Any
+    ) -> Any:
         memory.given_other = other is not None
         try:
             return original(semantic, pointers, mask, other, *rest, **options)
@@ -125,8 +128,10 @@ def _note_other(memory: Memory, original: Callable) -> Callable:
 
 
 def _note_missing_other(memory: Memory) -> Callable:
-    def wrap(original):
-        def create_masked_load(builder, pointers, mask, other, *rest, **options):
+    def wrap(original: Callable) -> Callable:
+        def create_masked_load(
+            builder: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **options: Any
+        ) -> Any:
             given = memory.given_other or other is not None
             memory.without_other = None if given else pointers.get_element_ty()
             try:
@@ -140,8 +145,8 @@ def _note_missing_other(memory: Memory) -> Callable:
 
 
 def _note_order(memory: Memory, is_update: bool) -> Callable:
-    def wrap(original):
-        def create_atomic(builder, *args):
+    def wrap(original: Callable) -> Callable:
+        def create_atomic(builder: Any, *args: Any) -> Any:
             order, scope = args[-2:]
             memory.local = scope.name == "CTA"
             memory.order = None if is_update or memory.local else order.name

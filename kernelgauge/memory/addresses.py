@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,7 +80,7 @@ class Region:
         self.shape = tuple(tensor.shape)
         self.strides = tuple(tensor.stride())
         self.numel = math.prod(self.shape)
-        self.real = storage.pointer + tensor.storage_offset() * self.itemsize
+        self.real = storage.pointer + int(tensor.storage_offset()) * self.itemsize
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         self.extent = (last + 1) * self.itemsize if self.numel else 0
         self.dense, self._nested = self._layout()
@@ -99,7 +100,7 @@ class Region:
         if not self.extent:
             return np.empty(0, dtype=np.uint8)
         self.storage.to_host()
-        memory = (ctypes.c_uint8 * self.extent).from_address(self.real)
+        memory: Any = (ctypes.c_uint8 * self.extent).from_address(self.real)
         return np.frombuffer(memory, dtype=np.uint8)
 
     def _layout(self) -> tuple[bool, bool]:
@@ -200,7 +201,7 @@ class AddressSpace:
         The region is None for addresses that belong to no tensor.
         """
         number = addresses >> np.uint64(WINDOW_BITS)
-        parts = []
+        parts: list[tuple[Region | None, np.ndarray]] = []
         for window in np.unique(number):
             lanes = np.flatnonzero(number == window)
             region = self.windows.get(int(window))
@@ -210,7 +211,7 @@ class AddressSpace:
     def _split_known(
         self, addresses: np.ndarray, lanes: np.ndarray
     ) -> list[tuple[Region | None, np.ndarray]]:
-        parts = []
+        parts: list[tuple[Region | None, np.ndarray]] = []
         for region in self._known:
             theirs = addresses[lanes]
             inside = (theirs >= np.uint64(region.virtual)) & (theirs < np.uint64(region.end))

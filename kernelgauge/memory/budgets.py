@@ -12,7 +12,7 @@ from kernelgauge.core.figure import Figure
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.traffic import Flow, TrafficMeter
-from kernelgauge.words.fault import Fault, Note, note
+from kernelgauge.words.fault import Call, Fault, Note, note
 
 # The kinds of what exceeds a budget, also the ids of what is said of it; the first one counts.
 KINDS = ("too-few-programs", "uneven-work", "idle-programs")
@@ -34,7 +34,12 @@ CALLS: dict[str, tuple[str, ...]] = {
 
 
 class Traffic(TrafficMeter):
-    """What one run of a subject moved, to be compared with a budget."""
+    """What one run of a subject moved, to be compared with a budget.
+
+    call: what messages say of the run, where no test's name does
+    """
+
+    call: Call | None = None
 
     @cached_property
     def figures(self) -> list[Figure]:
@@ -127,6 +132,7 @@ class Traffic(TrafficMeter):
                 Fault(
                     next((kind for kind in KINDS if kind in ids), "too-much-traffic"),
                     said,
+                    call=self.call,
                     numbers={it.name: [it.measured, it.limit] for it, _ in found},
                     remedy=next(self._remedies(reads, dot_macs), None),
                 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
 from typing import Literal
 
-from kernelgauge.core.blame import library_folders
+from kernelgauge.core.blame import is_library
 from kernelgauge.words.fault import Place
 
 # What an access does. An atomic "updates", whether it loads, stores or both.
@@ -66,16 +66,14 @@ class CallSite:
 
         Any name will do if none matches; the whole line is returned if no single call fits.
         """
-        calls = [node for node in _calls(self.file) if node.lineno <= self.line <= node.end_lineno]
-        calls = [node for node in calls if not names or node.func.attr in names] or calls
+        calls = [node for node in _calls(self.file) if self.line in lines_of(node)]
+        named = [node for node in calls if getattr(node.func, "attr", "") in names]
+        calls = named or calls
         if calls:
-            least = min(node.end_lineno - node.lineno for node in calls)
-            calls = [node for node in calls if node.end_lineno - node.lineno == least]
-        if len(calls) == 1:
-            text = ast.get_source_segment(source_of(self.file), calls[0])
-        else:
-            text = self.line_text
-        return " ".join(text.split())
+            least = min(len(lines_of(node)) for node in calls)
+            calls = [node for node in calls if len(lines_of(node)) == least]
+        text = ast.get_source_segment(source_of(self.file), calls[0]) if len(calls) == 1 else None
+        return " ".join((text or self.line_text).split())
 
     def place_of(self, *names: str) -> Place:
         """Return the place with the call, as in `call`, and the kernel's line that led here."""
@@ -99,7 +97,7 @@ class CallSite:
 class CallSites:
     """The call sites of one run, numbered in the order in which they were first seen."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._sites: list[CallSite] = []
         self._numbers: dict[tuple | None, int] = {}
 
@@ -126,7 +124,7 @@ def _site(frame: FrameType | None, caller: CallSite | None = None) -> CallSite |
     return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, caller)
 
 
-def user_frame(kernel: CodeType) -> FrameType | None:
+def user_frame(kernel: CodeType | None) -> FrameType | None:
     """Return the innermost running frame of the kernel or of other code of its author."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -148,7 +146,7 @@ def is_user_code(code: CodeType) -> bool:
     if known is None:
         file = os.path.abspath(code.co_filename)
         named = not (code.co_filename.startswith("<") or code.co_name.startswith("<"))
-        known = _is_user_code[id(code)] = (named and not file.startswith(library_folders()), code)
+        known = _is_user_code[id(code)] = (named and not is_library(file), code)
     return known[0]
 
 
@@ -164,6 +162,11 @@ def raised_at(trace: TracebackType | None) -> CallSite | None:
 def source_of(file: str) -> str:
     """Return the text of a file, "" if there is none."""
     return "".join(linecache.getlines(file))
+
+
+def lines_of(node: ast.expr | ast.stmt) -> range:
+    """Return the numbers of the lines of a part of a file."""
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _calls(file: str) -> tuple[ast.Call, ...]:

@@ -193,8 +193,8 @@ def _named(
         begins: list[int | None] = [None] * len(strides)
         for dim in sorted(range(len(strides)), key=lambda d: -strides[d]):
             if dim not in axis_of and strides[dim]:
-                begins[dim] = min(max(rest // strides[dim], 0), shape[dim] - 1)
-                rest -= begins[dim] * strides[dim]
+                begins[dim] = begin = min(max(rest // strides[dim], 0), shape[dim] - 1)
+                rest -= begin * strides[dim]
         if rest == 0:
             for dim, begin, _ in choice:
                 begins[dim] = begin
@@ -208,7 +208,9 @@ def _names_of(
     """Return the kernel's variables that hold exactly the index along each dimension."""
     found: dict[int, dict[str, int]] = {}
     for dim, axis in axis_of.items():
-        along = np.moveaxis(index[dim], axis, 0)
+        own = index[dim]
+        assert own is not None
+        along = np.moveaxis(own, axis, 0)
         along = along.reshape(len(along), -1)[:, 0]
         for name, values, axes in _indices(access, axis):
             if np.array_equal(values, along):

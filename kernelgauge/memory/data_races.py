@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -120,7 +121,7 @@ class History:
     relaxed: whether an atomic of this launch had relaxed semantics
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.program: list[int] = [0]
         self.site: list[int] = [0]
         self._epoch: list[int] = [0]
@@ -196,7 +197,8 @@ class History:
             if since.size and since.min() < self._earlier:
                 suspects = np.flatnonzero(since < self._earlier)
                 if found := self._unordered(suspects, last[suspects]):
-                    return Conflict(*found, kind.removesuffix(" before"))
+                    verb = cast(Verb, kind.removesuffix(" before"))
+                    return Conflict(*found, verb)
         return None
 
     def _unordered(self, suspects: np.ndarray, accesses: np.ndarray) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ import math
 import operator
 import traceback
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -52,10 +53,10 @@ def install() -> None:
     interpreter.GridExecutor = Executor
 
 
-class Executor(StockExecutor):
+class Executor(interpreter.GridExecutor):
     """One launch, made by `kernel[grid]`. Calling it runs it."""
 
-    def __call__(self, *args, **kwargs) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel with these arguments and launch options.
 
         Raises Wrong, KernelError or, as Triton does for wrong arguments, TypeError.
@@ -130,7 +131,7 @@ class Executor(StockExecutor):
 class _Pointer:
     """A tensor argument as Triton's interpreter needs it: its type and its address."""
 
-    def __init__(self, dtype, address: int):
+    def __init__(self, dtype: Any, address: int) -> None:
         self.dtype = dtype
         self._address = address
 
@@ -159,7 +160,7 @@ class _Converter:
             converted = _scalar(value, tl.float64)
         return interpreter.interpreter_semantic.cast(converted, dtype)
 
-    def _placed(self, name: str, value: object) -> object:
+    def _placed(self, name: str, value: Any) -> Any:
         """Return the value with virtual addresses in place of its tensors."""
         if isinstance(value, TensorDescriptor):
             placed = copy.copy(value)
@@ -236,7 +237,8 @@ def _checked(grid: object, kernel: str) -> tuple[int, int, int]:
         if size > limit:
             splits = note("split-grid")
             raise _bad_grid("grid-is-too-large", kernel, sizes, splits, limit=limit, axis=axis)
-    return sizes + (1,) * (3 - len(sizes))
+    x, y, z = sizes + (1,) * (3 - len(sizes))
+    return x, y, z
 
 
 def _bad_grid(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -61,9 +62,12 @@ def explain(access: Access, region: Region, element: np.ndarray, bad: np.ndarray
                 if not _is_at_fault(values, dim, region, element, bad, access.mask & ~bad):
                     continue
                 loaded = next(_in_tile(index.loaded, element.shape), None)
-                # A lane that was masked off there loaded nothing.
-                entries = _entries(access, index.source) if index.source else loaded
-                if loaded is not None and not np.isin(loaded[bad], entries).all():
+                if (
+                    loaded is not None
+                    and index.source
+                    and not np.isin(loaded[bad], _entries(access, index.source)).all()
+                ):
+                    # A lane that was masked off there loaded nothing.
                     return None
                 return _said(index, values[bad], region, dim)
     return None
@@ -144,7 +148,8 @@ def _indices(access: Access) -> Iterator[_Index]:
 def _entries(access: Access, name: str) -> np.ndarray:
     """Return what a tensor holds, as one row; nothing of a large one."""
     with _disable_current_modes():
-        tensor = access.launch.arguments[name].detach()
+        given: Any = access.launch.arguments[name]
+        tensor = given.detach()
         if tensor.numel() > MAX_ENTRIES:
             return np.empty(0)
         # NumPy has no bfloat16.
@@ -177,7 +182,7 @@ def _origin(
     return None
 
 
-def _is_load(node: ast.AST) -> bool:
+def _is_load(node: ast.AST) -> TypeGuard[ast.Call]:
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelgauge.memory.call_sites import ACCESS_CALLS, source_of
+from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of, source_of
 from kernelgauge.memory.coordinates import Access, integers
 
 MAX_DEPTH = 4
@@ -58,18 +58,18 @@ class Limit:
 def limits_of(access: Access) -> dict[int, Limit]:
     """Return the limits of this access by axis of its tile, as far as the source shows them."""
     function = function_of(access)
-    mask = function and _mask(access, function)
-    if mask is None:
+    mask = _mask(access, function) if function else None
+    if function is None or mask is None:
         return {}
     found: dict[int, Limit] = {}
     for index, limit in _comparisons(mask, function, access.site.line):
         values, value = evaluate(index, access), evaluate(limit, access)
-        axis = None if values is None else _axis(index, values, access)
-        if axis is None or value is None or value.size != 1:
+        if values is None or value is None or value.size != 1:
             continue
+        axis = _axis(index, values, access)
         names = [node.id for node in ast.walk(index) if isinstance(node, ast.Name)]
         long = [n for n in names if n in access.variables and _size(access.variables[n]) > 1]
-        if long:
+        if axis is not None and long:
             name = ast.unparse(limit)
             found[axis] = Limit(long[0], values.ravel(), name, int(value.flat[0]))
     return found
@@ -190,7 +190,7 @@ def _mask(access: Access, function: ast.FunctionDef) -> ast.expr | None:
     for node in ast.walk(function):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
-        if node.func.attr not in names or not node.lineno <= line <= node.end_lineno:
+        if node.func.attr not in names or line not in lines_of(node):
             continue
         for keyword in node.keywords:
             if keyword.arg == "mask":
@@ -206,9 +206,9 @@ def function_of(access: Access) -> ast.FunctionDef | None:
     functions = [
         node
         for node in _functions(source_of(access.site.file))
-        if node.lineno <= access.site.line <= node.end_lineno
+        if access.site.line in lines_of(node)
     ]
-    return min(functions, key=lambda node: node.end_lineno - node.lineno, default=None)
+    return min(functions, key=lambda node: len(lines_of(node)), default=None)
 
 
 @functools.lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -118,7 +119,7 @@ class Origins:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _follows(self, builder) -> bool:
+    def _follows(self, builder: Any) -> bool:
         """Return whether this program is watched, and forget what another one did."""
         if self.program is None and builder.grid_idx != self._running:
             self._running = builder.grid_idx
@@ -127,8 +128,8 @@ class Origins:
 
     def _note(
         self,
-        builder,
-        result,
+        builder: Any,
+        result: Any,
         operands: tuple,
         shown: Callable[[tuple[int, ...]], str],
         elementwise: bool = True,
@@ -159,8 +160,8 @@ class Origins:
                 self._events.append(_Event(shown(first), site, lanes, holds is np.isnan))
 
     def _binary(self, sign: str) -> Callable:
-        def wrap(original):
-            def operation(builder, left, right):
+        def wrap(original: Callable) -> Callable:
+            def operation(builder: Any, left: Any, right: Any) -> Any:
                 result = original(builder, left, right)
                 self._note(
                     builder,
@@ -175,15 +176,20 @@ class Origins:
         return wrap
 
     def _unary(self, name: str) -> Callable:
-        def wrap(original):
-            def operation(builder, operand):
+        def wrap(original: Callable) -> Callable:
+            def operation(builder: Any, operand: Any) -> Any:
                 result = original(builder, operand)
+                given = _numbers(operand)
                 self._note(
                     builder,
                     result,
                     (operand,),
                     lambda lane: f"{name}({_at(operand, lane)})",
-                    passing=name.startswith("exp") and bool(np.isposinf(_numbers(operand)).any()),
+                    passing=(
+                        given is not None
+                        and name.startswith("exp")
+                        and bool(np.isposinf(given).any())
+                    ),
                 )
                 return result
 
@@ -191,8 +197,8 @@ class Origins:
 
         return wrap
 
-    def _cast(self, original):
-        def cast(builder, operand, dtype, *rest):
+    def _cast(self, original: Callable) -> Callable:
+        def cast(builder: Any, operand: Any, dtype: Any, *rest: Any) -> Any:
             result = original(builder, operand, dtype, *rest)
             name = {"fp16": "float16", "bf16": "bfloat16"}.get(dtype.scalar.name, dtype.scalar.name)
             self._note(builder, result, (operand,), lambda lane: f"{_at(operand, lane)} as {name}")
@@ -200,23 +206,23 @@ class Origins:
 
         return cast
 
-    def _dot(self, original):
-        def dot(builder, a, b, acc, *rest):
+    def _dot(self, original: Callable) -> Callable:
+        def dot(builder: Any, a: Any, b: Any, acc: Any, *rest: Any) -> Any:
             result = original(builder, a, b, acc, *rest)
             self._note(builder, result, (a, b, acc), lambda lane: _dot_of(a, b), elementwise=False)
             return result
 
         return dot
 
-    def _load(self, original):
-        def load(builder, pointers, *rest):
+    def _load(self, original: Callable) -> Callable:
+        def load(builder: Any, pointers: Any, *rest: Any) -> Any:
             result = original(builder, pointers, *rest)
             self._note_loaded(builder, result, _mask(rest))
             return result
 
         return load
 
-    def _note_loaded(self, builder, result, mask: np.ndarray | None) -> None:
+    def _note_loaded(self, builder: Any, result: Any, mask: np.ndarray | None) -> None:
         if not self._follows(builder):
             return
         values = _numbers(result)
@@ -229,8 +235,8 @@ class Origins:
                 unset = current_watch().first_unset() if operation is LOADED else ""
                 self._events.append(_Event(operation, _site(), where, True, unset))
 
-    def _store(self, original):
-        def store(builder, pointers, value, *rest):
+    def _store(self, original: Callable) -> Callable:
+        def store(builder: Any, pointers: Any, value: Any, *rest: Any) -> Any:
             if self._follows(builder) and not self.found.said:
                 values = _numbers(value)
                 counts = np.isnan if self.program is None else _not_finite
@@ -274,22 +280,22 @@ def _mask(rest: tuple) -> np.ndarray | None:
     return data if isinstance(data, np.ndarray) and data.dtype == bool else None
 
 
-def _dot_of(a, b) -> str:
+def _dot_of(a: Any, b: Any) -> str:
     infinite = any(np.isinf(x).any() for x in map(_numbers, (a, b)) if x is not None)
     return "tl.dot of inf" if infinite else "tl.dot"
 
 
-def _numbers(handle) -> np.ndarray | None:
+def _numbers(handle: Any) -> np.ndarray | None:
     """Return the floating-point numbers of a tensor of the interpreter, None of any other."""
     dtype = handle.dtype.scalar
     return widen(handle.data, dtype.name) if dtype.is_floating() else None
 
 
-def _narrow(handle) -> str:
+def _narrow(handle: Any) -> str:
     return " in float16" if handle.dtype.scalar.name == "fp16" else ""
 
 
-def _at(handle, lane: tuple[int, ...]) -> str:
+def _at(handle: Any, lane: tuple[int, ...]) -> str:
     values = _numbers(handle)
     if values is None:
         return "a number"

@@ -26,7 +26,11 @@ def explain(access: Access, region: Region | None, bad: np.ndarray) -> Fault:
     region: what the bad lanes point into or near; None where the addresses belong to no tensor
     bad: which lanes of the tile are outside the elements of the region
     """
-    said = {"program": access.program, "verb": access.verb, "lanes": _lanes(access, bad)}
+    said: dict[str, object] = {
+        "program": access.program,
+        "verb": access.verb,
+        "lanes": _lanes(access, bad),
+    }
     fault = Fault(
         "wild-pointer",
         place=access.place,

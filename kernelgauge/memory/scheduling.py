@@ -114,7 +114,7 @@ class Scheduler:
     def _interrupt(self) -> None:
         """Stop the thread that was running when this one was interrupted: it may never return."""
         for thread in self._threads:
-            if thread.is_alive():
+            if thread.is_alive() and thread.ident is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(thread.ident), ctypes.py_object(_Cancelled)
                 )

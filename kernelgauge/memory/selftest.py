@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import torch
 import triton
@@ -15,7 +16,7 @@ from kernelgauge.memory.watch import Watch
 
 
 @triton.jit
-def _probe_kernel(x_ptr, y_ptr, count_ptr, N, BLOCK: tl.constexpr):
+def _probe_kernel(x_ptr, y_ptr, count_ptr, N, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offs[:, None] * BLOCK + offs[None, :])
     y = tl.dot(x, x, input_precision="ieee")
@@ -32,11 +33,11 @@ _PROBED = {"load": 2, "store": 2, "atomic_rmw": 1, "atomic_cas": 1}
 class _Counting:
     """Replaces `_interpreter` and counts the calls of each of its functions."""
 
-    def __init__(self, stock):
+    def __init__(self, stock: Any) -> None:
         self._stock = stock
         self.calls: Counter[str] = Counter()
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         self.calls[name] += 1
         return getattr(self._stock, name)
 
@@ -65,6 +66,7 @@ def failures() -> list[str]:
     except Exception as error:
         return [f"the interpreter does not run a small kernel: {type(error).__name__}: {error}"]
     traffic = watch.traffic
+    assert traffic
     seen = {
         "GridExecutor (launches)": len(watch.launches) == 1,
         "_interpreter.load": traffic.tensor("x").loaded.elements == 16 * 16 + 10,

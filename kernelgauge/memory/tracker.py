@@ -185,13 +185,13 @@ class Tracker:
         """Do as `_resolve` for lanes in several tensors, between elements or out of bounds."""
         lanes_of = np.flatnonzero(mask)
         real = np.array(pointers, order="C")
-        parts = []
+        parts: Parts = []
         for region, lanes in self.space.split(active):
             good = np.zeros(lanes.size, dtype=bool)
             if region:
                 offset = (active[lanes] - np.uint64(region.virtual)).view(np.int64)
                 good = region.holds(offset, size)
-            if not good.all():
+            if region is None or not good.all():
                 bad = np.zeros(mask.size, dtype=bool)
                 bad[lanes_of[lanes[~good]]] = True
                 raise _OutOfBounds(region, bad.reshape(mask.shape))

@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -221,7 +222,7 @@ class TrafficMeter:
     def count_dots(self, original: Callable) -> Callable:
         """Wrap Triton's create_dot, and count its multiply-adds."""
 
-        def create_dot(builder, a, b, *rest, **options):
+        def create_dot(builder: Any, a: Any, b: Any, *rest: Any, **options: Any) -> Any:
             self.macs[-1][builder.grid_idx] += a.data.size * b.data.shape[-1]
             return original(builder, a, b, *rest, **options)
 
@@ -230,7 +231,9 @@ class TrafficMeter:
     def count_scaled_dots(self, original: Callable) -> Callable:
         """Wrap Triton's create_dot_scaled, and count its multiply-adds by the result's shape."""
 
-        def create_dot_scaled(builder, a, a_scale, a_format, b, *rest, **options):
+        def create_dot_scaled(
+            builder: Any, a: Any, a_scale: Any, a_format: Any, b: Any, *rest: Any, **options: Any
+        ) -> Any:
             result = original(builder, a, a_scale, a_format, b, *rest, **options)
             packed = 2 if a_format.name == "E2M1" else 1
             self.macs[-1][builder.grid_idx] += a.data.size * packed * result.data.shape[-1]
@@ -355,12 +358,12 @@ def _window_sizes(
     users = np.zeros(distinct.size, dtype=np.int32)
     size, sizes = 0, []
     for number, positions in enumerate(ranks):
-        size += np.count_nonzero(users[positions] == 0)
+        size += int(np.count_nonzero(users[positions] == 0))
         users[positions] += 1
         if number >= window:
             gone = ranks[number - window]
             users[gone] -= 1
-            size -= np.count_nonzero(users[gone] == 0)
+            size -= int(np.count_nonzero(users[gone] == 0))
         if number >= min(window, count) - 1:
             sizes.append(size)
     return sizes

@@ -146,7 +146,7 @@ class Watch:
         done = np.zeros(shape, dtype=bool)
         for accesses in last.values():
             done |= np.lib.stride_tricks.as_strided(accesses[first:], shape, strides) != 0
-        return done.all(axis=-1)
+        return np.asarray(done.all(axis=-1))
 
     @property
     def has_atomics(self) -> bool:

@@ -288,8 +288,8 @@ def _scalars(access: Access) -> list[_Scalar]:
     found = []
     for name, value in numbers.items():
         if value > 0 and (value not in products or _is_of_a_loop(name, text)):
-            axis = re.search(rf"^\s*{name} = tl\.program_id\((?:axis=)?(\d)\)$", text, re.M)
-            found.append(_Scalar(name, value, int(axis[1]) if axis else None))
+            set_to = re.search(rf"^\s*{name} = tl\.program_id\((?:axis=)?(\d)\)$", text, re.M)
+            found.append(_Scalar(name, value, int(set_to[1]) if set_to else None))
     named = {scalar.axis for scalar in found}
     for axis, value in enumerate(access.program):
         if value and axis not in named:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from kernelgauge.core import gpus, timeouts
+from kernelgauge.core.verdict import NotMeasured
 from kernelgauge.speed import gpu_lock, roofline
 
 _uuid: str | None = None
@@ -39,6 +40,12 @@ def take(worker: str | None, cache: Cache | None) -> None:
     _uuid, _cache = gpu_lock.select_gpu(worker), cache
 
 
+def require() -> None:
+    """Raises NotMeasured unless this process has taken a GPU."""
+    if not _uuid:
+        raise NotMeasured("speed takes a GPU")
+
+
 @contextlib.contextmanager
 def shared(every: bool = False) -> Iterator[None]:
     """Use the GPU in the body, beside tests of other processes but not during a race of theirs.
@@ -60,8 +67,9 @@ def shared(every: bool = False) -> Iterator[None]:
 def exclusive() -> Iterator[None]:
     """Use the GPU alone in the body, or all that are shared. May be nested.
 
-    The wait for other processes does not count as test time.
+    The wait for other processes does not count as test time. Raises NotMeasured without a GPU.
     """
+    require()
     assert _uuid
     uuids = _in_use or [_uuid]
     with contextlib.ExitStack() as stack:
@@ -82,7 +90,8 @@ def ran_out_of_memory(error: BaseException | None) -> bool:
         error = error.__cause__ or error.__context__
     # torch's own streams and events raise the second.
     if not any(
-        isinstance(it, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(it)
+        isinstance(it, torch.OutOfMemoryError)
+        or (isinstance(it, RuntimeError) and "CUDA error: out of memory" in str(it))
         for it in errors
     ):
         return False

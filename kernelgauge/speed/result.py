@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kernelgauge.core.figure import Figure
 from kernelgauge.speed.interval import Interval
@@ -69,6 +70,24 @@ class RaceResult:
         if self.bound:
             found.append(Figure(f"share of the {self.bound.limit}", self._percent, unit="%"))
         return found
+
+    def plain(self) -> dict[str, Any]:
+        """Return what was measured in Python's own types: milliseconds, ratios, and the limit."""
+        interval = self.interval
+        limit = {"name": self.bound.limit, "share": self.share} if self.bound else None
+        return {
+            "verdict": self.verdict,
+            "subject_ms": interval.subject_ms,
+            "reference_ms": interval.reference_ms,
+            "speedup": interval.ratio,
+            "low": interval.low,
+            "high": interval.high,
+            "at_least": self.at_least,
+            "scale": self.scale,
+            "calls": self.calls,
+            "seconds": self.seconds,
+            "limit": limit,
+        }
 
     def fault(self) -> Fault:
         """Return what is wrong with a race that is not won: the figures, and what to try."""

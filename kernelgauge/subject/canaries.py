@@ -36,6 +36,7 @@ class Arena:
     tensor: the view that subjects see
     name: for messages; "" for what the launcher allocated
     filled: whether the launcher gave every element a value, as torch.zeros does
+    written: whether torch stored to some of them
     """
 
     buffer: torch.Tensor
@@ -45,6 +46,7 @@ class Arena:
     name: str
     first_byte: int
     filled: bool = False
+    written: bool = False
 
     @classmethod
     def like(cls, tensor: torch.Tensor, name: str) -> Arena:

@@ -1,7 +1,8 @@
 """What a subject may do besides launching kernels, and the memory it allocates.
 
 A subject may allocate, take views, query shapes, read a few scalars and launch kernels. Any other
-torch operation would do the work outside the kernel, so it fails with a message that names it.
+torch operation would do the work outside the kernel, so it fails with a message that names it,
+unless the guard is not strict: then torch may compute before, between and after the launches.
 
 Every tensor that a subject allocates lies between canaries and is filled with the same bytes, so an
 element that no kernel wrote is NaN in the result.
@@ -25,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from kernelgauge.core.blame import compiled_by_torch, current_place, is_graded_file
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.core.settings import settings
-from kernelgauge.core.tensors import storage_of
+from kernelgauge.core.tensors import storage_of, tensors
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
 from kernelgauge.words.fault import Fault, Note, note
@@ -74,17 +75,20 @@ class Guard(TorchDispatchMode):
     """Watches one run of a subject.
 
     subject: its name, for messages
-    readable: how many scalars it may read back
+    readable: how many scalars it may read back; None if any number
+    strict: whether torch may not compute
     violations: a fault for each thing it did that it may not do
     on_allocation: called with each tensor that it allocates or fills
     arenas: the memory that it allocated
-    unguarded: tensors that it allocated and that are too large to be filled
+    unguarded: tensors that it allocated and that are too large to be filled, or that torch made
     scalars: how many it read
     """
 
-    def __init__(self, subject: str, readable: int = MAX_SCALARS_READ):
+    def __init__(
+        self, subject: str, readable: int | None = MAX_SCALARS_READ, *, strict: bool = True
+    ):
         super().__init__()
-        self.subject, self.readable = subject, readable
+        self.subject, self.readable, self.strict = subject, readable, strict
         self.violations: list[Fault] = []
         self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
         self.arenas: list[Arena] = []
@@ -117,16 +121,12 @@ class Guard(TorchDispatchMode):
         """Return which elements of a result differ from the poison of fresh memory.
 
         Just True, instead of an array that may take gigabytes, if all of them do. Short integers
-        can equal the poison by chance, so they count as stored.
-
-        tensor: in memory that the subject allocated on a GPU, or without elements
+        can equal the poison by chance, so they count as stored, and so does what is not poisoned.
         """
-        size = tensor.element_size()
+        size, arena = tensor.element_size(), self._arena_of(tensor)
         distinguishable = size in WORDS and (rounds(tensor.dtype) or size == 8)
-        if tensor.numel() == 0 or not distinguishable or self.has_filled(tensor):
+        if arena is None or arena.filled or tensor.numel() == 0 or not distinguishable:
             return np.array(True)
-        arena = self._arena_of(tensor)
-        assert arena is not None
         fresh, words = arena.fresh.view(WORDS[size]), tensor.view(WORDS[size])
         same = words == fresh.as_strided(words.shape, words.stride(), words.storage_offset())
         # In the poison, every second word of two bytes is the usual -NaN, which a kernel may store.
@@ -163,25 +163,41 @@ class Guard(TorchDispatchMode):
             _allocated.append(StorageWeakRef(arena.buffer.untyped_storage()))
             self.on_allocation(arena.tensor)
             return arena.tensor
-        if func in IMPORTS:
+        if func in IMPORTS and self.strict:
             raise self._violation(note("imports-data"), note("allocate-with-torch"))
-        if func.is_view:
+        if func.is_view and func not in IMPORTS:
             return func(*args, **kwargs)
         if func in FILLS and self.owns(args[0]):
             filled = func(*args, **kwargs)
             if own := self._arena_of(args[0]):
                 own.filled |= args[0].numel() == own.tensor.numel()
+                own.written |= not self.strict
             self.on_allocation(args[0])
             return filled
         if func is aten._local_scalar_dense.default:
             self.scalars += 1
-            if self.scalars <= self.readable:
+            if self.readable is None or self.scalars <= self.readable:
                 return func(*args, **kwargs)
             said = note("reads-scalars", allowed=self.readable)
             if not self.readable:
                 raise self._violation(said, note("read-in-kernels"), "waits-for-gpu")
             raise self._violation(said, note("read-fewer-scalars"))
-        raise self._violation(*_advice(func))
+        if self.strict:
+            raise self._violation(*_advice(func))
+        made = func(*args, **kwargs)
+        for tensor in tensors(made):
+            self._on_computed(tensor)
+        return made
+
+    def _on_computed(self, tensor: torch.Tensor) -> None:
+        """Take notice of a tensor that torch made, or changed in place."""
+        if tensor.layout != torch.strided or tensor.device.type == "meta":
+            return
+        if arena := self._arena_of(tensor):
+            arena.written = True
+        elif not self.owns(tensor):
+            self.unguarded.append(tensor)
+            self.on_allocation(tensor)
 
     def _violation(self, said: Note, remedy: Note, kind: str = "outside-kernel") -> Wrong:
         """Keep what the subject did. Returns the error to raise."""
@@ -205,6 +221,10 @@ class Guard(TorchDispatchMode):
 
             patches.enter_context(mock.patch.object(owner, name, method))
 
+        if not self.strict:
+            with self:
+                yield
+            return
         with contextlib.ExitStack() as patches:
             for name in ESCAPES:
                 said = note("uses-a-tensor-method", method=name)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kernelgauge.core import paths
+from kernelgauge.core.settings import settings
 
 MAX_OBJECTS = 10_000
 CONTAINERS = (dict, list, set, bytearray)
@@ -44,7 +45,10 @@ def use(path: Path, module: ModuleType) -> None:
 def _held(module: ModuleType) -> Iterator[tuple]:
     """Yield what the code of a module can find again in its next call."""
     seen: set[int] = set()
-    waiting: list[Any] = [vars(module)]
+    # What the interpreter puts into a kernel's module is not the subject's.
+    own = {name: value for name, value in vars(module).items() if not _is_librarys(value)}
+    yield tuple(own)
+    waiting: list[Any] = [own]
     while waiting and len(seen) < MAX_OBJECTS:
         thing = waiting.pop()
         if id(thing) in seen:
@@ -52,7 +56,7 @@ def _held(module: ModuleType) -> Iterator[tuple]:
         seen.add(id(thing))
         parts = _parts(thing, module.__name__)
         if parts is not None:
-            yield id(thing), [id(part) for part in parts]
+            yield tuple(map(id, parts))
             waiting += parts
         elif isinstance(thing, torch.Tensor):
             yield id(thing), thing._version
@@ -74,6 +78,11 @@ def _parts(thing: Any, module: str) -> list[Any] | None:
     if type(thing).__module__ == module and hasattr(thing, "__dict__"):
         return [thing.__dict__]
     return None
+
+
+def _is_librarys(thing: Any) -> bool:
+    name = getattr(thing, "__module__", None) or type(thing).__module__
+    return str(name).partition(".")[0] in ("triton", *settings.packages)
 
 
 def _is_set(cell: Any) -> bool:

@@ -106,6 +106,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "does-not-fit-gpu": _rejected("does not fit"),
     "spills-registers": _rejected("spills registers to memory"),
     "hands-on-too-early": _rejected("lets others load what it may still be storing"),
+    "kernel-of-no-file": (
+        "the compiler runs in a process of its own, which imports a kernel from its file: {kernel} "
+        "has none"
+    ),
     "cannot-take-argument": "{kernel}: {why}",
     "rejected-line": _rejected_line,
     "compiler-said": "{text}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -143,8 +144,13 @@ class Fault:
 
     @property
     def key(self) -> tuple:
-        """What faults that are one block have in common: kind, place, and cause or remedy."""
+        """What faults that are one block have in common: kind, place, and cause or remedy.
+
+        Of rules that only one puzzle has, nothing but their words tells which is broken.
+        """
         why = self.cause.note if self.cause else self.remedy
+        if self.kind == "own-rule":
+            why = why or self.said[0]
         place = self.place and (self.place.file, self.place.line)
         return self.kind, place, why and why.key
 
@@ -159,7 +165,7 @@ class Fault:
             "grid": _plain(self.grid),
             "config": self.config,
             "tensor": self.tensor,
-            "numbers": {name: _plain(x) for name, x in self.numbers.items()},
+            "numbers": _plain(self.numbers),
             "cause": self.cause.plain() if self.cause else None,
             "remedy": self.remedy.plain() if self.remedy else None,
             "instead": self.instead.plain() if self.instead else None,
@@ -192,7 +198,10 @@ def _plain(value: Any) -> Any:
         return value.plain()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, complex):
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        # JSON has no such numbers.
         return str(value)
     # NumPy's numbers are not Python's.
     return value.item() if hasattr(value, "item") else value

@@ -72,7 +72,7 @@ _TITLES = {
         "bad-input": "bad input is neither rejected nor answered",
         "too-slow": "too slow",
         "impossible-time": "faster than a GPU can be",
-        "error-in-test": "a test cannot be run",
+        "own-rule": "a rule of the spec is broken",
     },
 }
 

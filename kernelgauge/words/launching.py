@@ -57,6 +57,12 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "reads-what-was-not-computed": (
         "the launcher read a value that kernels store, and not all programs ran"
     ),
+    # How it is checked.
+    "install-first": "call kernelgauge.install() first, before Triton is imported",
+    "checked-while-compiling": (
+        "the compiler's process imports this file too: let what checks kernels stand in a test, or "
+        'below if __name__ == "__main__"'
+    ),
     # Its result and its memory.
     "returned-not-none": "works in place and must return None, not {value}",
     "returned-none": "returned None as {result}: return the tensor you allocated",

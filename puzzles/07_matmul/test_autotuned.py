@@ -2,9 +2,8 @@
 
 from triton.runtime.autotuner import Autotuner, Heuristics
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, integers, matrices, strided
-from kernelgauge.core.verdict import Wrong
 
 # check goes through every configuration.
 puzzle = challenge("autotuned_matmul", input_precision="tf32")
@@ -22,9 +21,9 @@ def test_shapes_four_configurations():
     found = [kernel.configs for kernel in kernels if isinstance(kernel, Autotuner)]
     count = max([len(set(map(str, configs))) for configs in found], default=0)
     if count < 4:
-        raise Wrong(
-            f"the kernel has {count} different configurations, the spec asks for at least 4\n"
-            "hint: @triton.autotune(configs=[triton.Config({...}, num_warps=8), ...], key=[...])"
+        raise broken_rule(
+            f"the kernel has {count} different configurations, the spec asks for at least 4",
+            "@triton.autotune(configs=[triton.Config({...}, num_warps=8), ...], key=[...])",
         )
 
 

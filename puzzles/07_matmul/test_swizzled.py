@@ -1,8 +1,7 @@
 """What 07.3, swizzled matmul, must do to be solved."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, strided
-from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("swizzled_matmul", input_precision="tf32")
 
@@ -58,18 +57,19 @@ def test_traffic():
     traffic = puzzle.traffic(*matrices(M, N, K, "float16"))
     traffic.check(reads={"a": columns, "b": rows}, writes=1, launches=1)
     if traffic.grid != (rows * columns, 1, 1):
-        raise Wrong(
+        raise broken_rule(
             f"the grid is {traffic.grid} for {M} x {N}; tiles of {TILE} x {TILE} take "
-            f"({rows * columns}, 1, 1)\nhint: see Tiles in the spec"
+            f"({rows * columns}, 1, 1)",
+            "see Tiles in the spec",
         )
     distinct = traffic.window_bytes(("a", "b"), WINDOW)
     plain = bytes_in_row_major_order(rows, columns, K, itemsize=2)
     if distinct > 0.6 * plain:
-        raise Wrong(
+        raise broken_rule(
             f"{WINDOW} consecutive programs load {distinct:.0f} distinct bytes of a and b on "
-            f"average, {distinct / plain:.2f}x of row-major order, the budget is 0.6x\n"
-            "hint: which shape of 64 tiles has the fewest rows and columns together? And what do "
-            "64 programs load that begin in the middle of such a shape?"
+            f"average, {distinct / plain:.2f}x of row-major order, the budget is 0.6x",
+            "which shape of 64 tiles has the fewest rows and columns together? And what do "
+            "64 programs load that begin in the middle of such a shape?",
         )
 
 

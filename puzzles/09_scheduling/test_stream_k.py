@@ -1,8 +1,7 @@
 """What 09.2, stream-K matmul, must do to be solved."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, strided
-from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("stream_k_matmul", input_precision="tf32", deterministic=True)
 
@@ -48,7 +47,7 @@ def test_traffic(P):
     with puzzle.given(multiprocessors=P):
         traffic = puzzle.traffic(*matrices(96, 96, 3072, "float16"))
     if traffic.programs != P:
-        raise Wrong(f"{traffic.programs} programs do the work, the spec asks for {P}")
+        raise broken_rule(f"{traffic.programs} programs do the work, the spec asks for {P}")
     traffic.check(reads={"a": 3, "b": 3}, writes=1, launches=2, scratch=1, largest_share=1.1)
     traffic.check(sectors={"a": 1.1, "b": 1.1, "result": 1.1}, scratch=1)
 

@@ -2,9 +2,8 @@
 
 import torch
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, heads_and_dout, rising_scores, tensor
-from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 
@@ -63,7 +62,7 @@ def test_numerics_two_calls_before_the_first_goes_back():
     gradients = torch.stack(torch.autograd.grad(out, inputs, dout))
     # Atomics may add the terms in another order.
     if (gradients - alone).abs().max() > 0.01 * alone.abs().max():
-        raise Wrong("a call in between changes the gradients\nhint: keep what it needs on ctx")
+        raise broken_rule("a call in between changes the gradients", "keep what it needs on ctx")
 
 
 @cases(all_keys=(2, 4, 2, 128, 16, 1), causal=(1, 1, 1, 768, 16, 0.6))

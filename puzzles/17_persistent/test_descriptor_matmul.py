@@ -1,9 +1,7 @@
 """What 17.3, descriptor matmul, must do to be solved."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors
-from kernelgauge.core.verdict import Wrong
-from kernelgauge.words import show_place
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -72,9 +70,10 @@ def test_traffic(M, N):
         for number in (*moved.loaded.lines, *moved.stored.lines):
             site = traffic.sites[number]
             if site.call("load", "store").startswith(("tl.load(", "tl.store(")):
-                raise Wrong(
-                    f"{show_place(site.place_of('load', 'store'))}  is not by a descriptor\n"
-                    "hint: make a TensorDescriptor in the launcher, and use its .load and .store"
+                raise broken_rule(
+                    "this is not by a descriptor",
+                    "make a TensorDescriptor in the launcher, and use its .load and .store",
+                    site.place_of("load", "store"),
                 )
 
 

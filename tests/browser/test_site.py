@@ -23,6 +23,7 @@ import pytest
 from course.desk.stubs import STUBS
 from course.paths import PUZZLES, ROOT, SOLUTIONS
 from course.plugin.ladder import ladder
+from kernelgauge.words.kinds import KINDS
 from tests.browser.conftest import lacks
 
 pytestmark = pytest.mark.proof
@@ -32,6 +33,7 @@ PAGES = {
     *("index.html", "404.html", "CONTRIBUTING.html", "CHANGELOG.html", "puzzles/PRODUCTION.html"),
     "reference/H200.html",
     *(f"docs/{path.stem}.html" for path in (ROOT / "docs").glob("*.md")),
+    *(f"docs/faults/{kind}.html" for kind in ("index", *KINDS)),
     *(f"puzzles/{chapter.name}/index.html" for chapter in PUZZLES.glob("[0-9]*_*")),
     *(f"puzzles/{puzzle}.html" for puzzle in ladder()),
 }

@@ -22,6 +22,7 @@ from kernelgauge.speed.measure import race
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Limits
 from kernelgauge.speed.timer import CudaTimer
+from kernelgauge.words.fault import Fault, note
 
 LARGE, SHORT, WIDTH = 2**26, 2**22, 4096
 # 21 parts, each a multiple of 16 elements, so that 20 parts run the same code as all 21.
@@ -177,7 +178,7 @@ class Proof:
 
 def check_copy(inputs: tuple, result: torch.Tensor) -> None:
     if not torch.equal(inputs[0], result):
-        raise Wrong("y is not x")
+        raise Wrong(Fault("wrong-result", (note("text", text="y is not x"),)))
 
 
 def holds_one(found: RaceResult) -> bool:

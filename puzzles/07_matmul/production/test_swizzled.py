@@ -1,8 +1,7 @@
 """What 07.3, swizzled matmul, must do to be shipped."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
-from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("swizzled_matmul", input_precision="tf32")
 
@@ -97,9 +96,9 @@ def test_numerics_beyond_the_range_of_float16(dtype):
 def test_traffic_tiles(M, N, K, dtype):
     grid = puzzle.traffic(*matrices(M, N, K, dtype)).grid
     if grid != (6, 1, 1):
-        raise Wrong(
-            f"the grid is {grid} for {M} x {N}; tiles of 32 x 32 take (6, 1, 1)\n"
-            "hint: see Tiles in the spec"
+        raise broken_rule(
+            f"the grid is {grid} for {M} x {N}; tiles of 32 x 32 take (6, 1, 1)",
+            "see Tiles in the spec",
         )
 
 

@@ -1,8 +1,7 @@
 """What 08.6, momentum step, must do to be shipped."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, integers, offset, randn, strided, tensor
-from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.autotuning import ConfigSweep
 
 puzzle = challenge("momentum_step", in_place=("param", "velocity"))
@@ -43,9 +42,10 @@ def test_shapes_each_size_is_tuned():
         for N in (64, 32, 16):
             puzzle.subject(*(x[:N] for x in tensors), 0.1, 0.9)
     if sweep.keys < 3:
-        raise Wrong(
+        raise broken_rule(
             f"the sizes 64, 32 and 16 are tuned {sweep.keys} times, the spec asks for a choice "
-            "for each\nhint: key=[...] names the arguments that tell them apart"
+            "for each",
+            "key=[...] names the arguments that tell them apart",
         )
 
 

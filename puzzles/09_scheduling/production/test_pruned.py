@@ -1,8 +1,7 @@
 """What 09.5, pruned matmul, must do to be shipped."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
-from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.autotuning import ConfigSweep
 
 # check goes through every configuration that is kept.
@@ -45,9 +44,10 @@ def test_shapes_each_tuned_anew():
         for M, N, K in sizes:
             puzzle.subject(a[:M, :K], b[:K, :N])
     if sweep.keys < len(sizes):
-        raise Wrong(
+        raise broken_rule(
             f"the products (M, N, K) = {sizes} are tuned {sweep.keys} times, the spec asks for a "
-            "choice for each\nhint: key=[...] names the arguments that tell them apart"
+            "choice for each",
+            "key=[...] names the arguments that tell them apart",
         )
 
 

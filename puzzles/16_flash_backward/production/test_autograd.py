@@ -2,7 +2,7 @@
 
 import torch
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import (
     along,
     cases,
@@ -15,7 +15,6 @@ from course.inputs import (
     strided,
     tensor,
 )
-from kernelgauge.core.verdict import Wrong
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 
@@ -76,9 +75,9 @@ def test_numerics_input_changed_in_place(which):
         if "inplace" in str(error):
             return
         raise
-    raise Wrong(
-        "an input was changed in place after the forward pass, and backward computed with it\n"
-        "hint: ctx.save_for_backward(...) notices that, an attribute of ctx does not"
+    raise broken_rule(
+        "an input was changed in place after the forward pass, and backward computed with it",
+        "ctx.save_for_backward(...) notices that, an attribute of ctx does not",
     )
 
 
@@ -251,10 +250,10 @@ def test_numerics_gradient_of_one_input(which):
     out = puzzle.subject.function(*inputs)
     (alone,) = torch.autograd.grad(out, inputs[which], dout, allow_unused=True)
     if alone is None:
-        raise Wrong("no gradient where one input alone requires it")
+        raise broken_rule("no gradient where one input alone requires it")
     together = puzzle.subject(*inputs, dout=dout)[1 + which]
     if not agree(alone, together):
-        raise Wrong("a gradient changes when the other inputs need none")
+        raise broken_rule("a gradient changes when the other inputs need none")
 
 
 @cases(queries=0, keys=1, values=2)
@@ -265,7 +264,7 @@ def test_numerics_two_inputs_that_require_a_gradient(without):
     out = puzzle.subject.function(*inputs)
     got = torch.autograd.grad(out, wanted, dout, allow_unused=True)
     if any(gradient is None for gradient in got):
-        raise Wrong("where one input requires no gradient, another gets none either")
+        raise broken_rule("where one input requires no gradient, another gets none either")
 
 
 def test_numerics_second_backward_pass_gives_the_same():
@@ -276,7 +275,7 @@ def test_numerics_second_backward_pass_gives_the_same():
     first = torch.autograd.grad(out, inputs, dout, retain_graph=True)
     second = torch.autograd.grad(out, inputs, dout)
     if not all(map(agree, second, first)):
-        raise Wrong("a second backward pass gives other gradients\nhint: change nothing on ctx")
+        raise broken_rule("a second backward pass gives other gradients", "change nothing on ctx")
 
 
 def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
@@ -288,7 +287,9 @@ def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
     kept = [gradient.clone() for gradient in first]
     torch.autograd.grad(out, inputs, -dout)
     if not all(map(torch.equal, first, kept)):
-        raise Wrong("a second backward pass writes into the gradients that the first one gave")
+        raise broken_rule(
+            "a second backward pass writes into the gradients that the first one gave"
+        )
 
 
 # Compilation and speed of what the first level leaves out.

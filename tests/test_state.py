@@ -1,0 +1,42 @@
+"""A subject that keeps something in its own module begins the next test without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelgauge.subject import loader, state
+
+KEEPS = {
+    "a dict": "kept = {}\ndef f(): kept[1] = 2",
+    "an attribute of the function": "def f(): f.n = 1",
+    "a global": "n = 0\ndef f():\n    global n\n    n += 1",
+    "a new global": "def f():\n    global n\n    n = 1",
+    "a cache": "import functools\n@functools.cache\ndef g(x): return x\ndef f(): g(3)",
+    "an object": "class A: pass\na = A()\ndef f(): a.x = 3",
+    "a class": "class A: pass\ndef f(): A.x = 3",
+    "a closure": "def make():\n    kept = []\n    return lambda: kept.append(1)\nf = make()",
+    "a default": "def f(kept=[]): kept.append(1)",
+    "a tensor": "import torch\nx = torch.zeros(3)\ndef f(): x.add_(1)",
+}
+KEEPS_NOTHING = {
+    "a sum": "import math\nTABLE = {1: [2]}\ndef f(): return math.fsum(TABLE[1])",
+    "an import of its own": "def f():\n    import math\n    return math.pi",
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "anew"),
+    [(source, True) for source in KEEPS.values()] + [(it, False) for it in KEEPS_NOTHING.values()],
+    ids=[*KEEPS, *KEEPS_NOTHING],
+)
+def test_a_module_that_keeps_something_is_loaded_anew(tmp_path, source, anew):
+    path = tmp_path / "subject.py"
+    path.write_text(source)
+    first = loader.load_subject(path, "f")
+    assert loader.load_subject(path, "f") is first
+    first()
+    state.begin()
+    second = loader.load_subject(path, "f")
+    assert (second is not first) is anew
+    state.begin()
+    assert loader.load_subject(path, "f") is second
