@@ -195,6 +195,11 @@ def test_a_pattern_is_told_unless_something_explains_more_cases():
     assert "" not in causes(*negated[:2], *rooted)
 
 
+def test_a_pattern_may_be_rarer_than_a_guess():
+    guesses = [guessed() for _ in range(3)]
+    assert causes(failing(-X), *guesses)[0] == cause_in_words(diagnose([failing(-X)])[0])
+
+
 def test_a_guess_may_speak_of_another_dtype_in_another_case():
     first, *others = (
         observed(half, PRODUCT, compare(half, PRODUCT, PRODUCT.to(half.dtype)))

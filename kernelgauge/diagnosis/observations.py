@@ -250,13 +250,14 @@ def _suggested(
     others = [it for it in rest if it is not observation and number in it.wrong]
     suggested = [{_key(note) for note in it.suggestions(number).causes} for it in others]
     alike = Counter(key for keys in suggested for key in keys)
+    most = max((n for key, n in alike.items() if key not in GUESSES), default=0)
 
     def is_told(cause: Note) -> bool:
         count = alike[_key(cause)]
         if cause.id in GUESSES:
             return not explained and 2 * count >= len(others)
         # What explains more cases is likelier.
-        return count + 1 >= max(explained, *alike.values(), 0)
+        return count + 1 >= max(explained, most)
 
     own = observation.suggestions(number)
     cause = next(filter(is_told, own.strong), None)

@@ -64,6 +64,7 @@ _TITLES = {
         "wrong-form": "a result of another form",
         "differs-between-runs": "results that differ from run to run",
         "differs-between-ranks": "results that differ from rank to rank",
+        "own-rule": "a rule of the spec is broken",
         "too-few-programs": "too few programs share the work",
         "uneven-work": "the work is not shared evenly",
         "idle-programs": "programs without work",
@@ -72,7 +73,6 @@ _TITLES = {
         "bad-input": "bad input is neither rejected nor answered",
         "too-slow": "too slow",
         "impossible-time": "faster than a GPU can be",
-        "own-rule": "a rule of the spec is broken",
     },
 }
 
