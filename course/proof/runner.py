@@ -18,7 +18,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
 
 # Failures of a kernel that are diagnosed together, and those after which that may do already.
-ENOUGH, FEW = 12, 3
+ENOUGH, FEW = 8, 3
 
 
 @dataclass(frozen=True)
