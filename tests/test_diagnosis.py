@@ -351,6 +351,10 @@ NOT_SEEN = {
         case(torch.tensor([1.1, 2.2, 3.3, 4.4]), torch.arange(1, 5).double()),
         ["times the expected"],
     ),
+    "an input, of zeros where the input is nearly 0": (
+        case((0 * X).to(torch.int8), (30 * X).round(), exact=False, x=1e-3 * X),
+        ["those of x", "as it was loaded"],
+    ),
     "an overflow, of zeros from small inputs": (
         case((0 * X).half(), X, x=X.half()),
         ["infinite"],
@@ -439,6 +443,7 @@ NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
         (NAN_ROWS, SOFTMAX, changed(NAN_ROWS, (6,), math.nan)),
         (BELOW_0, X, changed(BELOW_0, (range(50, 60), 3), 7.0)),
         (torch.zeros_like(X), X, torch.zeros_like(X)),
+        (torch.zeros_like(X), X, changed(torch.zeros_like(X), (3,), 7.0)),
         (torch.tensor([3.0]).half(), torch.tensor([4.0]), torch.tensor([3.0])),
         (torch.nextafter(NUDGED, 9 * NUDGED), LINE, NUDGED),
         (SEVENS, X, changed(SEVENS, (range(4, 9),), 8.0)),
@@ -449,6 +454,7 @@ NUDGED = torch.nextafter(HALF_LINE, torch.tensor(9.0).half())
         "NaN_in_one_row_more",
         "twice_as_much_wrong",
         "zeros",
+        "zeros_but_for_a_row",
         "one_of_few_bits",
         "near_the_truth",
         "right_rows_differ",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from course.plugin import diagnoses, failures, ladder, session
 from course.proof.kept import kept
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
+
+# Failures of a kernel that are diagnosed together, and those after which that may do already.
+ENOUGH, FEW = 12, 3
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,13 @@ def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
     return None
 
 
-def first_told(cases: Iterable[Case], enough: float = 8) -> failures.Failure | None:
+def first_told(cases: Iterable[Case], enough: float = ENOUGH) -> failures.Failure | None:
     """The failure that a learner reads first, None if all pass.
 
     To save time, kernels are compiled only if nothing else fails.
 
-    enough: stop after so many failures; infinity for never
+    enough: stop after so many failures, or once one mistake explains all of the first few; infinity
+        for never
     """
     found: list[tuple[Case, Wrong]] = []
     ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
@@ -116,10 +121,16 @@ def first_told(cases: Iterable[Case], enough: float = 8) -> failures.Failure | N
             continue
         except Wrong as verdict:
             found.append((case, verdict.without_traceback()))
-        if len(found) == enough:
-            break
+            if len(found) == enough or (len(found) == FEW < enough < math.inf and _agree(found)):
+                break
     told = failures_of(found)
     return failures.grouped(told)[0][0] if told else None
+
+
+def _agree(found: Sequence[tuple[Case, Wrong]]) -> bool:
+    """Whether one mistake explains all of these failures."""
+    told = failures_of(found)
+    return len(failures.grouped(told)) == 1 and told[0].is_proven
 
 
 def failures_of(found: Sequence[tuple[Case, Wrong]]) -> list[failures.Failure]:

@@ -8,7 +8,8 @@ may need what they do not have, such as a last tile that is not full.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -24,7 +25,7 @@ from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
 CLEARLY = 8.0
 # A result of which less than this differs may come from the same mistake.
 MIN_SHARE = 0.05
-# In fewer wrong elements than this many a mistake fits.
+# Into fewer wrong elements than this many a mistake fits.
 MIN_TELLING = 16
 # Looking for mistakes stops after so many seconds of the processor.
 MAX_SECONDS = 20.0
@@ -33,7 +34,7 @@ MAX_SECONDS_MORE = 2.0
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
 # Mistakes are looked for in so many cases, as long as none explains them.
-MAX_PROBES = 4
+MAX_PROBES = 12
 
 
 @dataclass(eq=False)
@@ -151,9 +152,9 @@ def diagnose(observations: Sequence[Observation]) -> list[Fault]:
         for it in explained:
             causes[id(it)] = _own(cause, it)
     rest = [it for it in rest if id(it) not in causes]
-    named = any(cause.known == PROVEN for cause in causes.values())
+    most = max((it.explains for it in causes.values() if it.known == PROVEN), default=0)
     for it in rest:
-        if suggested := _suggested(it, rest, named):
+        if suggested := _suggested(it, rest, most, len(observations)):
             causes[id(it)] = suggested
     return [it.told(causes.get(id(it)), patterns=True) for it in observations]
 
@@ -161,20 +162,14 @@ def diagnose(observations: Sequence[Observation]) -> list[Fault]:
 def _says_most(observation: Observation) -> tuple:
     """Return what puts the cases in order in which mistakes are looked for.
 
-    Numbers tell more than NaN, some of them more than few, and those of many bits more; of small
-    results mistakes are computed sooner.
+    Numbers tell more than NaN, many more than few, and those of many bits more; of small results
+    mistakes are computed sooner.
     """
     result, fault = observation.result, observation.fault
-    few = bool(result.wrong.sum() < MIN_TELLING)
+    telling = min(int(result.wrong.sum()), MIN_TELLING)
     call = fault.call.arguments if fault.call else ""
-    return (
-        not result.has_numbers,
-        few,
-        result.eps,
-        observation.elements,
-        call,
-        repr(fault.numbers),
-    )
+    numbers = repr(fault.numbers)
+    return not result.has_numbers, -telling, result.eps, observation.elements, call, numbers
 
 
 def _mistakes(
@@ -189,7 +184,7 @@ def _mistakes(
     until = time.process_time() + MAX_SECONDS
     left = [it for it in observations if it.result.drift is None]
     tried: list[Observation] = []
-    while time.process_time() < until and len(tried) < MAX_PROBES:
+    while len(tried) < MAX_PROBES:
         untried = (it for it in left if it.result.has_numbers and it not in tried)
         if (probe := next(untried, None)) is None:
             return
@@ -242,21 +237,28 @@ def _own(cause: Cause, observation: Observation) -> Cause:
     return replace(cause, note=mistake.cause, given=mistake.given)
 
 
-def _suggested(observation: Observation, rest: Sequence[Observation], named: bool) -> Cause | None:
+def _suggested(
+    observation: Observation, rest: Sequence[Observation], explained: int, of: int
+) -> Cause | None:
     """Return the likeliest cause of those that the pattern of a wrong result suggests.
 
-    rest: all cases that no mistake explains; named: whether one explains others
+    rest: all cases that no mistake explains
+    explained: how many cases one mistake explains at most
+    of: how many cases fail
     """
-    others = [it for it in rest if it is not observation and observation.number in it.wrong]
-    keys = [{note.key for note in it.suggestions(observation.number).causes} for it in others]
+    number = observation.number
+    others = [it for it in rest if it is not observation and number in it.wrong]
+    suggested = [{_key(note) for note in it.suggestions(number).causes} for it in others]
+    alike = Counter(key for keys in suggested for key in keys)
 
     def is_told(cause: Note) -> bool:
-        # A guess fits many a result. What is wrong elsewhere is known, and likelier.
-        if cause.id not in GUESSES:
-            return True
-        return not named and 2 * sum(cause.key in known for known in keys) >= len(keys)
+        count = alike[_key(cause)]
+        if cause.id in GUESSES:
+            return not explained and 2 * count >= len(others)
+        # What explains more cases is likelier.
+        return count + 1 >= max(explained, *alike.values(), 0)
 
-    own = observation.suggestions(observation.number)
+    own = observation.suggestions(number)
     cause = next(filter(is_told, own.strong), None)
     # Of NaN and infinity the symptoms know more.
     result = observation.result
@@ -264,10 +266,12 @@ def _suggested(observation: Observation, rest: Sequence[Observation], named: boo
     if not cause and with_numbers and (found := observation.at_fault(it.values for it in others)):
         return found
     cause = cause or next(filter(is_told, own.causes), None)
-    if cause is None:
-        return None
-    explains = 1 + sum(cause.key in known for known in keys)
-    return Cause(cause, CONSISTENT, explains, len(rest))
+    return Cause(cause, CONSISTENT, alike[_key(cause)] + 1, of) if cause else None
+
+
+def _key(cause: Note) -> Hashable:
+    """Return what a suggestion has in common with the same one of another case."""
+    return cause.id if cause.id in GUESSES else cause.key
 
 
 def computed(mistake: Mistake) -> torch.Tensor | None:

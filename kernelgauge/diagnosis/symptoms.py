@@ -86,6 +86,9 @@ def sign_of_zero(result: WrongResult) -> Symptom | None:
 
 def an_input(result: WrongResult) -> Symptom | None:
     """Detect an input that was copied to the result."""
+    # A result of zeros is near any input that is small.
+    if not result.varied(result.got[result.wrong]):
+        return None
     for name, value in result.alike():
         if result.fits(value):
             pattern, cause = note("equal-to-input", name=name), note("stored-as-loaded", name=name)

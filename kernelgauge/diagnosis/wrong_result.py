@@ -16,6 +16,8 @@ from kernelgauge.words.fault import Note, note
 
 # A pattern in fewer wrong elements than this means nothing.
 MIN_WRONG = 4
+# And so many elements that are nearly all the same number do not tell mistakes apart.
+MIN_VARIED = 16
 # Of so many wrong elements most alternatives differ already.
 MAX_SAMPLED = 128
 
@@ -165,6 +167,8 @@ class WrongResult:
         # The same number everywhere has many causes.
         if (other == other.flatten()[0]).all() and (other.numel() > 1 or not other.any()):
             return False
+        if got.numel() >= MIN_VARIED and self._is_nearly_constant:
+            return False
         slack = torch.zeros_like(self.allowed)
         if not self.exact:
             # Rounding errors grow with the values.
@@ -195,6 +199,13 @@ class WrongResult:
         if self.origin is not None and self.origin.is_loaded:
             return False
         return all(value.isfinite().all() for value in self.inputs.values())
+
+    @cached_property
+    def _is_nearly_constant(self) -> bool:
+        """Whether nearly all elements are one number, the wrong ones too."""
+        wrong = self.got[self.wrong]
+        one = wrong.real.median()
+        return bool(min((x == one).double().mean() for x in (self.got, wrong)) > 0.95)
 
     @cached_property
     def _truth_size(self) -> float:
