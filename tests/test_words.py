@@ -173,8 +173,6 @@ OTHERS = {
     "f-string": "advice on a construct, of that name",
     "ptxas-blackwell": "a program",
     "utf-8": "an encoding",
-    "dist-packages": "a folder",
-    "site-packages": "a folder",
 }
 
 
