@@ -49,7 +49,7 @@ from kernelgauge.words.fault import Call, Fault, Note, note
 # Its name chooses it, so that no case depends on which others ran, or where.
 THOROUGH = 3
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
-MAX_DECOYED_ELEMENTS = 2**14
+MAX_DECOYED_ELEMENTS = 2**16
 # In calls of more elements the terms behind a result are not measured, and a wrong result is not
 # diagnosed: both run the reference many times, on numbers that the host draws.
 MAX_DIAGNOSED_ELEMENTS = 2**24

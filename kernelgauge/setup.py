@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernelgauge.compilation import process
+from kernelgauge.core.complaint import Complaint
 from kernelgauge.core.settings import settings
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ class Installed:
 
     interpreted: kernels are run by Triton's interpreter, on the CPU
     device: where inputs are to be made, "cpu" or "cuda"
-    complaints: repairs and hooks that did not take on this version of Triton, a line each. With any
-        of them no verdict is to be trusted
+    complaints: repairs and hooks that did not take on this version of Triton. With any that does
+        more than slow a run no verdict is to be trusted
     """
 
     interpreted: bool
     device: str
-    complaints: tuple[str, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
 
 
 def choose_mode() -> bool:

@@ -289,16 +289,19 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, clone):
     result.stdout.fnmatch_lines(["On the whole ladder: 1 of * solved."])
 
 
-def test_a_patch_of_triton_without_effect_fails_the_run(grade, tmp_path, monkeypatch):
-    """Also where -q hides the header, and all tests pass."""
+@pytest.mark.parametrize("only_slows", [False, True])
+def test_a_patch_of_triton_without_effect_fails_the_run(grade, only_slows, tmp_path, monkeypatch):
+    """Also where -q hides the header, and all tests pass; but not if it only saves time."""
     (tmp_path / "unseen.py").write_text(
-        "from kernelgauge.memory import selftest\nselftest.failures = lambda: ['nothing is seen']\n"
+        "from kernelgauge.core.complaint import Complaint\n"
+        "from kernelgauge.memory import selftest\n"
+        f"selftest.failures = lambda: [Complaint('nothing is seen', {only_slows})]\n"
     )
     path = [str(ROOT), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     command = (f"{HERE}/test_vector_copy.py", "-q", "-k", "test_traffic", "-p", "unseen")
     result = grade(*command)
-    assert result.ret == 1
+    assert result.ret == (0 if only_slows else 1)
     result.assert_outcomes(passed=1, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(["nothing is seen"])
     assert grade(*command, "--allow-unrepaired").ret == 0

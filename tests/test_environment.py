@@ -10,6 +10,7 @@ import pytest
 
 from course.paths import ROOT
 from course.plugin import environment
+from kernelgauge.core.settings import settings
 
 
 def test_other_systems_hear_what_to_use(monkeypatch):
@@ -61,6 +62,7 @@ def test_supported_versions_are_those_of_pyproject():
         assert set(stated.split(",")) == {str(clause) for clause in versions}
 
 
+@pytest.mark.skipif(not settings.interpreted, reason="Triton was imported to compile")
 def test_mode_is_the_interpreter_where_asked(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     prepared = environment.prepare()

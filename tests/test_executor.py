@@ -66,7 +66,7 @@ def test_the_self_test_names_what_triton_changed(monkeypatch, owner, name, value
     monkeypatch.setattr(owner, name, value, raising=False)
     problems = selftest.failures()
     assert problems
-    assert all(reported in problem for problem in problems)
+    assert all(reported in problem.line for problem in problems)
 
 
 def test_install_is_idempotent(monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from course import paths
 from course.plugin import ladder
 from course.proof import runner
-from kernelgauge.core.verdict import Wrong
+from kernelgauge.kernel import is_thorough
 
 pytestmark = pytest.mark.proof
 
@@ -119,6 +119,9 @@ LAZY = {
 }
 
 
+CHECKS = ("numerics", "masks", "shapes")
+
+
 @pytest.mark.parametrize("lazy", LAZY)
 @pytest.mark.parametrize("puzzle", ladder.ladder())
 def test_lazy_subject_fails(puzzle, lazy, tmp_path):
@@ -136,12 +139,10 @@ def test_lazy_subject_fails(puzzle, lazy, tmp_path):
     }
     solution = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
     source = solution + f"{PREPARATION}    {body}".format(**details)
-    case = next(c for c in runner.cases_of(puzzle) if ladder.check_of(c.test) == "numerics")
-    with runner.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as fault:
-        run_twice(case)
-    assert re.search(words, str(fault.value)), f'fails, but not with "{words}": {fault.value}'
-
-
-def run_twice(case: runner.Case) -> None:
-    case.run()
-    case.run(seed="with other numbers")
+    cases = [c for c in runner.cases_of(puzzle) if ladder.check_of(c.test) in CHECKS]
+    # Of the others, those that run on other contents first see an earlier answer.
+    cases.sort(key=lambda c: (not is_thorough(c.id), CHECKS.index(ladder.check_of(c.test))))
+    with runner.graded(puzzle, source, tmp_path):
+        fault = runner.first_fault(cases)
+    assert fault, f"{lazy} passes all of {puzzle}"
+    assert re.search(words, str(fault[1])), f'fails, but not with "{words}": {fault[1]}'

@@ -84,14 +84,15 @@ STOCK_METHODS = {
 )
 def test_a_patch_that_is_gone_is_named(monkeypatch, name, check):
     monkeypatch.setattr(interpreter.InterpreterBuilder, name, STOCK_METHODS[name])
-    (line,) = selftest.failures()
+    ((line, only_slows),) = selftest.failures()
     assert line.startswith(f"patch without effect {VERSION}{check}: ")
+    assert not only_slows
 
 
 @interpreted
 def test_a_function_that_is_gone_is_named(monkeypatch):
     monkeypatch.delattr(interpreter.InterpreterBuilder, "create_histogram")
-    (line,) = selftest.failures()
+    ((line, _),) = selftest.failures()
     assert "tl.histogram: " in line
 
 
@@ -99,19 +100,34 @@ def test_a_function_that_is_gone_is_named(monkeypatch):
 def test_an_option_that_is_gone_is_named():
     overflow.set_option("debug", False)
     try:
-        (line,) = selftest.failures()
+        ((line, _),) = selftest.failures()
     finally:
         overflow.set_option("debug", True)
     assert "tl.device_assert: no AssertionError was raised" in line
 
 
 @interpreted
-def test_a_name_that_triton_no_longer_calls_is_named(monkeypatch):
-    """A patch that only saves time changes no result."""
-    monkeypatch.setattr(patches, "PATCHES", [*patches.PATCHES, (interpreter, "_renamed", print)])
-    assert selftest.failures() == [
-        f"patch without effect {VERSION}triton.runtime.interpreter._renamed: Triton never calls it"
-    ]
+@pytest.mark.parametrize(("table", "only_slows"), [("REPAIRS", False), ("SHORTCUTS", True)])
+def test_a_name_that_triton_no_longer_calls_is_named(monkeypatch, table, only_slows):
+    """Where it is there for right numbers it counts, though those that are checked are right."""
+    renamed = (interpreter, "_renamed", print)
+    monkeypatch.setattr(patches, table, [*getattr(patches, table), renamed])
+    monkeypatch.setattr(patches, "PATCHES", [*patches.REPAIRS, *patches.SHORTCUTS])
+    name = "triton.runtime.interpreter._renamed"
+    line = f"patch without effect {VERSION}{name}: Triton never calls it"
+    assert selftest.failures() == [(line, only_slows)]
+
+
+def test_what_is_there_for_speed_changes_no_number():
+    script = """
+from kernelgauge.interpreter import patches, selftest
+stock = [(owner, name, vars(owner)[name]) for owner, name, _ in patches.SHORTCUTS]
+patches.install()
+for patch in stock:
+    setattr(*patch)
+print(len(stock) > 10, selftest.failures())
+"""
+    assert output(script, interpret=True) == "True []\n"
 
 
 @pytest.fixture
@@ -149,5 +165,6 @@ def _launch_unseen(tuner, *args, grid, warmup=False, **kwargs):
 )
 def test_launches_that_are_not_seen_are_named(monkeypatch, owner, name, value, fault):
     monkeypatch.setattr(owner, name, value)
-    (line,) = launch_selftest.failures()
+    ((line, only_slows),) = launch_selftest.failures()
     assert line.startswith(f"launches are not seen {VERSION}{fault}")
+    assert not only_slows

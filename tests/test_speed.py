@@ -626,7 +626,7 @@ def test_the_self_test_names_what_torch_lacks(monkeypatch, built):
     monkeypatch.setattr(torch._C, "_cuda_setStream", None)
     monkeypatch.delattr(torch.cuda, "_sleep")
     words = ["torch.cuda._sleep, which .* is missing", "_cuda_setStream, which .* is not callable"]
-    lines = selftest.failures()
+    lines = [it.line for it in selftest.failures()]
     assert len(lines) == (2 if built else 0)
     for line, pattern in zip(lines, words, strict=False):
         assert re.match(f"torch {re.escape(torch.__version__)}: .*{pattern}", line)

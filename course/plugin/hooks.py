@@ -159,7 +159,7 @@ def pytest_configure_node(node):
 def pytest_report_header(config):
     from course.plugin import session
 
-    return config.stash[machine].header() + session.complaints
+    return config.stash[machine].header() + [it.line for it in session.complaints]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -195,7 +195,9 @@ def pytest_sessionfinish(session):
             output[diagnoses.PROPERTY] = found
         elif board := session.config.pluginmanager.getplugin("scoreboard"):
             board.take(found)
-    unrepaired = judge_session.complaints and not session.config.option.allow_unrepaired
+    # A repair that only saves time is told, and no verdict depends on it.
+    doubtful = any(not it.only_slows for it in judge_session.complaints)
+    unrepaired = doubtful and not session.config.option.allow_unrepaired
     if unrepaired and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -203,8 +205,8 @@ def pytest_sessionfinish(session):
 def pytest_terminal_summary(terminalreporter):
     from course.plugin import session
 
-    for line in session.complaints:
-        terminalreporter.line(line, red=True)
+    for line, only_slows in session.complaints:
+        terminalreporter.line(line, red=not only_slows, yellow=only_slows)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,13 +8,14 @@ from course import inputs, running
 from course.options import asked
 from kernelgauge import setup
 from kernelgauge.compilation import targets
+from kernelgauge.core.complaint import Complaint
 from kernelgauge.kernel import require_interpreter
 from kernelgauge.run import Observer
 from kernelgauge.speed import gpu
 from kernelgauge.subject import audit
 
-# Repairs and hooks that did not take on this version of Triton, in plain lines.
-complaints: list[str] = []
+# Repairs and hooks that did not take on this version of Triton.
+complaints: list[Complaint] = []
 
 
 def start(config) -> None:

@@ -36,13 +36,18 @@ class Case:
     function: Callable
     parameters: dict
 
-    def run(self, seed: str = "", *, defers: bool = False) -> None:
+    @property
+    def id(self) -> str:
+        """What pytest calls it."""
+        path = ladder.path_of_tests(self.puzzle, self.level).relative_to(paths.ROOT)
+        return f"{path}::{self.name}"
+
+    def run(self, *, defers: bool = False) -> None:
         """Run it as pytest would, on the same random numbers. Raises what the test raises.
 
         defers: whether a diagnosis of all cases is to follow
         """
-        path = ladder.path_of_tests(self.puzzle, self.level).relative_to(paths.ROOT)
-        session.begin(f"{path}::{self.name}{seed}", defers=defers)
+        session.begin(self.id, defers=defers)
         session.require_measurable(ladder.check_of(self.test))
         self.function(**self.parameters)
 

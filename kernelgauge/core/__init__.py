@@ -4,6 +4,7 @@ Imports no other room.
 
 - arguments: Arguments, describe_value
 - blame: current_place, explain, graded_place, is_graded_file, is_unsolved
+- complaint: Complaint
 - crash_notes: DEAD_GPU, keep_log, end_worker, end_process, describe_crash
 - dtypes: dtype_name, double, rounds, wide
 - gpus: used, connect, spread, synchronize

@@ -80,37 +80,46 @@ _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _OPERATORS = [f"__{name}__" for name in (*_ARITHMETIC, *_COMPARISONS, "lshift", "rshift")]
 
+Patch = tuple[type | ModuleType, str, Callable]
+
 # Owner, name and replacement of everything in Triton that a patch replaces. This module is imported
 # before it changes anything, so what a wrapper is given here is Triton's own.
-PATCHES: list[tuple[type | ModuleType, str, Callable]] = [
+REPAIRS: list[Patch] = [
     *((_builder, *item) for item in arithmetic.BUILDER_METHODS.items()),
-    (interpreter, "_get_np_dtype", arithmetic.numpy_dtype),
-    (interpreter.TensorHandle, "__init__", arithmetic.make_handle),
     (interpreter.ReduceOps, "apply_impl", reductions.reduce),
     (interpreter.ScanOps, "apply_impl", reductions.scan),
     (TritonSemantic, "binary_op_sanitize_overflow_impl", overflow.check_overflow),
     (interpreter, "_patch_lang_tensor", _set_index(interpreter._patch_lang_tensor)),
     (interpreter, "_implicit_cvt", _convert_scalars(interpreter._implicit_cvt)),
     (_function, "run", _without_warnings(_function.run)),
-    (_function, "__call__", memoization.call_device_function),
-    (interpreter, "_patch_builtin", memoization.patch_builtin),
     (interpreter, "_patch_lang", memoization.with_aliases(interpreter._patch_lang)),
+    (_function, "__call__", memoization.call_device_function),
+    *(
+        (_builder, name, shortcuts.contiguous(getattr(_builder, name)))
+        for name in ("create_atomic_rmw", "create_atomic_cas")
+    ),
+    *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
+]
+
+# Those that only save time: without them a run is slow, and right.
+SHORTCUTS: list[Patch] = [
+    *((_builder, *item) for item in arithmetic.FASTER_METHODS.items()),
+    (interpreter, "_get_np_dtype", arithmetic.numpy_dtype),
+    (interpreter.TensorHandle, "__init__", arithmetic.make_handle),
+    (interpreter, "_patch_builtin", memoization.patch_builtin),
     (tl.block_type, "__init__", memoization.share_shapes(tl.block_type.__init__)),
     (tl.tensor, "__init__", memoization.reuse_shapes(tl.tensor.__init__)),
     (tl.block_type, "with_element_ty", shortcuts.with_element_type),
     (_builder, "get_block_ty", shortcuts.block_type),
     (_builder, "create_splat", shortcuts.splat),
     (_builder, "create_make_range", shortcuts.make_range),
-    *(
-        (_builder, name, shortcuts.contiguous(getattr(_builder, name)))
-        for name in ("create_atomic_rmw", "create_atomic_cas")
-    ),
     (TritonSemantic, _OPERANDS, shortcuts.operands(getattr(TritonSemantic, _OPERANDS))),
     (TritonSemantic, _BROADCAST, shortcuts.broadcast(getattr(TritonSemantic, _BROADCAST))),
     (TritonSemantic, "cast", shortcuts.cast(TritonSemantic.cast)),
     (tl.core, "_unwrap_if_constexpr", shortcuts.unwrap(tl.core._unwrap_if_constexpr)),
-    *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
 ]
+
+PATCHES = [*REPAIRS, *SHORTCUTS]
 
 
 def install() -> None:

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from kernelgauge.core.complaint import Complaint
 from kernelgauge.interpreter import patches
 from kernelgauge.interpreter.overflow import IntegerOverflow, overflow_errors
 
@@ -25,8 +26,8 @@ INF, NAN = float("inf"), float("nan")
 TWELVE = tl.constexpr(12)
 
 
-def failures() -> list[str]:
-    """Return a line for each patch without effect on this version of Triton."""
+def failures() -> list[Complaint]:
+    """Return a complaint for each patch without effect on this version of Triton."""
     calls: set[str] = set()
     with _recorded(calls):
         faults = {name: _fault(*check) for name, check in _checks().items()}
@@ -34,10 +35,9 @@ def failures() -> list[str]:
     if not faults:
         names = {_name(owner, name) for owner, name, _ in patches.PATCHES}
         faults = dict.fromkeys(sorted(names - calls), "Triton never calls it")
-    return [
-        f"patch without effect in triton {triton.__version__}: {name}: {fault}"
-        for name, fault in faults.items()
-    ]
+    slow = {_name(owner, name) for owner, name, _ in patches.SHORTCUTS}
+    start = f"patch without effect in triton {triton.__version__}"
+    return [Complaint(f"{start}: {it}: {fault}", it in slow) for it, fault in faults.items()]
 
 
 def _fault(operation: str, x: torch.Tensor, expected: list[float] | type[Exception]) -> str | None:

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
+from kernelgauge.core.complaint import Complaint
 from kernelgauge.memory.access_hooks import replaced
 from kernelgauge.memory.executor import Executor, StockExecutor
 from kernelgauge.memory.watch import Watch
@@ -42,8 +43,8 @@ class _Counting:
         return getattr(self._stock, name)
 
 
-def failures() -> list[str]:
-    """Return a line for each hook that misses what it should see; none if all is well."""
+def failures() -> list[Complaint]:
+    """Return a complaint for each hook that misses what it should see; none if all is well."""
     x, y = torch.ones(16, 16), torch.full((20,), -1.0)
     count = torch.zeros(1, dtype=torch.int32)
     counting = _Counting(interpreter._interpreter)
@@ -64,7 +65,8 @@ def failures() -> list[str]:
         with replaced(interpreter, "GridExecutor", Executor), watch:
             _probe_kernel[grid](x, y, count, 10, 16)
     except Exception as error:
-        return [f"the interpreter does not run a small kernel: {type(error).__name__}: {error}"]
+        what = f"{type(error).__name__}: {error}"
+        return [Complaint(f"the interpreter does not run a small kernel: {what}")]
     traffic = watch.traffic
     assert traffic
     seen = {
@@ -80,5 +82,5 @@ def failures() -> list[str]:
     return [_missed(hook) for hook, right in seen.items() if not right]
 
 
-def _missed(hook: str) -> str:
-    return f"the judge does not see all of {hook} in triton {triton.__version__}"
+def _missed(hook: str) -> Complaint:
+    return Complaint(f"the judge does not see all of {hook} in triton {triton.__version__}")

@@ -14,24 +14,26 @@ import triton
 import triton.language as tl
 from triton.runtime.jit import JITFunction
 
+from kernelgauge.core.complaint import Complaint
 from kernelgauge.subject.autotuning import ConfigSweep
 from kernelgauge.subject.launch_recorder import Recorder
 
 
-def failures() -> list[str]:
-    """Return a line for each of the two that this version of Triton does not call as expected.
+def failures() -> list[Complaint]:
+    """Return a complaint for each of the two that this version of Triton does not call as expected.
 
     To be called after `autotuning.install`.
     """
-    lines = []
+    complaints = []
     for name, check in {"Autotuner.run": _autotuner, "JITFunction.run": _jit_function}.items():
         try:
             fault = check()
         except Exception as error:
             fault = f"{type(error).__name__}: {error}"
         if fault:
-            lines.append(f"launches are not seen in triton {triton.__version__}: {name}: {fault}")
-    return lines
+            line = f"launches are not seen in triton {triton.__version__}: {name}: {fault}"
+            complaints.append(Complaint(line))
+    return complaints
 
 
 def _kernel(x_ptr: Any, y_ptr: Any, N: Any, BLOCK: tl.constexpr) -> None:
