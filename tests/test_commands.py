@@ -425,7 +425,7 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--pictures out --hint", "--hint and --pictures do not go together: give one of them"),
         ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
         ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
-        ("--page swish.py", "--page swish.py: name a file that ends in .html, or in .json for *"),
+        ("--page swish.py", "--page swish.py: name a file that ends in .html"),
         ("--page no/such/page.html", "--page no/such/page.html: No such file or directory"),
         ("--page a.html --list", "--list and --page do not go together: give one of them"),
         ("--page a.html --subject docs", "--subject docs: it holds no puzzle's file, such as *"),
@@ -509,7 +509,7 @@ def test_a_class_is_graded_one_by_one_and_shown_on_one_page(grade, class_of_two,
             "=* everybody *=",
             "alice  1 of 1 solved",
             "bob    0 of 1 solved; to fix: fma",
-            "Page: *class.html",
+            "Written: *class.html",
         ]
     )
     text = page.read_text()
