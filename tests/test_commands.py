@@ -517,7 +517,7 @@ def test_a_class_is_graded_one_by_one_and_shown_on_one_page(grade, class_of_two,
     assert text.count("the result is wrong in") > 0
     # One whose work is all right, as data, for somebody's own script.
     data = tmp_path / "alice.json"
-    command = (*command[:2], "--page", str(data), "--subject", str(class_of_two / "alice"))
+    command = (*command[:2], "--json", str(data), "--subject", str(class_of_two / "alice"))
     assert grade(*command).ret == 0
     (alice,) = pages.load(data)
     (fma,) = alice.graded

@@ -437,9 +437,9 @@ def test_the_wheel_runs_the_example_of_its_page(tmp_path):
     assert "3 passed, 1 skipped" in done.stdout, done.stdout
     assert "speed takes a GPU" in done.stdout
     path = work / "layer_norm.py"
-    masked = "tl.load(x_ptr + row * stride + offs, mask=mask, other=0.0)"
+    masked = "tl.load(x_ptr + row * stride + lane, mask=mask, other=0.0)"
     assert path.read_text().count(masked) == 1
-    path.write_text(path.read_text().replace(masked, "tl.load(x_ptr + row * stride + offs)"))
+    path.write_text(path.read_text().replace(masked, "tl.load(x_ptr + row * stride + lane)"))
     told = python(work, *checked, PYTHONPATH=str(target)).stdout
     shown = re.search(
         r"    layer_norm.py:.*?(?=\n\n)", (ROOT / "docs/kernelgauge.md").read_text(), re.DOTALL
