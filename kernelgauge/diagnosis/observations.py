@@ -7,6 +7,8 @@ may need what they do not have, such as a last tile that is not full.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +35,8 @@ MAX_SECONDS = 20.0
 MAX_SECONDS_MORE = 2.0
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
+# The results that mistakes give hold so many elements in all, or are computed anew.
+MAX_KEPT_ELEMENTS = 2**22
 # Mistakes are looked for in so many cases, as long as none explains them.
 MAX_PROBES = 12
 
@@ -88,9 +92,10 @@ class Observation:
         return report.describe(self.fault, self.result, cause, shown)
 
     def candidates(self, number: int) -> Iterable[Mistake]:
-        """Return the mistakes to try on the result of this number. Each is made once."""
+        """Return the mistakes to try on the result of this number."""
         if number not in self._listed:
-            self._listed[number] = _Listed(self.mistakes(number))
+            most = MAX_KEPT_ELEMENTS // max(1, self.wrong[number].got.numel())
+            self._listed[number] = _Listed(functools.partial(self.mistakes, number), most)
         return self._listed[number]
 
     def gives(self, number: int, cause: Note) -> bool | None:
@@ -124,21 +129,30 @@ class Observation:
 
 
 class _Listed:
-    """What an iterator yields, to be iterated over again and again; each item is made once."""
+    """What an iterator yields, to be iterated over again and again.
 
-    def __init__(self, made: Iterable[Mistake]):
-        self._made, self._seen = iter(made), list[Mistake]()
+    Mistakes of a single puzzle hold results, so only the first ones are kept, and others made anew.
+
+    make: returns the iterator
+    most: how many are kept
+    """
+
+    def __init__(self, make: Callable[[], Iterable[Mistake]], most: int):
+        self._make, self._most = make, most
+        self._kept: list[Mistake] = []
+        self._rest = iter(make())
 
     def __iter__(self) -> Iterator[Mistake]:
         at = 0
-        while True:
-            if at == len(self._seen):
-                made = next(self._made, None)
+        while at < self._most:
+            if at == len(self._kept):
+                made = next(self._rest, None)
                 if made is None:
                     return
-                self._seen.append(made)
-            yield self._seen[at]
+                self._kept.append(made)
+            yield self._kept[at]
             at += 1
+        yield from itertools.islice(self._make(), self._most, None)
 
 
 def diagnose(observations: Sequence[Observation]) -> list[Fault]:
