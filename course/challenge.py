@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from course import loader, paths, running
 from course.options import asked
+from kernelgauge.core.functions import launcher_globals
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.kernel import Kernel
@@ -141,7 +141,7 @@ class Challenge(Kernel):
         multiprocessors: what `multiprocessors(device)` returns
         shared_memory: what `shared_memory(device)` returns, in bytes
         """
-        names = inspect.unwrap(self.subject).__globals__
+        names = launcher_globals(self.subject)
         # Name by name: what the interpreter adds to them meanwhile must stay.
         with pytest.MonkeyPatch.context() as patch:
             for name, size in sizes.items():

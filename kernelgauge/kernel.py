@@ -26,6 +26,7 @@ from kernelgauge.compilation.ahead_of_time import DoesNotFit, check_compiles
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
+from kernelgauge.core.functions import launcher_name, underlying
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
@@ -129,10 +130,10 @@ class Kernel:
         self.rules, self.strict = Rules(**rules), strict
         self.subject = self.graded(function)
         self.reference = self.graded(_with_parameters(reference, function))
-        self.path = Path(inspect.getfile(inspect.unwrap(function)))
-        self.name, self.mistakes = function.__name__, mistakes
+        self.path = Path(inspect.getfile(underlying(function)))
+        self.name, self.mistakes = launcher_name(function), mistakes
         self.poison, self.machine_code = poison, machine_code
-        self.run = run or Run(function.__name__)
+        self.run = run or Run(self.name)
 
     def graded(self, function: Callable) -> Callable:
         """Return a function as it is graded, with its backward pass if the rules say so."""
@@ -272,6 +273,15 @@ class Kernel:
         Those that `prune_configs_by` leaves out do not count.
         """
         return self.guarded(self.arguments(inputs, options)).run(programs="none").configs
+
+    def declared_configs(self, *inputs: Any, **options: Any) -> int:
+        """Return how many different configurations an autotuner has before any are left out.
+
+        0 if this call is not autotuned.
+        """
+        call = self.guarded(self.arguments(inputs, options))
+        call.run(programs="none")
+        return call.declared
 
     def saved_for_backward(self, *inputs: Any, at_most: int, **options: Any) -> None:
         """Check how much stays for the backward pass, beside the inputs and the result.

@@ -26,6 +26,7 @@ class ConfigSweep:
     rehearse: run the kernel once before its first launch for a tuning key, as a benchmark does. A
         kernel that adds to its output and has no `reset_to_zero` then gives a wrong result
     count: the largest number of configs among the autotuners that were launched
+    declared: the largest number of different configs before pruning, 0 without an autotuner
     used: each kernel that was launched and its config, for messages
     outside_guard: makes the context in which hooks run, such as that of `reset_to_zero`, since they
         compute with torch and subjects may not
@@ -36,7 +37,7 @@ class ConfigSweep:
 
     def __init__(self, index: int, rehearse: bool = False):
         self.index, self.rehearse = index, rehearse
-        self.count = 0
+        self.count = self.declared = 0
         self.used: list[str] = []
         self.outside_guard: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
         self._tuned: dict[tuple, Config] = {}
@@ -107,6 +108,7 @@ class ConfigSweep:
     def _choose(self, tuner: Autotuner, kwargs: dict) -> tuple[Config, bool]:
         """Return a config, and whether Triton would have run a benchmark to choose it."""
         configs = tuner.configs
+        self.declared = max(self.declared, len(set(map(str, configs))))
         if len(configs) > 1:
             configs = tuner.prune_configs(kwargs)
         if not configs:

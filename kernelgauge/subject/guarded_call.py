@@ -19,12 +19,12 @@ from triton.compiler.errors import CompilationError
 from kernelgauge import words
 from kernelgauge.compilation import errors
 from kernelgauge.compilation.advice import advice
-from kernelgauge.core import blame, crash_notes, gpus
+from kernelgauge.core import blame, crash_notes, gpus, timeouts
 from kernelgauge.core.arguments import Arguments, describe_value
 from kernelgauge.core.dtypes import rounds
+from kernelgauge.core.functions import launcher_name
 from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
-from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, put, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.memory.executor import KernelError
@@ -186,12 +186,17 @@ class GuardedCall:
         """Return a fault that has no place with the call in its stead."""
         if fault.place or fault.call:
             return fault
-        return fault.but(call=Call(str(self.path), self.subject.__name__))
+        return fault.but(call=Call(str(self.path), launcher_name(self.subject)))
 
     @property
     def devices(self) -> set[torch.device]:
         """What the inputs lie on."""
         return {tensor.device for tensor in self.arguments.tensors.values()}
+
+    @property
+    def declared(self) -> int:
+        """How many different configurations an autotuner had in the last run before pruning."""
+        return self._sweep.declared if self._sweep else 0
 
     @property
     def configs(self) -> int:
@@ -253,7 +258,9 @@ class GuardedCall:
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
-        except settings.subject_errors as error:
+        except BaseException as error:
+            if timeouts.ends_the_run(error):
+                raise
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if self.strict and blame.is_unsolved(error, self.path):

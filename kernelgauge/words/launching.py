@@ -29,13 +29,17 @@ def _reads_scalars(subject: str, allowed: int) -> str:
     return f"{subject} uses {what} outside a kernel"
 
 
+def _raised(error: str, text: str | None) -> str:
+    return f"{error}, whose message cannot be shown" if text is None else f"{error}: {text}"
+
+
 WORDS: Mapping[str, str | Callable[..., str]] = {
     # The file, and how its function ends.
     "edit-the-stub": "unsolved: edit {file}",
     "no-file": "unsolved: {file} does not exist",
     "no-function": "defines no function {function}: the tests call it by that name",
     "not-a-function": "{function} is a {type}, not a function",
-    "raised": "{error}: {text}",
+    "raised": _raised,
     "line-of-source": "    {line}",
     "run-without-a-gpu": (
         "this file also has to run without a GPU, in the interpreter: allocate with "
