@@ -3,7 +3,7 @@
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
-puzzle = challenge("l1_norms")
+puzzle = challenge("l1_norms", names_causes=False)
 
 
 # Bad input: the error that the spec names, or the right answer.

@@ -4,7 +4,7 @@ from course.challenge import broken_rule, challenge
 from course.inputs import cases, integers, offset, randn, strided, tensor
 from kernelgauge.subject.autotuning import ConfigSweep
 
-puzzle = challenge("momentum_step", in_place=("param", "velocity"))
+puzzle = challenge("momentum_step", in_place=("param", "velocity"), names_causes=False)
 
 
 def three(*shape, dtype="float32", make=randn):
