@@ -375,7 +375,7 @@ def test_where_debugging_is_learnt_the_cause_is_named_once_all_hints_are_seen(gr
     (tmp_path / "subjects/08_debugging/momentum_step.py").write_text(stub)
     graded = [file, "-k", "single_element", "--subject", str(tmp_path / "subjects")]
     cause, written = "the autotuner has run it", tmp_path / "out.json"
-    symptom = said(grade(*graded, "--json", str(written)))
+    symptom = grade(*graded, "--json", str(written)).stdout.str()
     assert "param is wrong in 1 of 1 element" in symptom
     assert cause not in symptom
     (report,) = pages.load(written)
@@ -384,7 +384,7 @@ def test_where_debugging_is_learnt_the_cause_is_named_once_all_hints_are_seen(gr
     assert check.fault["cause"]["id"] == "tuned-on-the-tensors"
     for _ in range(3):
         grade(file, "--hint")
-    assert cause in said(grade(*graded))
+    assert cause in grade(*graded).stdout.str()
 
 
 def test_hints_come_one_at_a_time(grade, clone):
