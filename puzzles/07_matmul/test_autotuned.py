@@ -1,4 +1,4 @@
-"""What 07.6, autotuned matmul, must do to be solved."""
+"""Tests of 07.6, autotuned matmul."""
 
 from triton.runtime.autotuner import Autotuner, Heuristics
 

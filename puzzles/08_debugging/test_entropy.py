@@ -1,4 +1,4 @@
-"""What 08.1, entropy, must do to be solved."""
+"""Tests of 08.1, entropy."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

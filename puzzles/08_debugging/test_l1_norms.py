@@ -1,4 +1,4 @@
-"""What 08.4, L1 norms, must do to be solved."""
+"""Tests of 08.4, L1 norms."""
 
 import torch
 

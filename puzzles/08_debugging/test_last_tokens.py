@@ -1,4 +1,4 @@
-"""What 08.3, last tokens, must do to be solved."""
+"""Tests of 08.3, last tokens."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 08.6, momentum step, must do to be solved."""
+"""Tests of 08.6, momentum step."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, integers, randn

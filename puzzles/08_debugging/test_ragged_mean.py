@@ -1,4 +1,4 @@
-"""What 08.2, ragged mean, must do to be solved."""
+"""Tests of 08.2, ragged mean."""
 
 import torch
 

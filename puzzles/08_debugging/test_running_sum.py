@@ -1,4 +1,4 @@
-"""What 08.5, running sum, must do to be solved."""
+"""Tests of 08.5, running sum."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform

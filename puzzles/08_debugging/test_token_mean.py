@@ -1,4 +1,4 @@
-"""What 08.7, token mean, must do to be solved."""
+"""Tests of 08.7, token mean."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

@@ -1,4 +1,4 @@
-"""What 09.5, pruned matmul, must do to be solved."""
+"""Tests of 09.5, pruned matmul."""
 
 from triton.runtime.autotuner import Autotuner, Heuristics
 

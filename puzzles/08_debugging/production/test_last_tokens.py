@@ -1,4 +1,4 @@
-"""What 08.3, last tokens, must do to be shipped."""
+"""Tests of 08.3, last tokens, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

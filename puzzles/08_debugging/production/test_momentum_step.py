@@ -1,4 +1,4 @@
-"""What 08.6, momentum step, must do to be shipped."""
+"""Tests of 08.6, momentum step, in production."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 08.2, ragged mean, must do to be shipped."""
+"""Tests of 08.2, ragged mean, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 08.5, running sum, must do to be shipped."""
+"""Tests of 08.5, running sum, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 08.7, token mean, must do to be shipped."""
+"""Tests of 08.7, token mean, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, far_apart, integers, offset, randn, strided
