@@ -31,7 +31,6 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides, also 0; offsets and results beyond 2**31 elements
 Raise     ValueError that names x if it is not 1-D.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/{chapter}/production/test_{name}.py
 """

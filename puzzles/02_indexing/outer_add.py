@@ -23,7 +23,6 @@ Dtypes    int32
 Values    NaN and inf as in PyTorch, int32 exact
 Raise     ValueError that names x if it is not 1-D,
           and y if it is not 1-D or its dtype is not that of x.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/02_indexing/production/test_outer_add.py
 """

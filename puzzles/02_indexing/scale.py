@@ -26,7 +26,7 @@ Values    NaN, inf and subnormal numbers, in x and as factor; the factor 1, whic
 Traffic   in sectors at most 1.1x the minimum for 16-bit dtypes too, and where the columns are
           contiguous
 Raise     ValueError that names x if it is float64, whose digits float32 would lose, and TypeError
-          that names factor if it is a tensor or a tuple; the right answer is right too
+          that names factor if it is a tensor or a tuple
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/02_indexing/production/test_scale.py
 """

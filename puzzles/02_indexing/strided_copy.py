@@ -23,7 +23,6 @@ Dtypes    any dtype but complex
 Values    copied bit for bit, NaN and inf too
 Traffic   in sectors at most 1.1x the minimum for every dtype, also where the columns are contiguous
 Raise     ValueError that names x if it is not 2-D or complex.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/02_indexing/production/test_strided_copy.py
 """

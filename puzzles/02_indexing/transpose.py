@@ -21,7 +21,6 @@ Sizes     offsets and results beyond 2**31 elements; more tiles than axis 1 of a
 Dtypes    any dtype but complex, with the same traffic
 Values    copied bit for bit, NaN and inf too
 Raise     ValueError that names x if it is not 2-D or complex.
-          For complex x a kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/02_indexing/production/test_transpose.py
 """

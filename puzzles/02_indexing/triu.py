@@ -23,7 +23,6 @@ Sizes     offsets and results beyond 2**31 elements; more tiles than axis 1 of a
 Dtypes    any dtype but complex and float8
 Values    kept bit for bit; the zeros have no sign
 Raise     ValueError that names x if it is not 2-D or complex.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/02_indexing/production/test_triu.py
 """

@@ -19,7 +19,6 @@ Layout    any strides, also 0
 Sizes     very long rows, more than 65535 rows, offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/03_reductions/production/test_cumsum.py
 """

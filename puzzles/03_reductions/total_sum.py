@@ -21,7 +21,6 @@ Layout    any number of dimensions, also 0; any strides, also 0. Tuples of sizes
 Sizes     no elements, whose sum is 0; very many; offsets beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not floating point.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/03_reductions/production/test_total_sum.py
 """

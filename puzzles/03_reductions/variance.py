@@ -23,7 +23,6 @@ Sizes     N up to 32768, and N = 1, which gives NaN, since 0 / 0 is; more than 6
           beyond 2**31 elements
 Values    NaN and inf as in PyTorch; huge and tiny numbers
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/03_reductions/production/test_variance.py
 """

@@ -29,7 +29,6 @@ Sizes     very long rows, and N = 1, whose variance is NaN; more than 65535 rows
           2**31 elements
 Values    huge and tiny numbers, also equal ones whose square float32 cannot hold
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/03_reductions/production/test_welford.py
 """

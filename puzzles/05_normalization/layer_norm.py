@@ -27,7 +27,6 @@ Sizes     N up to 32768; offsets and results beyond 2**31 elements; more rows th
 Values    constant rows; a mean of 1e4; NaN and inf stay in their row
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and weight or bias if its shape or dtype is another one.
-          A kernel that normalizes longer rows or takes such a weight rightly is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/05_normalization/production/test_layer_norm.py
 """

@@ -24,7 +24,6 @@ Sizes     N up to 32768; offsets and results beyond 2**31 elements; more rows th
 Values    no rounding before the weight; rows of zeros stay zeros; NaN and inf stay in their row
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and residual or weight if its shape or dtype is another one.
-          A kernel that takes longer rows or such a residual or weight rightly is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/05_normalization/production/test_residual_rms_norm.py
 """

@@ -20,7 +20,6 @@ Layout    up to 4 dimensions, also 0, and any strides, also 0
 Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
 Values    NaN, inf, signed zeros and subnormal numbers as in PyTorch
 Raise     ValueError that names x if it has more than 4 dimensions or another dtype.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/06_fusion/production/test_asin.py
 """

@@ -25,7 +25,6 @@ Values    p = 1 gives zeros; a NaN or inf that is dropped is 0; a number equal t
           element; p may be an int, seed may be negative
 Raise     ValueError that names x if it has more than 4 dimensions or another dtype,
           and p if it is outside [0, 1].
-          A kernel that returns the right answer for such an x is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/06_fusion/production/test_dropout.py
 """

@@ -21,7 +21,6 @@ Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows th
 Values    one rounding, at the end; NaN and inf as in PyTorch
 Raise     ValueError that names gate if it has more than 4 dimensions or another dtype,
           and up if its shape or dtype is not that of gate.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/06_fusion/production/test_swiglu.py
 """

@@ -25,7 +25,6 @@ Values    NaN and inf as in PyTorch, where relu of NaN is NaN; the whole range o
 Raise     ValueError that names x if it is not 2-D or has another dtype,
           weight if it is not 2-D, has no K columns, or has another dtype than x,
           bias if it is not (N,) of that dtype, and activation if it is unknown.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/07_matmul/production/test_linear.py
 """

@@ -24,7 +24,6 @@ Sizes     as many tiles as the first axis of a grid takes
 Values    the whole range of float32 and bfloat16
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/07_matmul/production/test_swizzled.py
 """

@@ -24,7 +24,6 @@ Layout    any strides, also 0, and unaligned views
 Sizes     no rows at all, more than 65535 rows, offsets beyond 2**31 elements
 Values    a row with NaN or inf, or of -inf only, gives NaN
 Raise     ValueError that names x if it is not 2-D, has another dtype, or N is not 1 to 65536.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_entropy.py
 """

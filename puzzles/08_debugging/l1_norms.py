@@ -22,7 +22,6 @@ Sizes     no rows, no columns (whose norm is 0), very long rows, more than 65535
           steps beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_l1_norms.py
 """

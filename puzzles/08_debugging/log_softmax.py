@@ -23,7 +23,6 @@ Layout    any strides, also 0, and unaligned views
 Sizes     no rows, more than 65535 rows, offsets and results beyond 2**31 elements
 Values    NaN, inf and -inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D, has another dtype, or N is not 1 to 16384.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_log_softmax.py
 """

@@ -25,7 +25,7 @@ Layout    unaligned views
 Sizes     a scalar (0-D), no elements; each size is tuned for itself
 Values    NaN and inf as in PyTorch; lr and momentum may be whole numbers
 Raise     ValueError that names param, grad or velocity if it is not contiguous, or has another
-          dtype or shape than param. A kernel that does the right step instead is right too.
+          dtype or shape than param.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_momentum_step.py
 """

@@ -24,7 +24,6 @@ Layout    any strides, also 0, and unaligned views
 Sizes     empty tensors, more than 65535 batches, offsets and steps beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 3-D, has another dtype, or S is 0.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_token_mean.py
 """

@@ -24,7 +24,6 @@ Sizes     0, where the result is empty or 0
 Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/09_scheduling/production/test_split_k.py
 """

@@ -26,7 +26,6 @@ Traffic   each byte of x loaded by 1.15 programs on average where L is 1024: lon
 Raise     ValueError that names x if it is not 3-D or has another dtype,
           weight if it is not (D, W) with W from 1 to 8 and the dtype of x,
           bias if it is not (D,) of that dtype, and activation if it is neither None nor "silu".
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/10_convolution/production/test_conv1d.py
 """

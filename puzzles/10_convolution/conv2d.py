@@ -30,7 +30,6 @@ Raise     ValueError that names x if it is not 4-D or has another dtype, weight 
           (K, C / groups, R, S) with the dtype of x, if groups does not divide K, or if its window
           is larger than x with its padding, stride or dilation if it is below 1, padding if it is
           negative, groups if it is below 1 or does not divide C.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.65x of PyTorch, at least 0.9x of our solution
 Run       pytest puzzles/10_convolution/production/test_conv2d.py
 """

@@ -29,7 +29,6 @@ Values    blocks beyond the range of float16, scales of any size; NaN stays in i
 Raise     ValueError that names x if it is not 2-D float8_e4m3fn,
           weight if it is not float8_e4m3fn (N, K), x_scale or weight_scale if its shape or dtype is
           another, and out_dtype if it is another.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/11_quantization/production/test_fp8_matmul.py
 """

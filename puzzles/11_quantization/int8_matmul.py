@@ -26,7 +26,6 @@ Raise     ValueError that names x if it is not 2-D int8 or K is too long,
           weight if it is not 2-D int8 or does not have K columns,
           x_scale or weight_scale if it is not (M,) or (N,) or not float32,
           and out_dtype if it is another.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/11_quantization/production/test_int8_matmul.py
 """

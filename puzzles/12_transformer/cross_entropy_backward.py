@@ -27,7 +27,6 @@ Values    rows of target -100 become 0 whatever they, their lse and their dloss 
           become 0; a row of nothing else becomes NaN
 Raise     ValueError that names logits if it is not 2-D or has another dtype, and dloss, targets or
           lse if its shape or dtype does not fit.
-          A kernel that computes the right gradient instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/12_transformer/production/test_cross_entropy_backward.py
 """

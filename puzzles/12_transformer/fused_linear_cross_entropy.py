@@ -25,7 +25,6 @@ Layout    any strides, also 0; offsets beyond 2**31 elements in x, weight and ta
 Values    float16 gradients that 1 / n would round to 0 before the products; NaN as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype, weight if it does not fit
           x, and targets if its shape or dtype does not fit.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/12_transformer/production/test_fused_linear_cross_entropy.py
 """

@@ -25,7 +25,7 @@ Layout    any strides, also 0: autograd expands the gradient of a sum; offsets a
           2**31 elements
 Values    one rounding, at the end; gates whose square overflows float32; NaN stays in its element
 Raise     ValueError that names gate if it is not 2-D or has another dtype, and up if its shape or
-          dtype is not that of gate. A kernel that returns the right answer instead is right too.
+          dtype is not that of gate.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/12_transformer/production/test_geglu.py
 """

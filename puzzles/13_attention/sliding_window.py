@@ -27,7 +27,6 @@ Sizes     more heads than 65535
 Values    a window of 2**31 and more; scale 0 or negative; scores of any finite size
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, k if it does not
           fit q in rank, B, S, D, dtype or heads, and v if its shape or dtype is not that of k.
-          A kernel that returns the right answer instead is right too.
           ValueError that names window if it is below 1
 Traffic   one program for each tile of queries, at most ceil(S / 64) a head; at S 1024 a program
           loads at most a quarter of k and v on average at window 128, and 0.6 at window 1024

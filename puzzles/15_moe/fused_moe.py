@@ -28,7 +28,6 @@ Raise     ValueError that names x if it is not 2-D or has another dtype, logits 
           or neither float32 nor of x's dtype, gate_up if it is not (E, 2 F, D) with E at most
           1024, down if it is not (E, D, F), either if it has not x's dtype, and k if it is below 1
           or above E.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/15_moe/production/test_fused_moe.py
 """

@@ -28,7 +28,6 @@ Raise     ValueError that names x if it is not 2-D or has another dtype, weights
           has no K columns, or has another dtype than x, order and block_experts if they are not
           1-D or not int32, order if it is not made of whole blocks of 16, 32, 64 or 128, and top_k
           if it is below 1. What order and block_experts hold is trusted.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/15_moe/production/test_grouped_expert_gemm.py
 """

@@ -29,7 +29,7 @@ Values    scale 0 or negative; scores far below -1e9; the range of bfloat16; inp
           gradient, which change nothing in the gradients of the others; a second backward pass
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype,
           k if it does not fit q in rank, B, D, dtype or heads, and v if its shape or dtype is not
-          k's. A kernel that returns the right answer instead is right too.
+          k's.
           RuntimeError in the backward pass, as autograd has it, if q, k or v was changed in place
           since the forward pass
 Speed     at least 0.9x of our solution

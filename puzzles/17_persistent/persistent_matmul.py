@@ -20,7 +20,6 @@ Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elemen
 Values    the whole range of float32; infinity and NaN reach only what they belong to
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution: take the tiles in grouped order
 Run       pytest puzzles/17_persistent/production/test_persistent_matmul.py
 """

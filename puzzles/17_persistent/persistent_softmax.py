@@ -20,7 +20,6 @@ Layout    any strides, also 0; unaligned views
 Sizes     N up to 65536; offsets and results beyond 2**31 elements
 Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point, or has longer rows.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/17_persistent/production/test_persistent_softmax.py
 """

@@ -27,7 +27,6 @@ Values    two runs agree bit for bit
 Raise     ValueError that names shards if there is none, if one is not 2-D, not contiguous, has
           another shape or another dtype, and weights if there are not as many, or if one is not
           2-D, has no K rows, another shape, another dtype or another device than its shard.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/18_distributed/production/test_all_gather_matmul.py
 """

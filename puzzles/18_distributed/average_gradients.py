@@ -25,7 +25,6 @@ Sizes     empty tensors, of which the counts are 0; more than 2**31 elements
 Values    all ranks faulty; sums beyond float16; averages that are equal bit for bit on all ranks
 Raise     ValueError that names grads if there is none, if they differ in shape or dtype, have
           another dtype, or are not contiguous.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution, in which each rank averages a slice for all, as in 18.2
 Run       pytest puzzles/18_distributed/production/test_average_gradients.py
 """

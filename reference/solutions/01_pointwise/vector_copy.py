@@ -20,7 +20,6 @@ Sizes     N = 0; results beyond 2**31 elements
 Dtypes    any dtype but complex
 Values    copied bit for bit, NaN and inf too
 Raise     ValueError that names x if it is not 1-D or not contiguous.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/01_pointwise/production/test_vector_copy.py
 """

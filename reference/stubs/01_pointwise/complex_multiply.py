@@ -21,7 +21,6 @@ Layout    up to 4 dimensions with any strides, also 0, but no lazy conjugates (x
 Sizes     no elements; offsets and results beyond 2**31 floats
 Raise     ValueError that names x if it is not complex64 or has more than 4 dimensions,
           and y if its shape or dtype is not that of x.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/01_pointwise/production/test_complex_multiply.py
 """

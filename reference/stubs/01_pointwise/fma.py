@@ -20,7 +20,6 @@ Layout    up to 4 dimensions with any strides, also 0; w is contiguous
 Sizes     no elements; offsets and results beyond 2**31 elements
 Raise     ValueError that names x if it has more than 4 dimensions,
           and y or z if its shape or dtype is not that of x.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/01_pointwise/production/test_fma.py
 """

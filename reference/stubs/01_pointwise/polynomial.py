@@ -20,7 +20,6 @@ Sizes     no elements; offsets and results beyond 2**31 elements
 Values    NaN and inf in x; inf where the result overflows
 Raise     ValueError that names x if it has more than 4 dimensions or is not floating point,
           and coefficients if there are none or more than 8.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/01_pointwise/production/test_polynomial.py
 """

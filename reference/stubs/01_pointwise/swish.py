@@ -19,7 +19,6 @@ Layout    up to 4 dimensions with any strides, also 0; y is contiguous
 Sizes     no elements; offsets and results beyond 2**31 elements
 Values    the whole range of float32, NaN and inf as in PyTorch: swish(-inf) is NaN
 Raise     ValueError that names x if it has more than 4 dimensions or is not floating point.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/01_pointwise/production/test_swish.py
 """

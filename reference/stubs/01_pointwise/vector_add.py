@@ -20,7 +20,6 @@ Sizes     N = 0; offsets and results beyond 2**31 elements
 Dtypes    int32
 Values    NaN and inf as in PyTorch, int32 exact
 Raise     ValueError that names x if it is not 1-D, and y if its shape or dtype is not that of x.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/01_pointwise/production/test_vector_add.py
 """

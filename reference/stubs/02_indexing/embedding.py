@@ -26,7 +26,7 @@ Raise     IndexError that names indices if one is negative, or V or more; no row
           may be loaded first. The kernel says so through a flag in memory, set with tl.atomic_max
           and read with flag.item().
           ValueError that names table if it is not 2-D or complex, and indices if they are neither
-          int32 nor int64. For another rank, or other integers, the right answer is right too.
+          int32 nor int64.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/02_indexing/production/test_embedding.py
 """

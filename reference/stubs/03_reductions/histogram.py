@@ -22,7 +22,6 @@ Dtypes    uint8
 Values    those below 0 and from bins on are not counted, int64 beyond 2**32 among them. What
           tl.histogram counts on a GPU must lie in [0, num_bins): mask the others
 Raise     ValueError that names x if its dtype is another one, and bins if it is below 1.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/03_reductions/production/test_histogram.py
 """

@@ -20,7 +20,6 @@ Sizes     very long rows, more than 65535 rows, offsets beyond 2**31 elements
 Values    NaN counts as larger than anything, as in PyTorch: a row with NaN gives its first NaN;
           0.0 and -0.0 are equal; infinite elements, and a row of nothing but -inf gives 0
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/03_reductions/production/test_row_argmax.py
 """

@@ -25,7 +25,6 @@ Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, unless its 
           -inf elsewhere, whole blocks of it too, as in PyTorch; a single class gives exactly 0
 Raise     ValueError that names logits if they are not 2-D or not floating point,
           and targets if they are not (M,) or neither int32 nor int64.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/04_softmax/production/test_cross_entropy.py
 """

@@ -24,7 +24,6 @@ Layout    any strides, also 0
 Sizes     rows and numbers of rows of any length; offsets and results beyond 2**31 elements
 Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/04_softmax/production/test_online_softmax.py
 """

@@ -27,7 +27,6 @@ Sizes     N up to 16384; offsets beyond 2**31 elements
 Values    a mean far from 0; constant rows; NaN and inf stay in their row and column
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and dy, weight, mean or rstd if its shape or dtype is another one.
-          A kernel that takes longer rows or another dtype rightly is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/05_normalization/production/test_layer_norm_backward.py
 """

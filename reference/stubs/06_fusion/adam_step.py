@@ -28,7 +28,6 @@ Dtypes    exp_avg and exp_avg_sq: each of the dtype of param or float32; options
 Values    NaN and inf as in PyTorch; gradients of 0
 Raise     ValueError that names param if it has more than 4 dimensions or another dtype,
           grad, exp_avg or exp_avg_sq if its shape or dtype does not fit, and step if it is below 1.
-          A kernel that does the right update instead is right too, except for a step below 1.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/06_fusion/production/test_adam_step.py
 """

@@ -22,7 +22,6 @@ Sizes     offsets and results beyond 2**31 elements; more tiles than 65535 along
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype,
           and bias if it is not (N,) of that dtype.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/06_fusion/production/test_bias_gelu.py
 """

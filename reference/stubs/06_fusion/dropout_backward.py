@@ -22,7 +22,6 @@ Values    p = 1 gives zeros; a NaN or inf at a dropped element gives 0; a number
           its element; p may be an int, seed may be negative
 Raise     ValueError that names dy if it has more than 4 dimensions or another dtype,
           and p if it is outside [0, 1].
-          A kernel that returns the right answer for such a dy is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/06_fusion/production/test_dropout_backward.py
 """

@@ -24,7 +24,6 @@ Configs   chosen anew for each M, N and K; every one fits the shared memory of a
           with float32 too
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/07_matmul/production/test_autotuned.py
 """

@@ -24,7 +24,7 @@ Sizes     65536 products, and as many tiles as the first axis of a grid takes: t
 Values    NaN and inf, each in its own product; the whole range of float32 and bfloat16
 Raise     ValueError that names a if it is not 3-D or has another dtype,
           and b if it is not 3-D, has no K rows, has another dtype than a, or another batch than a
-          where neither is 1. A kernel that returns the right answer instead is right too.
+          where neither is 1.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/07_matmul/production/test_batched.py
 """

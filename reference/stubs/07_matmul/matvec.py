@@ -21,7 +21,6 @@ Values    NaN and inf as in PyTorch
 Traffic   neighbouring lanes read neighbours of a transposed a too
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and x if it is not 1-D, has no K elements, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/07_matmul/production/test_matvec.py
 """

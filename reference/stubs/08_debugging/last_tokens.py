@@ -25,7 +25,7 @@ Layout    any strides of lengths, strides of 0, and unaligned views
 Sizes     empty tensors, more than 65535 sequences, results beyond 2**31 elements
 Values    NaN, inf and -0.0 are copied as they are
 Raise     ValueError that names x if it is not 3-D or has another dtype, and lengths if it is not
-          (B,) or has another dtype. A kernel that returns the right answer instead is right too.
+          (B,) or has another dtype.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_last_tokens.py
 """

@@ -24,7 +24,7 @@ Layout    any strides of x and lengths, also 0, and unaligned views
 Sizes     no rows, no columns, more than 65535 rows, offsets beyond 2**31 elements
 Values    inf within the length as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype, and lengths if it is not
-          (B,) or has another dtype. A kernel that returns the right answer instead is right too.
+          (B,) or has another dtype.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_ragged_mean.py
 """

@@ -23,7 +23,6 @@ Layout    any stride of x, also 0, and unaligned views
 Sizes     offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch: every sum after them has them too
 Raise     ValueError that names x if it is not 1-D or has another dtype.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/08_debugging/production/test_running_sum.py
 """

@@ -26,7 +26,6 @@ Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           b if it is not 3-D, has no K rows in each group, or has another dtype than a,
           and ends if it is not (G,) or not of integers.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/09_scheduling/production/test_grouped_gemm.py
 """

@@ -21,7 +21,6 @@ Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elemen
 Sizes     0, where the result is empty or 0
 Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/09_scheduling/production/test_triangular.py
 """

@@ -30,7 +30,6 @@ Raise     ValueError that names x if it is not 4-D or has another dtype, dy if i
           (N, K, P, Q) with the dtype of x and the P and Q of 10.3, kernel_size if it is below 1 or
           larger than x with its padding, stride or dilation if it is below 1, padding if it is
           negative.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/10_convolution/production/test_dweight.py
 """

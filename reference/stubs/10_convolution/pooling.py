@@ -28,7 +28,6 @@ Values    as in PyTorch: NaN is larger than everything, and the last NaN of a wi
 Raise     ValueError that names x if it is not 4-D or has another dtype, kernel_size if it is below
           1 or larger than x with its padding, stride if it is below 1, padding if it is negative
           or more than half of kernel_size, and each of them if it is neither an int nor two.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/10_convolution/production/test_pooling.py
 """

@@ -29,7 +29,6 @@ Traffic   scale and zero loaded at most 4 * ceil(M / 32) times: once a step, not
 Raise     ValueError that names x if it is not 2-D or has another dtype, or 32 does not divide K,
           weight if it is not uint8 (N, K / 2), scale if it is not (N, K / group) of the dtype of x
           with one of the four groups, and zero if it is not uint8 of the shape of scale.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/11_quantization/production/test_int4_matmul.py
 """

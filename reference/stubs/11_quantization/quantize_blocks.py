@@ -26,7 +26,6 @@ Values    the bits of PyTorch: divisions rounded to nearest (tl.div_rn), then on
           float8, ties to even; NaN or inf in a block is its scale, and q is still x / scale
 Raise     ValueError that names x if it is not 2-D or not floating point, and block if it is not
           one of the two.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/11_quantization/production/test_quantize_blocks.py
 """

@@ -22,7 +22,6 @@ Sizes     offsets and results beyond 2**31 elements; more rows than 65535
 Values    the bits of PyTorch: both divisions rounded to nearest (tl.div_rn), halves to even;
           a row with NaN or inf has that as its scale, and 0 in all of q
 Raise     ValueError that names x if it is not 2-D or not floating point, or has longer rows.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/11_quantization/production/test_quantize_rows.py
 """

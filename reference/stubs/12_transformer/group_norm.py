@@ -28,7 +28,6 @@ Values    means of 10000 with a deviation of 1, an outlier in the first place, s
           float16; NaN stays in its group
 Raise     ValueError that names x if it is not 3-D or has another dtype, groups if it is below 1 or
           does not divide C, weight and bias if their shape or dtype does not fit.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/12_transformer/production/test_group_norm.py
 """

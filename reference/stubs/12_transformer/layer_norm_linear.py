@@ -24,7 +24,7 @@ Production (puzzles/PRODUCTION.md says how) adds
 Layout    any strides, also 0; offsets and results beyond 2**31 elements
 Values    means of 300 with a deviation of 1; NaN stays in its row
 Raise     ValueError that names x, norm_weight, norm_bias, weight or bias if its rank, shape or
-          dtype does not fit. A kernel that returns the right answer instead is right too.
+          dtype does not fit.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/12_transformer/production/test_layer_norm_linear.py
 """

@@ -29,7 +29,6 @@ Values    NaN stays in its pair; float16 results that overflow, and those that o
 Raise     ValueError that names q if its rank or dtype is another one or D is odd; k if its rank,
           B, S, D or dtype does not fit; cos if it is not 2-D, has fewer than S rows, no column or
           more than D/2, or another dtype; sin if its shape or dtype is not that of cos.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/12_transformer/production/test_rope.py
 """

@@ -25,7 +25,6 @@ Values    scale 0 or negative; scores of any finite size, and all of one row far
           rounded once, from scores that are not rounded at all
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, and k if it does
           not fit q in rank, B, D, dtype or heads.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/13_attention/production/test_attention_scores.py
 """

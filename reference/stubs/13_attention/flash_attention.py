@@ -26,7 +26,6 @@ Sizes     more heads than 65535
 Values    scale 0 or negative; scores of any finite size; q is not rounded again
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, k if it does not
           fit q in rank, B, D, dtype or heads, and v if its shape or dtype is not that of k.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/13_attention/production/test_flash_attention.py
 """

@@ -27,7 +27,6 @@ Sizes     more heads than 65535
 Values    scale 0 or negative; scores of any finite size
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, k if it does not
           fit q in rank, B, D, dtype or heads, and v if its shape or dtype is not that of k.
-          A kernel that returns the right answer instead is right too.
 Traffic   one program for each tile of queries, at most ceil(S / 64) a head; if causal at S and T
           1024 a program loads at most 0.6 of its group's keys and values on average, however large
           its tile

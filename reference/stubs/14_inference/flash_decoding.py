@@ -28,7 +28,6 @@ Values    scale 0, negative or large. Two runs give the same bits: parts are mer
           their keys, not in the order in which programs end
 Raise     ValueError that names q (not 3-D, another D, another dtype), k (another rank, B, D or
           dtype, or heads that do not divide those of q) or v (not as k).
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/14_inference/production/test_flash_decoding.py
 """

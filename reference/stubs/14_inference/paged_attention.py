@@ -30,7 +30,6 @@ Values    scale 0, negative or large. Two runs give the same bits
 Raise     ValueError that names q (not 3-D, another D, another dtype), key_cache (another rank, D or
           dtype, or heads that do not divide those of q), value_cache (not as key_cache),
           block_tables or lengths (another rank or number of rows, not of int32 or int64).
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/14_inference/production/test_paged_attention.py
 """

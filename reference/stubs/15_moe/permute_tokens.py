@@ -27,7 +27,6 @@ Values    an assignment of -1 is dropped: it has no place in order, and its inve
 Sizes     more experts than assignments, 1024 experts
 Raise     ValueError that names experts if it is not 2-D or not int32 or int64, num_experts if it is
           below 1 or above 1024, and block if it is another number.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/15_moe/production/test_permute_tokens.py
 """

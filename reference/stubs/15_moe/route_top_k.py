@@ -27,7 +27,6 @@ Values    as torch.sort(logits, descending=True, stable=True) orders them: NaN a
           to 0.0. A token with NaN, or whose logits are all -inf, has weights of NaN. Large logits
 Raise     ValueError that names logits if it is not 2-D, has another dtype or more than 1024
           columns, and k if it is below 1 or above E.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/15_moe/production/test_route_top_k.py
 """

@@ -23,7 +23,6 @@ Layout    any strides, 0 too: autograd expands the gradient of a sum; unaligned 
 Sizes     more heads than 65535
 Raise     ValueError that names out if it is not 4-D, has another D or another dtype, and dout if
           its shape or dtype is not out's.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/16_flash_backward/production/test_delta.py
 """

@@ -29,7 +29,6 @@ Values    scale 0 or negative; the range of bfloat16
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype,
           k if it does not fit q in rank, B, D, dtype or heads, v if its shape or dtype is not
           k's, dout if they are not q's, lse and delta if they are not float32 (B, H, S).
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/16_flash_backward/production/test_dkdv.py
 """

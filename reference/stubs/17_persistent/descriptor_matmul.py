@@ -27,7 +27,7 @@ Values    the whole range of float32; infinity and NaN reach only what they belo
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a; ValueError that names
           an a or b that TMA cannot address, or b if it has so many columns that TMA cannot
-          address c. A kernel that returns the right answer instead is right too.
+          address c.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/17_persistent/production/test_descriptor_matmul.py
 """

@@ -25,7 +25,7 @@ Layout    any strides, 0 too; unaligned views; offsets and results beyond 2**31 
 Values    scale 0 or negative; scores far below -1e9; the range of bfloat16
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype,
           k if it does not fit q in rank, B, D, dtype or heads, and v if its shape or dtype is
-          not k's. A kernel that returns the right answer instead is right too.
+          not k's.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/17_persistent/production/test_persistent_attention.py
 """

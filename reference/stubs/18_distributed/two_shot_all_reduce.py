@@ -25,7 +25,6 @@ Sizes     empty tensors; more than 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names shards if there is none, if they differ in shape or dtype, have
           another dtype, or are not contiguous.
-          A kernel that returns the right answer instead is right too.
 Speed     at least 0.9x of our solution
 Run       pytest puzzles/18_distributed/production/test_two_shot_all_reduce.py
 """
