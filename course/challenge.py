@@ -27,13 +27,15 @@ SOLUTION = "solution"
 LABELS = {None: "eager PyTorch", SOLUTION: "ours"}
 
 
-def challenge(function: str, **rules: Any) -> Challenge:
+def challenge(function: str, *, names_causes: bool = True, **rules: Any) -> Challenge:
     """Return the puzzle whose test file calls this, for example puzzles/07_matmul/test_tiled.py.
 
     function: the name of the function to grade; the reference has the same name
+    names_causes: whether failures say why, or leave that to be found, as debugging is learnt
     rules: the fields of `kernelgauge.rules.Rules`
     """
-    return Challenge(function, Path(sys._getframe(1).f_globals["__file__"]), **rules)
+    test_file = Path(sys._getframe(1).f_globals["__file__"])
+    return Challenge(function, test_file, names_causes, **rules)
 
 
 def broken_rule(text: str, hint: str = "", place: Place | None = None) -> Wrong:
@@ -54,6 +56,7 @@ class Challenge(Kernel):
 
     name: the name of the function to grade; the reference has the same name
     test_file: puzzles/NN_chapter/test_name.py, or production/test_name.py in that folder
+    names_causes: as in `challenge`
     chapter: the folder of the puzzle, 07_matmul
     puzzle: 07_matmul/tiled
     """
@@ -61,8 +64,9 @@ class Challenge(Kernel):
     # People are graded.
     strict = True
 
-    def __init__(self, function: str, test_file: Path, **rules: Any):
+    def __init__(self, function: str, test_file: Path, names_causes: bool = True, **rules: Any):
         self.name, self.test_file, self.rules = function, test_file, Rules(**rules)
+        self.names_causes = names_causes
         self.chapter, file = paths.puzzle_at(test_file)
         self.puzzle = f"{self.chapter}/{file}"
         # Kernels that people ship rely on masked lanes being 0. In production they are not, and

@@ -368,6 +368,25 @@ def test_a_kind_of_fault_is_explained(grade):
     assert re.search(r"^register-spills +it spills registers", said(grade("--explain")), re.M)
 
 
+def test_where_debugging_is_learnt_the_cause_is_named_once_all_hints_are_seen(grade, tmp_path):
+    file = "puzzles/08_debugging/momentum_step.py"
+    stub = (ROOT / "reference/stubs" / Path(file).relative_to("puzzles")).read_text()
+    (tmp_path / "subjects/08_debugging").mkdir(parents=True)
+    (tmp_path / "subjects/08_debugging/momentum_step.py").write_text(stub)
+    graded = [file, "-k", "single_element", "--subject", str(tmp_path / "subjects")]
+    cause, written = "the autotuner has run it", tmp_path / "out.json"
+    symptom = grade(*graded, "--json", str(written)).stdout.str()
+    assert "param is wrong in 1 of 1 element" in symptom
+    assert cause not in symptom
+    (report,) = pages.load(written)
+    (check,) = report.graded[0].checks
+    assert check.withheld
+    assert check.fault["cause"]["id"] == "tuned-on-the-tensors"
+    for _ in range(3):
+        grade(file, "--hint")
+    assert cause in grade(*graded).stdout.str()
+
+
 def test_hints_come_one_at_a_time(grade, clone):
     one = said(grade(f"{HERE}/test_swish.py", "--hint"))
     assert "01_pointwise/swish: hint 1 of 3, a question" in one

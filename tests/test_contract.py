@@ -209,6 +209,12 @@ def test_stub_is_the_solution_with_one_fault(puzzle):
     assert undocumented((PUZZLES / f"{puzzle}.py").read_text()) == undocumented(first.source())
 
 
+@pytest.mark.parametrize("level", ladder.LEVELS)
+@puzzles
+def test_causes_are_named_but_where_debugging_is_learnt(puzzle, level):
+    assert runner.module_of(puzzle, level).puzzle.names_causes == (puzzle not in PLANTED)
+
+
 @puzzles
 def test_spec(puzzle):
     solved, _, production = spec(puzzle).partition(PRODUCTION_BLOCK)

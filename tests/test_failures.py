@@ -199,3 +199,32 @@ def test_the_second_cause_is_told_briefly():
 def test_kinds_come_in_the_order_in_which_to_fix_them():
     assert list(KINDS).index("out-of-bounds-load") < list(KINDS).index("wrong-result")
     assert list(KINDS).index("wrong-result") < list(KINDS).index("too-slow")
+
+
+def test_a_cause_that_is_withheld_is_in_the_data_and_not_on_the_screen():
+    shown = written(
+        [
+            Failure(
+                "08_debugging/entropy",
+                SOLVED,
+                "test_masks",
+                "t.py",
+                0,
+                failures.told(out_of_bounds(5), withheld=True),
+            )
+        ]
+    )
+    assert shown[0] == "___ entropy: a load outside x"
+    assert shown[3:] == [
+        "run this one: pytest t.py -k test_masks",
+        "look inside, with print() or breakpoint() in the kernel: TRITON_INTERPRET=1 pytest t.py "
+        "-k test_masks -x -s",
+        "draw it: pytest puzzles/08_debugging/entropy.py --pictures out",
+        "get nearer to the cause, a step at a time: pytest puzzles/08_debugging/entropy.py --hint",
+    ]
+    assert failures.told(out_of_bounds(5), withheld=True)["fault"]["remedy"]
+
+
+def test_a_remedy_that_is_about_the_run_is_not_withheld():
+    fault = Fault("endless", said("did not return"), call=CALL, remedy=note("end-every-loop"))
+    assert failures.told(fault, withheld=True) == failures.told(fault) | {"withheld": True}

@@ -31,6 +31,7 @@ class Check:
     printed: what the learner's code printed, where it failed
     figures: what was measured, beside what is asked for
     fault: what is wrong, as `kernelgauge.words.fault.Fault.plain` gives it; None where nothing is
+    withheld: whether the message keeps the cause from the learner, who is to find it
     race: times in milliseconds and the interval of the speed-up; None where nothing was timed
     """
 
@@ -42,6 +43,7 @@ class Check:
     printed: str = ""
     figures: list[Figure] = field(default_factory=list)
     fault: dict[str, Any] | None = None
+    withheld: bool = False
     race: dict[str, Any] | None = None
 
 

@@ -21,7 +21,6 @@ from course.plugin.scoreboard import show_solution
 from kernelgauge.words.kinds import KINDS
 from kernelgauge.words.tables import aligned
 
-SEEN = "kata/hints"
 EXAMPLE = "puzzles/07_matmul/tiled.py"
 MAX_WIDTH = 100
 
@@ -220,7 +219,7 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
     if not found:
         terminal.line(f"The lesson has no hints for {name}. It begins at {idea}")
         return
-    seen = cache.get(SEEN, {})
+    seen = cache.get(hints.SEEN, {})
     number = seen.get(puzzle, 0)
     if number == len(found):
         terminal.line(f"You have seen all {number} hints of {name}. They are in the lesson:")
@@ -238,4 +237,4 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
         terminal.line(f"Try that first. The next hint: pytest {file} --hint")
     else:
         terminal.line(f"This was the last hint. The lesson in full: {idea}")
-    cache.set(SEEN, seen | {puzzle: number + 1})
+    cache.set(hints.SEEN, seen | {puzzle: number + 1})

@@ -157,6 +157,7 @@ class Page:
         for _, check in checks:
             if failure := told.get((check.level, check.test)):
                 check.message, check.fault = failure.message, failure.told["fault"]
+                check.withheld = failure.told["withheld"]
         return Puzzle(
             name=puzzle,
             number=number,

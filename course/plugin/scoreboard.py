@@ -65,12 +65,14 @@ def describe(
     *,
     order: int = 0,
     run: Run | None = None,
+    withheld: bool = False,
 ) -> None:
     """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
 
     error: what the test raised
     order: its place among the tests of the run
     run: what its checks measured
+    withheld: whether a learner is to find the cause
     """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
     for kind, name in ((Unsolved, UNSOLVED), (NotRun, NOT_RUN)):
@@ -79,7 +81,8 @@ def describe(
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= _measured(run) if run else NOTHING
     score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun)) else ""
-    score["told"] = failures.told(error.fault) if isinstance(error, WrongVerdict) else None
+    wrong = isinstance(error, WrongVerdict)
+    score["told"] = failures.told(error.fault, withheld) if wrong else None
     made.user_properties.append((PROPERTY, score))
 
 

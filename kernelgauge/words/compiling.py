@@ -126,6 +126,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{spilled:,} bytes per thread go out to memory and come back, but the budget is {budget}: "
         "with num_warps={num_warps} a thread holds more values than registers"
     ),
+    "bytes-spilled-beyond-budget": (
+        "{spilled:,} bytes per thread go out to memory and come back, but the budget is {budget}"
+    ),
     "atomic-before-stores": (
         "one thread does this atomic for its program, and other threads may still be at the "
         "tl.store in line {store}: whoever acquires it may load what is not there yet"

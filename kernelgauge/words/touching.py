@@ -150,6 +150,15 @@ def _sectors(measured: float, limit: float, tensor: str, way: str, ratio: float,
     )
 
 
+def _sectors_beyond_budget(
+    measured: float, limit: float, tensor: str, way: str, **more: object
+) -> str:
+    return (
+        f"{_titled(tensor)} is {DONE[way]} in {_above(measured, limit)} times the minimum of "
+        f"32-byte sectors, but the budget is {limit:.10g}"
+    )
+
+
 def _distinct(measured: float, limit: float, tensor: str) -> str:
     return (
         f"the programs together load {tensor} {_above(measured, limit)} times, each element once a "
@@ -349,6 +358,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     # Programs that run at the same time.
     "race": _race,
+    "order-of-programs-matters": (
+        "the result depends on the order in which the programs of a launch run"
+    ),
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
     "race-of-stores": (
         "let only one program store each element, or add with tl.atomic_add; storing the same "
@@ -418,12 +430,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "integer-overflow": (
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
     ),
+    "wrong-beyond-32-bits": "goes wrong where offsets pass 2**31",
     "convert-operand": "convert one operand first, as in offs.to(tl.int64)",
     # Budgets.
     "too-many-launches": _many_launches,
     "moved-too-often": _moved_often,
     "loaded-too-often-by-launch": _loaded_by_launch,
     "sectors-mostly-unused": _sectors,
+    "sectors-beyond-budget": _sectors_beyond_budget,
     "grid-too-large": "a launch has {measured} programs, but the budget is {limit:.10g}",
     "too-few-programs": _few_programs,
     "uneven-work": _uneven,

@@ -1,4 +1,4 @@
-"""What 02.2, strided copy, must do to be solved."""
+"""Tests of 02.2, strided copy."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, strided

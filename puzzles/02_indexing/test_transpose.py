@@ -1,4 +1,4 @@
-"""What 02.3, transpose, must do to be solved."""
+"""Tests of 02.3, transpose."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, strided

@@ -1,4 +1,4 @@
-"""What 07.6, autotuned matmul, must do to be solved."""
+"""Tests of 07.6, autotuned matmul."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, integers, matrices, strided

@@ -1,4 +1,4 @@
-"""What 09.5, pruned matmul, must do to be solved."""
+"""Tests of 09.5, pruned matmul."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, integers, matrices, strided

@@ -1,4 +1,4 @@
-"""What 11.4, int4 matmul, must do to be solved."""
+"""Tests of 11.4, int4 matmul."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor, uniform

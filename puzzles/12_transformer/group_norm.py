@@ -16,20 +16,19 @@ New here  statistics of what no block holds: parts with means of their own, merg
           that change inside a group
 Traffic   each element of x loaded at most twice, each of y stored once; neighbouring lanes on
           neighbouring elements; little else stored
-Speed     at least 3.5x of the formulas in PyTorch at (16, 512, 4096), 32 groups, bfloat16
+Speed     at least 3.5x the speed of the formulas in PyTorch at (16, 512, 4096), 32 groups, bfloat16
 
 Run       pytest puzzles/12_transformer/test_group_norm.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of all three, channels last among them; offsets beyond 2**31
+Layout    any strides, including 0, of all three, channels last among them; offsets beyond 2**31
           elements in all four
 Values    means of 10000 with a deviation of 1, an outlier in the first place, squares beyond
           float16; NaN stays in its group
 Raise     ValueError that names x if it is not 3-D or has another dtype, groups if it is below 1 or
           does not divide C, weight and bias if their shape or dtype does not fit.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_group_norm.py
 """
 

@@ -1,4 +1,4 @@
-"""What 18.3, average the gradients that are finite, must do to be solved."""
+"""Tests of 18.3, average the gradients that are finite."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, ranks

@@ -1,4 +1,4 @@
-"""What 11.4, int4 matmul, must do to be shipped."""
+"""Tests of 11.4, int4 matmul, in production."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 11.2, quantize blocks, must do to be shipped."""
+"""Tests of 11.2, quantize blocks, in production."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What 11.1, quantize rows, must do to be shipped."""
+"""Tests of 11.1, quantize rows, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 18.3, average the gradients that are finite, must do to be shipped."""
+"""Tests of 18.3, average the gradients that are finite, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor

@@ -12,7 +12,7 @@ Return    out (M, N): dtype of x, contiguous; sum, bias and activation in float3
 New here  an epilogue, work on the accumulator while it is still in registers; a string as
           tl.constexpr, so that each activation is a kernel of its own
 Traffic   each element of out stored once, neighbouring lanes on neighbouring elements, one launch
-Speed     at least 0.3x of PyTorch at 4096 x 4096 x 4096, float16, "relu"
+Speed     at least 0.3x the speed of PyTorch at 4096 x 4096 x 4096, float16, "relu"
 
 Run       pytest puzzles/07_matmul/test_linear.py
 
@@ -25,8 +25,7 @@ Values    NaN and inf as in PyTorch, where relu of NaN is NaN; the whole range o
 Raise     ValueError that names x if it is not 2-D or has another dtype,
           weight if it is not 2-D, has no K columns, or has another dtype than x,
           bias if it is not (N,) of that dtype, and activation if it is unknown.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/07_matmul/production/test_linear.py
 """
 
