@@ -78,7 +78,7 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= _measured(run) if run else NOTHING
-    score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun)) else ""
+    score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun, Unsolved)) else ""
     score["told"] = failures.told(error.fault) if isinstance(error, WrongVerdict) else None
     made.user_properties.append((PROPERTY, score))
 
@@ -149,6 +149,7 @@ class Row:
     verdicts: of each level, by test
     measured: for the last column
     compared: beside our solution, by kind of check
+    to_do: what to do before anything can be graded
     failures: its wrong cases
     """
 
@@ -157,11 +158,12 @@ class Row:
     )
     measured: dict[str, str] = field(default_factory=dict)
     compared: dict[str, comparison.Group] = field(default_factory=dict)
+    to_do: str = ""
     failures: list[failures.Failure] = field(default_factory=list)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was written in the stub yet."""
+        """Whether there is nothing to grade yet: an untouched stub, or one with gaps."""
         found = [v for tests in self.verdicts.values() for v in tests.values()]
         return UNSOLVED in found and set(found) <= {UNSOLVED, NOT_MEASURED}
 
@@ -207,6 +209,8 @@ class Scoreboard:
         row.verdicts[level][test] = score["verdict"]
         row.measured |= score["measured"]
         row.compared |= score["compared"]
+        if score["verdict"] == UNSOLVED:
+            row.to_do = score["why"]
         if failure := failure_of(report):
             row.failures.append(failure)
         if score["raced"]:
@@ -265,8 +269,7 @@ class Scoreboard:
         row = self.rows[puzzle]
         terminal.write(f"{puzzle:<{width}}")
         if row.is_untouched:
-            file = display_path(settings.subjects / f"{puzzle}.py")
-            terminal.line(f"not started   edit {file}", yellow=True)
+            terminal.line(row.to_do, yellow=True)
             return
         solved = is_done(found, puzzle, SOLVED)
         if not solved or (row.failures and not row.verdicts[PRODUCTION]):
