@@ -80,7 +80,8 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= _measured(run) if run else NOTHING
-    score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun)) else ""
+    kept = isinstance(error, (NotMeasured, NotRun, Unsolved))
+    score["why"] = str(error) if kept else ""
     wrong = isinstance(error, WrongVerdict)
     score["told"] = failures.told(error.fault, withheld) if wrong else None
     made.user_properties.append((PROPERTY, score))
@@ -152,6 +153,7 @@ class Row:
     verdicts: of each level, by test
     measured: for the last column
     compared: beside our solution, by kind of check
+    to_do: what to do before anything can be graded
     failures: its wrong cases
     """
 
@@ -160,11 +162,12 @@ class Row:
     )
     measured: dict[str, str] = field(default_factory=dict)
     compared: dict[str, comparison.Group] = field(default_factory=dict)
+    to_do: str = ""
     failures: list[failures.Failure] = field(default_factory=list)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was written in the stub yet."""
+        """Whether there is nothing to grade yet: an untouched stub, or one with gaps."""
         found = [v for tests in self.verdicts.values() for v in tests.values()]
         return UNSOLVED in found and set(found) <= {UNSOLVED, NOT_MEASURED}
 
@@ -210,6 +213,8 @@ class Scoreboard:
         row.verdicts[level][test] = score["verdict"]
         row.measured |= score["measured"]
         row.compared |= score["compared"]
+        if score["verdict"] == UNSOLVED:
+            row.to_do = score["why"]
         if failure := failure_of(report):
             row.failures.append(failure)
         if score["raced"]:
@@ -268,8 +273,7 @@ class Scoreboard:
         row = self.rows[puzzle]
         terminal.write(f"{puzzle:<{width}}")
         if row.is_untouched:
-            file = display_path(settings.subjects / f"{puzzle}.py")
-            terminal.line(f"not started   edit {file}", yellow=True)
+            terminal.line(row.to_do, yellow=True)
             return
         solved = is_done(found, puzzle, SOLVED)
         if not solved or (row.failures and not row.verdicts[PRODUCTION]):

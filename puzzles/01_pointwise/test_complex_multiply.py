@@ -1,4 +1,4 @@
-"""What 01.6, complex multiplication, must do to be solved."""
+"""What 01.8, complex multiplication, must do to be solved."""
 
 from course.challenge import challenge
 from course.inputs import cases, integers, randn

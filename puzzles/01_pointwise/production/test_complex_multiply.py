@@ -1,4 +1,4 @@
-"""What 01.6, complex multiplication, must do to be shipped."""
+"""What 01.8, complex multiplication, must do to be shipped."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, offset, randn, reserve, strided

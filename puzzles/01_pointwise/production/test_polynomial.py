@@ -1,4 +1,4 @@
-"""What 01.5, polynomial, must do to be shipped."""
+"""What 01.7, polynomial, must do to be shipped."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
