@@ -56,7 +56,7 @@ def pytest_addoption(parser):
         "--watch",
         action="store_true",
         help="grade the first puzzle that is not solved, again whenever its file is saved, then "
-        "the next; Ctrl-C ends it",
+        "the next; takes keys: h hint, n next, l list, p pictures, q quit",
     )
     add(
         "--compare",
