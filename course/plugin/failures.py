@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from course.options import asked
 from course.plugin.ladder import PRODUCTION
 from kernelgauge import words
+from kernelgauge.core.settings import settings
 from kernelgauge.words.fault import PROVEN, Fault
 from kernelgauge.words.kinds import KINDS, MEMORY, ORDER
 
@@ -19,6 +21,17 @@ MAX_NAMED = 4
 WRONG_RESULT = "wrong-result"
 # What the compiler and the interpreter say of one line, with one remedy, is one cause.
 OF_A_LINE = {"not-compiled", "raises"}
+# What a picture of the call shows.
+DRAWN = {
+    "between-elements-load",
+    "between-elements-store",
+    "out-of-bounds-load",
+    "out-of-bounds-store",
+    "race",
+    "unwritten",
+    "wrong-result",
+    "too-much-traffic",
+}
 
 
 @dataclass(frozen=True)
@@ -187,6 +200,9 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
     if len(group) > 1:
         terminal.line(f"{len(group)} checks fail alike: {_named(group)}")
     terminal.line(f"run this one: {first.command}")
+    # On a GPU only the roofline is drawn.
+    if not brief and first.kind in DRAWN and settings.interpreted and not asked.draws:
+        terminal.line(f"draw it: pytest {first.path} --pictures out")
     terminal.line(f"what it means: pytest --explain {first.kind}")
 
 
