@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.desk import comparison
-from course.paths import PRODUCTION, PUZZLES, ROOT, SOLUTIONS, display_path
+from course.paths import HOME, PRODUCTION, PUZZLES, SOLUTIONS, display_path
 from course.plugin import diagnoses, failures
 from course.plugin.ladder import (
     CHECKS,
@@ -224,7 +224,7 @@ class Scoreboard:
         """Take in what was found once all cases of a file were through."""
         for one in found:
             path, _, test = one["nodeid"].partition("::")
-            row = self.rows.get(puzzle_of(ROOT / path) or "", Row())
+            row = self.rows.get(puzzle_of(HOME / path) or "", Row())
             level = level_of(Path(path))
             row.failures = [
                 replace(it, told=one["told"]) if (it.level, it.test) == (level, test) else it
