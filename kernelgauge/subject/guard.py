@@ -35,7 +35,14 @@ from kernelgauge.words.fault import Fault, Note, note
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 # Without device=, these allocate on the host, even if the inputs are on a GPU.
-FACTORIES = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full}
+FACTORIES = {
+    torch.empty,
+    torch.empty_permuted,
+    torch.empty_strided,
+    torch.zeros,
+    torch.ones,
+    torch.full,
+}
 
 # A launcher may read back a flag that its kernel set, or a maximum.
 MAX_SCALARS_READ = 4
@@ -44,6 +51,7 @@ aten = torch.ops.aten
 EMPTY = {
     aten.empty.memory_format,
     aten.empty_strided.default,
+    aten.empty_permuted.default,
     aten.empty_like.default,
     aten.new_empty.default,
     aten.new_empty_strided.default,
