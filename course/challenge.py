@@ -79,6 +79,11 @@ class Challenge(Kernel):
         return self.poison
 
     @property
+    def any_layout(self) -> bool:
+        """Whether results need not be contiguous: at the first level few puzzles are about it."""
+        return super().any_layout or not (self.is_production or self.rules.contiguous)
+
+    @property
     def run(self) -> Run:  # type: ignore[override]
         """What the running test measures."""
         return running.current()

@@ -135,6 +135,11 @@ class Kernel:
         self.poison, self.machine_code = poison, machine_code
         self.run = run or Run(self.name)
 
+    @property
+    def any_layout(self) -> bool:
+        """Whether results need not be contiguous."""
+        return bool(self.rules.in_place) or not self.strict
+
     def graded(self, function: Callable) -> Callable:
         """Return a function as it is graded, with its backward pass if the rules say so."""
         return Differentiable(function) if self.rules.gradients else function
@@ -310,6 +315,7 @@ class Kernel:
         *inputs: Any,
         every_config: bool = False,
         spills: int | None = None,
+        div_rn: bool = False,
         targets: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
@@ -322,6 +328,7 @@ class Kernel:
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         spills: how many bytes a thread may spill to memory, if that is limited
+        div_rn: whether each division of floats must be rounded to nearest, as tl.div_rn does
         targets: the GPUs to compile for, instead of those of this run
         """
         arguments = self.arguments(inputs, options)
@@ -337,7 +344,12 @@ class Kernel:
                 whole = self.machine_code and target == targets[-1] and launches is runs[0]
                 try:
                     check_compiles(
-                        launches, (target,), subject=self.path, machine_code=whole, spills=spills
+                        launches,
+                        (target,),
+                        subject=self.path,
+                        machine_code=whole,
+                        spills=spills,
+                        div_rn=div_rn,
                     )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)

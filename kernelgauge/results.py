@@ -440,8 +440,7 @@ class ResultCheck:
                 if found != wanted:
                     form = {"aspect": aspect, "found": found, "wanted": wanted}
                     raise Wrong(self._fault("wrong-form", note("form", name=name, **form), name))
-            any_layout = self.kernel.rules.in_place or not self.kernel.strict
-            if not any_layout and not got.is_contiguous():
+            if not self.kernel.any_layout and not got.is_contiguous():
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
                 raise Wrong(self._fault("wrong-form", said, name))

@@ -147,7 +147,7 @@ def answer(request: dict) -> dict:
     request: file, kernel (its name), line (of its definition), subject (the learner's file), module
         (what that is imported as, "" if it is loaded by its path), arguments (from
         specialization.py), options, target (backend, arch, warp size), machine_code, details,
-        listings
+        listings, div_rn (whether to look for divisions that are not rounded to nearest)
     """
     from kernelgauge.compilation import early_release
 
@@ -160,6 +160,10 @@ def answer(request: dict) -> dict:
         used = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
         if compiled.asm.get("ptx"):
             used["early_release"] = early_release.find(compiled.asm["ptx"])
+        if request["div_rn"] and compiled.asm.get("ptx"):
+            from kernelgauge.compilation import machine_code
+
+            used["inexact_division"] = machine_code.inexact_division(compiled.asm["ptx"])
         if request["details"]:
             from kernelgauge.compilation import machine_code
 

@@ -105,6 +105,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "compiler-crashed": _crashed,
     "does-not-fit-gpu": _rejected("does not fit"),
     "spills-registers": _rejected("spills registers to memory"),
+    "rounds-divisions-otherwise": _rejected("does not round its divisions to nearest"),
     "hands-on-too-early": _rejected("lets others load what it may still be storing"),
     "kernel-of-no-file": (
         "the compiler runs in a process of its own, which imports a kernel from its file: {kernel} "
@@ -133,6 +134,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "one thread does this atomic for its program, and other threads may still be at the "
         "tl.store in line {store}: whoever acquires it may load what is not there yet"
     ),
+    "division-is": (
+        "this is {ptx} in machine code, which may be off in the last bits; the spec asks for those "
+        "of PyTorch, whose divisions are rounded to nearest"
+    ),
     "argument-of-no-kernel": "the argument {name} is a {type}, which a kernel does not take",
     "complex-argument": "the argument {name} is a {dtype} tensor: Triton has no complex numbers",
     "constexpr-of-no-kernel": "the constexpr {name} is a {type}",
@@ -148,6 +153,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         'avoid input_precision="ieee" in the tl.dot of large float32 tiles'
     ),
     "longer-time-limit": "the test had no more time left: --time-limit SECONDS allows more",
+    "use-div-rn": "divide with tl.div_rn, which is div.rn.f32 there; in Triton `/` is not",
     "barrier-before-atomic": (
         "tl.debug_barrier() before the atomic lets all threads of the program store first"
     ),
