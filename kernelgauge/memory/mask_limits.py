@@ -9,17 +9,19 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of, source_of
+from kernelgauge.memory.call_sites import ACCESS_CALLS, CallSite, lines_of, source_of
 from kernelgauge.memory.coordinates import Access, integers
 
 MAX_DEPTH = 4
-# The position of `mask` among the arguments, where it is not given by name.
-POSITIONS = {"load": 1, "store": 2}
+# The positions of arguments, where they are not given by name.
+POSITIONS = {"mask": {"load": 1, "store": 2}, "value": {"store": 1}}
+# The functions of triton.language that add up what a program has.
+SUMS = ("sum", "histogram")
 ARITHMETIC = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -185,17 +187,47 @@ def last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | No
     return found
 
 
+def stores_a_sum(site: CallSite) -> bool:
+    """Return whether what is stored on this line is a sum that the program has made."""
+    function = function_at(site)
+    value = function and _argument("value", site, ACCESS_CALLS["writes"], function)
+    return bool(function and value) and any(
+        isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SUMS
+        for node in _made_of(value, function, MAX_DEPTH)
+    )
+
+
+def _made_of(node: ast.expr, function: ast.FunctionDef, depth: int) -> Iterator[ast.AST]:
+    """Yield the parts of an expression, and of all that its names are ever set to."""
+    for part in ast.walk(node):
+        yield part
+        if not isinstance(part, ast.Name) or not depth:
+            continue
+        for other in ast.walk(function):
+            if not isinstance(other, (ast.Assign, ast.AugAssign)):
+                continue
+            targets = other.targets if isinstance(other, ast.Assign) else [other.target]
+            if any(isinstance(it, ast.Name) and it.id == part.id for it in targets):
+                yield from _made_of(other.value, function, depth - 1)
+
+
 def _mask(access: Access, function: ast.FunctionDef) -> ast.expr | None:
-    names, line = ACCESS_CALLS[access.verb], access.site.line
+    return _argument("mask", access.site, ACCESS_CALLS[access.verb], function)
+
+
+def _argument(
+    name: str, site: CallSite, calls: Sequence[str], function: ast.FunctionDef
+) -> ast.expr | None:
+    """Return an argument of the call on this line of one of these methods."""
     for node in ast.walk(function):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
-        if node.func.attr not in names or line not in lines_of(node):
+        if node.func.attr not in calls or site.line not in lines_of(node):
             continue
         for keyword in node.keywords:
-            if keyword.arg == "mask":
+            if keyword.arg == name:
                 return keyword.value
-        position = POSITIONS.get(node.func.attr)
+        position = POSITIONS[name].get(node.func.attr)
         if position is not None and len(node.args) > position:
             return node.args[position]
     return None
@@ -203,11 +235,12 @@ def _mask(access: Access, function: ast.FunctionDef) -> ast.expr | None:
 
 def function_of(access: Access) -> ast.FunctionDef | None:
     """Return the innermost function of the source that makes the access."""
-    functions = [
-        node
-        for node in _functions(source_of(access.site.file))
-        if access.site.line in lines_of(node)
-    ]
+    return function_at(access.site)
+
+
+def function_at(site: CallSite) -> ast.FunctionDef | None:
+    """Return the innermost function of the source that this line is in."""
+    functions = [node for node in _functions(source_of(site.file)) if site.line in lines_of(node)]
     return min(functions, key=lambda node: len(lines_of(node)), default=None)
 
 

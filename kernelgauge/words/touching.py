@@ -351,9 +351,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "race": _race,
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
     "race-of-stores": (
-        "let only one program store each element, or add with tl.atomic_add; storing the same "
-        "value twice is a race too"
+        "let only one program store each element; storing the same value twice is a race too"
     ),
+    "race-of-counts": "let only one program store each element, or add with tl.atomic_add",
     "race-of-relaxed-atomics": (
         'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
     ),
@@ -361,10 +361,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "use an atomic in both places, or move one of the two into a launch of its own; within a "
         "launch, only an atomic that both programs execute in between orders them"
     ),
-    "race-of-load-and-store": (
-        "to add up in one element, use tl.atomic_add; otherwise store to another tensor than the "
-        "one that is read, or split the work into two launches (within one, only an atomic that "
-        "both programs execute orders them)"
+    "race-of-load-and-store": lambda counts: (
+        "to add up in one element, use tl.atomic_add; otherwise "
+        * counts
+        + "store to another tensor than the one that is read, or split the work into two launches "
+        "(within one, only an atomic that both programs execute orders them)"
     ),
     "tile-number-is-not-first-index": (
         "tiles of {length} {many} overlap, and one begins at {one} {begin}: the number of a tile "
