@@ -142,18 +142,30 @@ def _loaded_by_launch(
     )
 
 
-def _sectors(measured: float, limit: float, tensor: str, way: str, ratio: float, call: str) -> str:
+def _sectors(
+    measured: float,
+    limit: float,
+    tensor: str,
+    way: str,
+    ratio: float,
+    call: str,
+    run: float,
+    scattered: bool,
+) -> str:
+    why = f"what lies side by side of it is {run:.0f} bytes on average"
+    if scattered:
+        why = "neighbouring lanes must access neighbouring addresses"
     return (
         f"{_titled(tensor)} is {DONE[way]} in sectors of which {100 / ratio:.0f} % is used: "
         f"{_above(ratio, limit)} times the minimum of 32-byte sectors, but the budget is "
-        f"{limit:.10g} ({call}): neighbouring lanes must access neighbouring addresses"
+        f"{limit:.10g} ({call}): {why}"
     )
 
 
-def _distinct(measured: float, limit: float, tensor: str) -> str:
+def _distinct(measured: float, limit: float, tensor: str, overlap: bool) -> str:
     return (
         f"the programs together load {tensor} {_above(measured, limit)} times, each element once a "
-        f"program, but the budget is {limit:.10g}: longer tiles overlap less"
+        f"program, but the budget is {limit:.10g}" + ": longer tiles overlap less" * overlap
     )
 
 
