@@ -46,6 +46,16 @@ def _wrong_stride(
     )
 
 
+def _takes_another_stride(
+    variable: str, limit: str, meant: str, tensor: str, used: int, taken: str, swapped: bool
+) -> str:
+    elements = "element" if used == 1 else "elements"
+    return (
+        f"{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
+        f"{elements}, the stride of its {taken}" + ": are its strides swapped?" * swapped
+    )
+
+
 def _loaded(source: str, as_loaded: bool) -> str:
     if not source:
         return ""
@@ -281,8 +291,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tensor-has-gaps": "{tensor} has strides {strides}; what lies between is not part of it",
     # What would keep it inside: the mask.
     "tile-before-tensor": (
-        "the whole tile is before {tensor}: its number, which comes from the program id, from a "
-        "loop or from memory, is wrong"
+        "the whole tile is before {tensor}: begin later, or mask with {variable} >= 0"
     ),
     "negative-index": "a negative index is before the tensor: mask with {variable} >= 0",
     "scalar-past-end": "the last {one} is {last}: mask with < {limit}, or skip the access",
@@ -292,6 +301,16 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "tile-without-mask": (
         "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
+    ),
+    "lanes-are-apart": (
+        "each lane is {step} {many} of {tensor} after the one before it; its strides are {strides}"
+    ),
+    "address-is-shifted": (
+        "the mask holds, {variable} < {limit}, but the address is {shift} further on than "
+        "{variable}"
+    ),
+    "address-has-another-index": (
+        "the mask holds, {variable} < {limit}, but the address is not that of {variable}"
     ),
     "mask-without-bound": (
         "the mask lets all {many} of this tile through; add {variable} < {limit} to it"
@@ -307,15 +326,16 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the mask holds, {variable} < {limit}: what is made of {variable} by // and %, or a "
         "stride, is wrong; the strides of {tensor} are {strides}"
     ),
+    "flat-index-is-not-split": (
+        "{variable} < {limit} holds, but {variable} is added as it is, as if {tensor} were "
+        "contiguous: its strides are {strides}"
+    ),
     "address-is-not-of-masked-index": (
         "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and is "
         "not made of {variable}"
     ),
     "wrong-stride": _wrong_stride,
-    "strides-are-swapped": (
-        "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
-        "elements, the stride of its {taken}: are its strides swapped?"
-    ),
+    "takes-another-stride": _takes_another_stride,
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
