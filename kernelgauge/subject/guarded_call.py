@@ -5,7 +5,7 @@ from __future__ import annotations
 import bdb
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from triton.compiler.errors import CompilationError
 
 from kernelgauge import words
 from kernelgauge.compilation import errors
-from kernelgauge.compilation.advice import advice
 from kernelgauge.core import blame, crash_notes, gpus, timeouts
 from kernelgauge.core.arguments import Arguments, describe_value
 from kernelgauge.core.dtypes import rounds
@@ -47,6 +46,7 @@ class Outcome:
     watch: what was observed in the interpreter; None on a GPU
     configs: how many configs an autotuner could choose from, 1 without an autotuner
     config: the config that was used, for messages; "" without an autotuner
+    zeroed: the kernels' parameters that `reset_to_zero` of an autotuner names
     """
 
     results: tuple[torch.Tensor, ...]
@@ -54,6 +54,7 @@ class Outcome:
     watch: Watch | None
     configs: int
     config: str
+    zeroed: Sequence[str] = ()
 
 
 class GuardedCall:
@@ -120,6 +121,7 @@ class GuardedCall:
         config: int | None = None,
         seed: int = 0,
         rehearse: bool = True,
+        restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
     ) -> Outcome:
@@ -137,6 +139,7 @@ class GuardedCall:
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
+        restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
         """
@@ -145,6 +148,7 @@ class GuardedCall:
         guard = Guard(self.path.stem, self.readable, strict=self.strict)
         once = count or record is not None
         sweep = self._sweep_for(config, guard, rehearse=rehearse and not once)
+        sweep.restores = restores
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
             guard,
@@ -180,7 +184,8 @@ class GuardedCall:
             given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
             watch.traffic.name_allocated([*own, *made])
-        return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+        used = "; ".join(sweep.used)
+        return Outcome(results, log.launches, watch, self.configs, used, sweep.zeroed)
 
     def _called(self, fault: Fault) -> Fault:
         """Return a fault that has no place with the call in its stead."""
@@ -280,7 +285,7 @@ class GuardedCall:
             fault = room.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
             if isinstance(error, KernelError) and not fault.remedy:
-                fault = fault.but(remedy=advice(str(error.__cause__)))
+                fault = fault.but(remedy=errors.remedy(error.__cause__, fault.place))
             raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])

@@ -71,6 +71,19 @@ def _type_kept_in_loop(name: str | None) -> str:
     )
 
 
+def _other_axis(call: str, line: int, shape: Sequence[int], axis: int) -> str:
+    kept, other = ("column", "row") if axis == 0 else ("row", "column")
+    return (
+        f"{call} in line {line} goes along axis {axis} of a {_tile(shape)} tile, which leaves "
+        f"{shape[1 - axis]} values, one for each {kept}: axis={1 - axis} leaves {shape[axis]}, one "
+        f"for each {other}"
+    )
+
+
+def _tile(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
 def _race(headline: str) -> Callable[..., str]:
     def words(ratio: float, low: float, high: float, at_least: float, scale: float) -> str:
         scaled = f", scaled by {scale:.3g} to {at_least * scale:.3g}x" if scale != 1 else ""
@@ -275,6 +288,26 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "advice-broadcasting": (
         "tiles are broadcast as in NumPy: x[:, None] makes a column, x[None, :] a row"
+    ),
+    "advice-other-axis": _other_axis,
+    "advice-turned-block": lambda name, block, tile: (
+        f"{name} was made with a block_shape of {_tile(block)}, and the tile is {_tile(tile)}: "
+        "the block_shape has the sides in the other order"
+    ),
+    "advice-turned-load": lambda name, block, needed: (
+        f"{name} loads blocks of {_tile(block)}, as its block_shape says, and {_tile(needed)} "
+        "would fit here: either that is meant, or the transposed tile"
+    ),
+    "advice-static-range": (
+        "{name} counts in a range, in line {line}, so it is known only when the kernel runs, and "
+        "an index into a tuple must be known when it is compiled: count with tl.static_range"
+    ),
+    "advice-index-known": (
+        "an index into a tuple must be known when the kernel is compiled: choose among its items "
+        "with tl.where"
+    ),
+    "advice-histogram-of-int32": (
+        "tl.histogram takes int32 only: convert what it counts with x.to(tl.int32)"
     ),
     "advice-store-tile-to-one-address": (
         "the pointer is one address and the value a tile: add the offsets to the pointer, or "
