@@ -588,7 +588,7 @@ def test_the_largest_allocations_are_named(copying):
 
 
 def test_launcher_that_raises_not_implemented_is_unsolved(copying):
-    with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
+    with pytest.raises(Unsolved, match=r"not started   edit .*copy\.py"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))
 
 

@@ -38,6 +38,7 @@ _TITLES = {
         "between-elements-load": "a load between the elements of {tensor}",
         "between-elements-store": "a store between the elements of {tensor}",
         "offset-overflow": "an offset that does not fit 32 bits",
+        "false-promise": "a promise to the compiler that does not hold",
         "misaligned-access": "an address that is not aligned to its size",
         "wild-pointer": "an address that belongs to no tensor",
         "out-of-bounds-load": "a load outside {tensor}",

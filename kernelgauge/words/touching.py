@@ -460,6 +460,12 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
+    "no-multiple": "{value} is no multiple of {factor}, which tl.multiple_of promises",
+    "assumption-fails": "what tl.assume promises is False here",
+    "promise-what-holds": (
+        "promise what holds for every call, and check it in the launcher where it depends on the "
+        "arguments; a compiled kernel relies on it and does not look"
+    ),
     "integer-overflow": (
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
     ),
