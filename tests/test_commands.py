@@ -623,7 +623,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         file.write_text("def vector_add(x, y:\n")
         assert "SyntaxError" in terminal.until(end)
         file.write_text(endless)
-        assert "vector_add: it does not come to an end" in terminal.until(end)
+        assert "vector_add: it does not finish" in terminal.until(end)
         file.write_text(endless + "\n")
         terminal.until("grading 01_pointwise/vector_add")
         # A save in two steps, while that one is graded.
@@ -631,7 +631,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         file.write_text(wrong)
         again = terminal.until(end)
         assert "a load outside" in again
-        assert "come to an end" not in again
+        assert "does not finish" not in again
         file.unlink()
         assert "waiting for it" in terminal.until(f"{HERE}/vector_add.py is gone")
         (clone / "saved").write_text(right)
