@@ -361,7 +361,8 @@ MESSAGES = {
     "three dimensions": (
         (batch_kernel, (2,), torch.randn(2, 5, 7), torch.empty(2, 5, 7), 2, 5, 7, 8),
         "program (1, 0, 0) reads x[1, 5..7, 0..6] but x has size 5 in dimension 1",
-        "the mask lets all indices along dimension 1 of this tile through; it also needs offs[:, None] < M",
+        "the mask lets all indices along dimension 1 of this tile through; it also needs offs[:, "
+        "None] < M",
     ),
     "negative offset": (
         (offset_kernel, (1,), torch.randn(64), torch.empty(64), -3, False, 64),

@@ -153,7 +153,7 @@ def scale_kernel(x_ptr, weight_ptr, index_ptr, y_ptr, M, N, BLOCK: tl.constexpr,
         (
             "rows",
             "the mask compares rows with M, which is 20, but weight has 7 elements (N): index "
-            "it by what runs to N",
+            "it with what runs up to N",
         ),
     ],
 )
