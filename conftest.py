@@ -47,10 +47,16 @@ def pytest_addoption(parser):
         help="bring the stub of a puzzle back, and keep your file beside it; grade nothing",
     )
     add(
+        "--workspace",
+        metavar="DIR",
+        help="lay out stubs and lessons in DIR, a folder of your own that new versions leave "
+        "alone, or bring it up to date; grade nothing",
+    )
+    add(
         "--watch",
         action="store_true",
         help="grade the first puzzle that is not solved, again whenever its file is saved, then "
-        "the next; Ctrl-C ends it",
+        "the next; takes keys: h hint, n next, l list, p pictures, q quit",
     )
     add(
         "--compare",

@@ -26,6 +26,7 @@ from kernelgauge.compilation.ahead_of_time import DoesNotFit, check_compiles
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
+from kernelgauge.core.functions import launcher_name, underlying
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
@@ -129,10 +130,15 @@ class Kernel:
         self.rules, self.strict = Rules(**rules), strict
         self.subject = self.graded(function)
         self.reference = self.graded(_with_parameters(reference, function))
-        self.path = Path(inspect.getfile(inspect.unwrap(function)))
-        self.name, self.mistakes = function.__name__, mistakes
+        self.path = Path(inspect.getfile(underlying(function)))
+        self.name, self.mistakes = launcher_name(function), mistakes
         self.poison, self.machine_code = poison, machine_code
-        self.run = run or Run(function.__name__)
+        self.run = run or Run(self.name)
+
+    @property
+    def any_layout(self) -> bool:
+        """Whether results need not be contiguous."""
+        return bool(self.rules.in_place) or not self.strict
 
     def graded(self, function: Callable) -> Callable:
         """Return a function as it is graded, with its backward pass if the rules say so."""
@@ -273,6 +279,15 @@ class Kernel:
         """
         return self.guarded(self.arguments(inputs, options)).run(programs="none").configs
 
+    def declared_configs(self, *inputs: Any, **options: Any) -> int:
+        """Return how many different configurations an autotuner has before any are left out.
+
+        0 if this call is not autotuned.
+        """
+        call = self.guarded(self.arguments(inputs, options))
+        call.run(programs="none")
+        return call.declared
+
     def saved_for_backward(self, *inputs: Any, at_most: int, **options: Any) -> None:
         """Check how much stays for the backward pass, beside the inputs and the result.
 
@@ -300,6 +315,7 @@ class Kernel:
         *inputs: Any,
         every_config: bool = False,
         spills: int | None = None,
+        div_rn: bool = False,
         targets: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
@@ -312,6 +328,7 @@ class Kernel:
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         spills: how many bytes a thread may spill to memory, if that is limited
+        div_rn: whether each division of floats must be rounded to nearest, as tl.div_rn does
         targets: the GPUs to compile for, instead of those of this run
         """
         arguments = self.arguments(inputs, options)
@@ -327,7 +344,12 @@ class Kernel:
                 whole = self.machine_code and target == targets[-1] and launches is runs[0]
                 try:
                     check_compiles(
-                        launches, (target,), subject=self.path, machine_code=whole, spills=spills
+                        launches,
+                        (target,),
+                        subject=self.path,
+                        machine_code=whole,
+                        spills=spills,
+                        div_rn=div_rn,
                     )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)

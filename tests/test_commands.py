@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from fnmatch import fnmatch
@@ -591,6 +592,14 @@ class Terminal:
         text, self._text = self._text, ""
         return text
 
+    def press(self, keys: str) -> None:
+        """Type these keys."""
+        os.write(self._ours, keys.encode())
+
+    def modes(self) -> list:
+        """Return the modes of the terminal."""
+        return termios.tcgetattr(self._ours)
+
     def end(self) -> None:
         """End the process, if it runs."""
         self.process.kill()
@@ -605,7 +614,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
     endless = right.replace("    z = ", "    while True: pass\n    z = ", 1)
     assert right not in (wrong, endless)
     cleared = "\x1b[2J\x1b[H"
-    end = r"Watching puzzles/01_pointwise/\w+.py: save it to grade it again, Ctrl-C to end"
+    end = r"Watching puzzles/01_pointwise/\w+.py: save it to grade it again.\nKeys: h hint"
     cache = ["-o", f"cache_dir={tmp_path / 'cache'}"]
     terminal = Terminal(HERE, "--watch", "--time-limit", "2", *cache)
     try:
@@ -615,8 +624,26 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         assert re.search(r"\nvector_add: not started", first)
 
         file.write_text(wrong)
-        verdict = terminal.until(end).rpartition(cleared)[2]
+        graded, _, verdict = terminal.until(end).partition(cleared)
+        # Until the next verdict is there, the last one stays.
+        assert graded.startswith("grading 01_pointwise/vector_add\n..F")
         assert re.match(r"vector_add: 5 of 13 checks pass \(.*\)\n_+ vector_add: a load", verdict)
+        terminal.press("h")
+        assert "vector_add: hint 1 of" in terminal.until(end)
+        terminal.press("H")
+        assert "vector_add: hint 2 of" in terminal.until(end)
+        # Other keys mean nothing.
+        terminal.press("x\nl")
+        assert "<- next" in terminal.until(end)
+        terminal.press("p")
+        drawn = terminal.until(end)
+        assert "vector_add: a load" in drawn
+        assert re.search(r"\d pictures of 01_pointwise/vector_add in out, listed", drawn)
+        terminal.press("n")
+        assert f"{cleared}fma: not started" in terminal.until(end)
+        for _ in range(4):
+            terminal.press("n")
+            terminal.until(end)
         # The same size, within the same second.
         file.write_text(wrong.replace("mask = offs < N", "mask = offs > N"))
         assert "elements that no program stores" in terminal.until(end)
@@ -642,6 +669,20 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         terminal.process.send_signal(signal.SIGINT)
         assert "2 of 6 solved." in terminal.until("The watch has ended")
         assert terminal.process.wait(10) == 0
+    finally:
+        terminal.end()
+
+
+def test_a_key_ends_the_watch_and_leaves_the_terminal_as_it_was(grade, tmp_path):
+    terminal = Terminal(f"{HERE}/fma.py", "--watch", "-o", f"cache_dir={tmp_path / 'cache'}")
+    try:
+        before = terminal.modes()
+        terminal.until("q quit")
+        assert terminal.modes() != before
+        terminal.press("q")
+        terminal.until("The watch has ended: 0 of 1 solved")
+        assert terminal.process.wait(10) == 0
+        assert terminal.modes() == before
     finally:
         terminal.end()
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from course.challenge import broken_rule
+from course.options import asked
 from course.paths import ROOT
 from course.plugin import failures
 from course.plugin.failures import Failure
 from course.plugin.ladder import PRODUCTION, SOLVED
 from kernelgauge import words
+from kernelgauge.core.settings import settings
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Call, Cause, Fault, Note, Place, note
 from kernelgauge.words.kinds import KINDS
 
@@ -76,15 +78,34 @@ def written(found: list[Failure], verbosity: int = 0) -> list[str]:
     return terminal.lines
 
 
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    monkeypatch.setattr(settings, "interpreted", True)
+
+
 def test_failures_with_one_cause_are_one_block():
     lines = written(failed(*(out_of_bounds(first) for first in (5, 700, 12))))
     assert [line for line in lines if line.startswith("___")] == ["___ softmax: a load outside x"]
     assert "reads x[5..1023]" in lines[2]
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "3 checks fail for this reason: test_masks[case0], test_masks[case1], test_masks[case2]",
         "run this one: pytest t.py -k 'test_masks and case0'",
+        "draw it: pytest t.py --pictures out",
         "what it means: pytest --explain out-of-bounds-load",
     ]
+
+
+def test_the_command_that_draws_is_told_of_what_can_be_seen_and_is_not_drawn_yet(monkeypatch):
+    drawn = "draw it: pytest t.py --pictures out"
+    for fault, sees in ((wrong(), True), (RACE, True), (BAD_INPUT, False)):
+        assert (drawn in written(failed(fault))) == sees
+    # Of the first cause alone: that is what is drawn.
+    assert written(failed(out_of_bounds(5), RACE)).count(drawn) == 1
+    monkeypatch.setattr(asked, "draws", True)
+    assert drawn not in written(failed(RACE))
+    monkeypatch.setattr(asked, "draws", False)
+    monkeypatch.setattr(settings, "interpreted", False)
+    assert drawn not in written(failed(RACE))
 
 
 def test_what_to_fix_first_comes_first_and_two_causes_are_shown():
@@ -140,7 +161,7 @@ def test_a_long_map_is_left_to_the_verbose_run():
 
 def test_what_the_case_printed_stands_below_its_message():
     lines = written(failed(RACE, printed="offs: [0 1]\n"))
-    assert lines[-4:-2] == ["printed by this case:", "    offs: [0 1]"]
+    assert lines[-5:-3] == ["printed by this case:", "    offs: [0 1]"]
 
 
 def test_words_of_a_learner_choose_no_title():

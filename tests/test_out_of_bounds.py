@@ -256,7 +256,7 @@ MESSAGES = {
     "mask that lets a whole tile through": (
         copy_launch(torch.randn(63), "one too many"),
         "reads x[63] but x has 63 elements: 1 of 64 lanes that the mask lets through",
-        "the mask lets all elements of this tile through; it also needs offs < N",
+        "the mask lets element 63 through, but the last one is 62: compare with < N, not <=",
     ),
     "memory of another tensor": (
         (copy_kernel, (1,), BUFFER[:100], BUFFER[100:], 28, 128, "store"),
@@ -374,7 +374,7 @@ MESSAGES = {
         "64 of 64 lanes are out of bounds",
     ),
     "more programs than elements": (
-        (scalar_kernel, (6,), torch.randn(5), torch.empty(6), 5),
+        (scalar_kernel, (6,), torch.randn(5), torch.empty(5), 5),
         "program (5, 0, 0) reads x[5] but x has 5 elements: out of bounds",
         "the grid has 6 programs along axis 0, but x has 5 elements: launch fewer",
     ),
@@ -500,3 +500,56 @@ def test_one_access_to_several_tensors():
     inputs = {f"part{n}": part for n, part in enumerate(parts)}
     watched(tables_kernel, (1,), table, out, 4, inputs=inputs)
     assert torch.equal(out, torch.stack(parts)[:, 1])
+
+
+@triton.jit
+def false_hints_kernel(x_ptr, y_ptr, M, N, groups, DIVIDES: tl.constexpr, FAULT: tl.constexpr):
+    offs_m, offs_n = tl.arange(0, 32), tl.arange(0, 32)
+    keys = tl.arange(0, 32)
+    if FAULT == "one index of two":
+        tl.store(y_ptr + offs_n, tl.load(x_ptr + offs_m), mask=offs_n < N)
+    elif FAULT == "one further on":
+        tl.load(x_ptr + offs_m + 1, mask=offs_m < M)
+    elif FAULT == "two apart":
+        tl.load(x_ptr + tl.arange(0, 32)[:, None] * 64 + offs_n[None, :], mask=offs_n[None, :] < N)
+    elif FAULT == "masked elsewhere":
+        tl.store(y_ptr + keys, tl.where(keys < N, tl.load(x_ptr + keys), 0.0), mask=keys < N)
+    elif FAULT == "as it is":
+        tl.load(x_ptr + offs_n, mask=offs_n < N)
+    elif FAULT == "a factor of a tile":
+        tl.load(x_ptr + offs_n * groups + tl.program_id(0) // DIVIDES * 7, mask=offs_n < N)
+
+
+@pytest.mark.parametrize(
+    ("which", "x", "sizes", "hint"),
+    [
+        ("one index of two", torch.randn(1), (1, 1), "mask with offs_m < M"),
+        (
+            "one further on",
+            torch.randn(30),
+            (30, 0),
+            "the tile begins at 1, and the mask compares offs_m without that",
+        ),
+        (
+            "two apart",
+            torch.randn(40, 32),
+            (20, 32),
+            "each lane is 2 rows of x after the one before it; its strides are (32, 1)",
+        ),
+        # M is 3 by chance.
+        ("masked elsewhere", torch.randn(3), (3, 2), "run past N; mask with keys < N"),
+        (
+            "as it is",
+            torch.randn(4, 12)[:, ::2],
+            (4, 24),
+            "offs_n < N holds, but offs_n is added as it is, as if x were contiguous: its strides "
+            "are (12, 2)",
+        ),
+        ("a factor of a tile", torch.randn(20, 3), (0, 20, 3), "further on than offs_n"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_hints_are_of_what_the_address_is_made_of(which, x, sizes, hint):
+    sizes = (*sizes, 0)[:3]
+    told = fault(false_hints_kernel, (4,), x, torch.empty(32), *sizes, 1, which)
+    assert hint in told, told

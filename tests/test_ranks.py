@@ -216,6 +216,22 @@ def test_a_late_rank_is_waited_for(summing, find, place, instead):
     assert f"hint: meet {place}" in wrong
 
 
+# meet has an alias, and on is a default.
+OTHER_NAMES = (
+    SUM.replace("    meet(", "    barrier(")
+    .replace("out, rank):", "out, rank, place=on):")
+    .replace("with on(", "with place(")
+    .replace("def total", "barrier = meet\n\ndef total")
+)
+
+
+@with_lateness
+def test_a_late_rank_is_waited_for_under_any_name(summing):
+    summing(SUM, OTHER_NAMES).check_late(shards(2))
+    unmet = OTHER_NAMES.replace("    barrier(shards)\n    return", "    return")
+    assert "hint: meet before you return" in told(summing(SUM, unmet), shards(2))
+
+
 TWO_STEPS = """
 def total(shards):
     sums, results = ([torch.empty_like(x) for x in shards] for _ in range(2))

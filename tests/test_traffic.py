@@ -156,6 +156,19 @@ def test_strided_lanes_waste_their_sectors():
     traffic.check(sectors={"result": 1, "x": 8})
 
 
+def test_short_rows_waste_their_sectors():
+    x, y = torch.randn(64, 16), torch.empty(64, 4)
+    message = excess(count(lambda: rows_of_four_kernel[(1,)](x, y), y, x=x), sectors=1.1)
+    assert "neighbouring lanes" not in message
+    assert "what lies side by side of it is 16 bytes" in message
+
+
+@triton.jit
+def rows_of_four_kernel(x_ptr, y_ptr):
+    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 4)[None, :]
+    tl.store(y_ptr + rows * 4 + cols, tl.load(x_ptr + rows * 16 + cols))
+
+
 def test_a_load_of_some_elements_may_touch_the_sectors_of_all():
     x, y = torch.randn(1024), torch.empty(512)
     traffic = count(lambda: copy(x[::2], y), y, x=x)
@@ -323,6 +336,51 @@ def test_reuse_and_multiply_adds_of_a_matmul():
     assert "a is read 8.0 times, but the budget is 4" in excess(traffic, reads={"a": 4})
     message = excess(traffic, dot_macs=1000)
     assert "tl.dot does 524288 multiply-adds, but the budget is 1000" in message
+    assert "hint" not in message
+
+
+@triton.jit
+def lower_triangle_kernel(x_ptr, y_ptr, TILES: tl.constexpr):
+    lanes = tl.arange(0, 16)
+    rows = tl.program_id(0) * 16 + lanes
+    acc = tl.zeros((16, 16), tl.float32)
+    for tile in tl.static_range(TILES):
+        cols = tile * 16 + lanes
+        x = tl.load(x_ptr + cols[:, None] * 16 + lanes[None, :])
+        weights = tl.where(rows[:, None] >= cols[None, :], 1.0, 0.0)
+        acc = tl.dot(weights, x, acc)
+    tl.store(y_ptr + rows[:, None] * 16 + lanes[None, :], acc)
+
+
+def test_tiles_of_which_nothing_is_used():
+    x, y = torch.randn(64, 16), torch.empty(64, 16)
+    traffic = count(lambda: lower_triangle_kernel[(4,)](x, y, 4), y, x=x)
+    assert traffic.macs_of_zeros == 6 * 16**3
+    assert "let the loop begin and end where the mask does" in excess(traffic, dot_macs=10 * 16**3)
+
+
+@triton.jit
+def pieces_kernel(x_ptr, y_ptr, STEP: tl.constexpr, TWICE: tl.constexpr):
+    rows = tl.program_id(0) * STEP + tl.arange(0, 16)
+    offs = rows[:, None] * 16 + tl.arange(0, 16)[None, :]
+    acc = tl.zeros((16, 16), tl.float32)
+    for _ in tl.static_range(1 + TWICE):
+        x = tl.load(x_ptr + offs)
+        acc = tl.dot(x, x, acc)
+    tl.store(y_ptr + tl.program_id(0) * 256 + offs - rows[:, None] * 16, acc)
+
+
+@pytest.mark.parametrize(
+    ("step", "twice", "said"),
+    [(0, False, True), (8, False, False), (16, True, False)],
+    ids=["one tile for all", "tiles overlap", "a program loads it twice"],
+)
+def test_larger_tiles_share_more_where_programs_load_the_same(step, twice, said):
+    x, y = torch.randn(64, 16), torch.empty(4, 16, 16)
+    traffic = count(lambda: pieces_kernel[(4,)](x, y, step, twice), y, x=x)
+    assert traffic.overlap("x") is (step == 8)
+    assert ("larger tiles" in excess(traffic, reads=0.5)) is said
+    assert ("longer tiles overlap less" in excess(traffic, distinct={"x": 0.1})) is (step == 8)
 
 
 def test_work_that_is_spread_over_programs():

@@ -68,7 +68,7 @@ def launch(x: torch.Tensor, which: str) -> tuple:
 
 HINTS = {
     "rows by M": "the mask is right, the address is not: each step of offs_m moves "
-    "by 140 elements, but the strides of x are (2800, 70, 1)",
+    "by 140 elements (down), but the strides of x are (2800, 70, 1)",
     "strides swapped": "offs_n < N holds for the indices along dimension 2 of x, but offs_n moves "
     "by 70 elements, the stride of its indices along dimension 1: are its strides swapped?",
     "batch by the stride of y": "batch (2) moves x by 5600 elements a step (stride_yb), but the "
@@ -110,8 +110,13 @@ def sum_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, TIMES: tl.constexpr):
     ],
 )
 def test_hint_about_rows(rows, times, hint):
-    told = fault(sum_kernel, (rows,), torch.randn(20, 43), torch.empty(rows), 43, 64, times)
+    told = fault(sum_kernel, (rows,), torch.randn(20, 43), torch.empty(20), 43, 64, times)
     assert hint in told
+
+
+def test_programs_that_another_tensor_needs_are_not_too_many():
+    told = fault(sum_kernel, (21,), torch.randn(20, 43), torch.empty(21), 43, 64, 43)
+    assert "the grid has 21 programs along axis 0, but x has 20 rows: the index is wrong" in told
 
 
 @triton.jit

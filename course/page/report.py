@@ -89,7 +89,8 @@ class Puzzle:
     chapter: the title of its chapter
     file: as a learner types it
     state: one of those at the head of this module
-    production: how many checks of the second level pass, and of how many; None if it was not tried
+    production: how many checks of the second level pass, and of how many; None if it was not tried,
+        or the puzzle is not solved
     cells: for each level that was graded, what the scoreboard says of each kind of check
     """
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from course.options import asked
 from course.paths import PUZZLES, display_path
 from course.plugin.ladder import PRODUCTION
 from kernelgauge import words
+from kernelgauge.core.settings import settings
 from kernelgauge.words.fault import PROVEN, Fault
 from kernelgauge.words.kinds import KINDS, MEMORY, ORDER
 
@@ -28,6 +30,17 @@ TOOLS = {
     "register-spills": (CODE,),
     "too-much-traffic": (PICTURE, CODE),
     "too-slow": (PICTURE, CODE),
+}
+# What a picture of the call shows.
+DRAWN = {
+    "between-elements-load",
+    "between-elements-store",
+    "out-of-bounds-load",
+    "out-of-bounds-store",
+    "race",
+    "unwritten",
+    "wrong-result",
+    "too-much-traffic",
 }
 
 
@@ -205,6 +218,9 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
         for line in _tools(first):
             terminal.line(line)
         return
+    # On a GPU only the roofline is drawn.
+    if not brief and first.kind in DRAWN and settings.interpreted and not asked.draws:
+        terminal.line(f"draw it: pytest {first.path} --pictures out")
     terminal.line(f"what it means: pytest --explain {first.kind}")
 
 

@@ -326,8 +326,8 @@ def pytest_handlecrashitem(crashitem, report):
     worker = report.node.workerinput
     folder = Path(worker["notes"])
     path, _, name = crashitem.partition("::")
-    puzzle = ladder.puzzle_of(paths.ROOT / path)
-    subject = settings.subjects / f"{puzzle}.py" if puzzle else paths.ROOT / path
+    puzzle = ladder.puzzle_of(paths.HOME / path)
+    subject = settings.subjects / f"{puzzle}.py" if puzzle else paths.HOME / path
     fault = crash_notes.describe_crash(folder / worker["workerid"], subject)
     report.location = (path, None, name)
     report.longrepr = words.message(fault)

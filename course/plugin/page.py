@@ -148,7 +148,7 @@ class Page:
         row = self.board.rows.get(puzzle, Row())
         number, title = stubs.title_of(puzzle)
         state = _state(puzzle, row, found)
-        tests = None if state == pages.NOT_STARTED else found.get(PRODUCTION)
+        tests = found.get(PRODUCTION) if state in pages.DONE else None
         checks = sorted(
             self._checks.get(puzzle, []), key=lambda it: (LEVELS.index(it[1].level), it[0])
         )

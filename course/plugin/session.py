@@ -26,11 +26,7 @@ def start(config) -> None:
             targets.find_target(name)
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
-    asked.speed_scale = config.option.speed_scale
-    asked.compares = config.option.compare
-    asked.times_peers = config.option.pictures is not None
-    asked.draws = asked.times_peers or config.option.page is not None
-    running.observers[:] = _observers()
+    observe(config)
     workerinput = getattr(config, "workerinput", {})
     worker = workerinput.get("workerid")
     installed = setup.install(
@@ -41,6 +37,15 @@ def start(config) -> None:
         takes_gpu=worker is not None or not config.option.numprocesses,
     )
     complaints[:] = installed.complaints
+
+
+def observe(config) -> None:
+    """Let look on in this process what the command line asks for."""
+    asked.speed_scale = config.option.speed_scale
+    asked.compares = config.option.compare
+    asked.times_peers = config.option.pictures is not None
+    asked.draws = asked.times_peers or config.option.page is not None
+    running.observers[:] = _observers()
 
 
 def _observers() -> list[Observer]:

@@ -96,6 +96,7 @@ def check_compiles(
     machine_code: bool = True,
     details: bool = False,
     spills: int | None = None,
+    div_rn: bool = False,
     time_limit: float = MAX_SECONDS,
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
@@ -110,6 +111,7 @@ def check_compiles(
         end and ptxas refuse (inline assembly, registers that do not suffice) is not seen
     details: whether to find registers, spills and kinds of instructions too
     spills: how many bytes a thread may spill to memory, if that is asked
+    div_rn: whether each division of floats must be rounded to nearest
     time_limit: seconds of processor time for one kernel and target
     """
     details = details or spills is not None
@@ -118,9 +120,10 @@ def check_compiles(
     seen = set()
     for launch in launches:
         request = _request(launch, subject) | {
-            "machine_code": machine_code or details,
+            "machine_code": machine_code or details or div_rn,
             "details": details,
             "listings": False,
+            "div_rn": div_rn,
         }
         if repr(request) in seen:
             continue
@@ -155,7 +158,7 @@ def compile_each(
     found: dict[str, dict[str, Compiled | Wrong]] = {}
     for launch in launches:
         request = _request(launch, subject)
-        request |= {"machine_code": True, "details": True, "listings": listings}
+        request |= {"machine_code": True, "details": True, "listings": listings, "div_rn": False}
         if repr(request) in found:
             continue
         outcomes = found[repr(request)] = {}
@@ -217,6 +220,8 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
     used = dict(answer)
     if lines := used.pop("early_release", None):
         return _early_release(launch, gpu, *lines)
+    if division := used.pop("inexact_division", None):
+        return _inexact_division(launch, gpu, *division)
     if request["details"]:
         used["loops"] = tuple(Loop(*loop) for loop in used["loops"])
         used["file"] = launch.kernel.__code__.co_filename
@@ -254,6 +259,13 @@ def _early_release(launch: Launch, gpu: Target, store: int, atomic: int) -> Faul
     said = _head("hands-on-too-early", launch, gpu), note("atomic-before-stores", store=store)
     place = Place(launch.kernel.__code__.co_filename, atomic)
     return Fault("early-release", said, place, remedy=note("barrier-before-atomic"))
+
+
+def _inexact_division(launch: Launch, gpu: Target, instruction: str, line: int) -> Fault:
+    """Return the fault of a kernel with a division that is not rounded to nearest."""
+    said = _head("rounds-divisions-otherwise", launch, gpu), note("division-is", ptx=instruction)
+    place = Place(launch.kernel.__code__.co_filename, line) if line else _place(launch)
+    return Fault("own-rule", said, place, remedy=note("use-div-rn"))
 
 
 def _spilling(launch: Launch, gpu: Target, compiled: Compiled, budget: int) -> Fault | None:

@@ -34,6 +34,11 @@ class TimeLimit(BaseException):
     """Raised in the main thread at the limit. `except Exception` in a subject does not catch it."""
 
 
+def ends_the_run(error: BaseException) -> bool:
+    """Return whether what graded code raised is not its own fault: a time limit, or Ctrl-C."""
+    return isinstance(error, (TimeLimit, *settings.passing_errors))
+
+
 class Overrun(Wrong):
     """The subject did not return in time."""
 

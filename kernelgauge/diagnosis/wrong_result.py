@@ -46,12 +46,14 @@ class Mistake:
     given: how the reference is made to make it, where the cause does not say that already
     changes_nothing: whether this call is right with it. Where the call is wrong it contradicts
         that mistake, which only other cases can suggest
+    is_computed: whether the result exists already, and is held until it was compared
     """
 
     cause: Note
     compute: Callable[[], torch.Tensor]
     given: Note | None = None
     changes_nothing: bool = False
+    is_computed: bool = False
 
 
 class WrongResult:

@@ -163,7 +163,9 @@ class Traffic(TrafficMeter):
         for name, times in budgets.items():
             which = f"{name} read, each element once a program"
             figure = Figure(which, self.distinct(name), times, "x")
-            yield from self._over(figure, "programs-load-the-same", tensor=name)
+            exceeds = figure.limit is not None and _exceeds(figure.measured, figure.limit)
+            overlap = exceeds and self.overlap(name)
+            yield from self._over(figure, "programs-load-the-same", tensor=name, overlap=overlap)
 
     def _over_size(self, largest: int | None) -> Iterator[Excess]:
         """Yield which tensors that are stored to have more elements than one may; see `check`."""
@@ -185,7 +187,9 @@ class Traffic(TrafficMeter):
 
     def _remedies(self, reads: Budget, dot_macs: float | None) -> Iterator[Note]:
         """Yield which loads could be left out."""
-        if dot_macs is not None and _exceeds(self.dot_macs, dot_macs):
+        excess = 0.0 if dot_macs is None else self.dot_macs - dot_macs
+        # Of what is multiplied for nothing, one product in three at least has a tile of zeros.
+        if 0 < excess < 4 * self.macs_of_zeros:
             yield note("skip-unused-tiles")
         for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
@@ -196,8 +200,12 @@ class Traffic(TrafficMeter):
             if len(lines) > 1 and not _exceeds(fewer, times):
                 last = max(site for site, _ in lines)
                 yield note("keep-what-was-loaded", call=self._call(last, "loaded"))
-            elif len(lines) == 1 and self.dot_macs:
+            elif len(lines) == 1 and self.dot_macs and self._is_shared(name, moved.loaded.times):
                 yield note("larger-tiles", tensor=name)
+
+    def _is_shared(self, name: str, times: float) -> bool:
+        """Return whether programs load an input so often because several need the same of it."""
+        return not _exceeds(times, self.distinct(name)) and not self.overlap(name)
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[Excess]:
         """names: the tensors that a budget of one number is for"""
@@ -252,6 +260,8 @@ class Traffic(TrafficMeter):
                     tensor=name,
                     way=direction,
                     ratio=flow.ratio,
+                    run=flow.bytes / flow.runs,
+                    scattered=flow.elements < 2 * flow.runs,
                     call=self._call(max(flow.lines, key=flow.lines.__getitem__), direction),
                 )
 

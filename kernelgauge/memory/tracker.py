@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import CodeType
 
 import numpy as np
+import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
@@ -14,6 +15,7 @@ from kernelgauge.memory import data_races, out_of_bounds
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
+from kernelgauge.memory.mask_limits import stores_a_sum
 from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
@@ -28,6 +30,13 @@ POLLS_BEFORE_DEADLOCK = 2048
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
+
+
+# The records of a `Ledger` of who loaded a unit.
+READS = ("reads", "reads before")
+
+# Of these, a sum is the same in any order.
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class StopProgram(BaseException):
@@ -232,10 +241,24 @@ class Tracker:
         ]
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
-        remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed)
+        if "reads" in (verb, conflict.verb):
+            stores = self.number if verb != "reads" else self.history.program[conflict.access]
+            counts = self._is_loaded_by(stores, storage.ledger, int(units[conflict.index]))
+        else:
+            counts = stores_a_sum(self.sites[site])
+        counts = counts and region.tensor.dtype in INTEGERS
+        remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
         if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
+
+    def _is_loaded_by(self, program: int, ledger: data_races.Ledger, unit: int) -> bool:
+        """Return whether a program of this launch was among the last two to load this unit."""
+        last = [ledger.last[kind][unit] for kind in READS if kind in ledger.last]
+        return any(
+            access >= self.history.launch and self.history.program[access] == program
+            for access in map(int, last)
+        )
 
     def _fault(self, kind: str, verb: Verb, site: int, said: list[Note], remedy: Note) -> Fault:
         return Fault(

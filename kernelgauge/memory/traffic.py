@@ -6,6 +6,7 @@ the subject returns, and "scratch" is all else that it allocates.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -23,6 +24,9 @@ from kernelgauge.memory.call_sites import CallSites, Verb
 
 SECTOR_BYTES = 32
 
+# So many sets of elements that programs load are compared with each other.
+MAX_COMPARED = 32
+
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -34,6 +38,7 @@ class Flow:
     elements: active lanes
     sectors: 32-byte sectors that each access touches, summed over the accesses
     least: the fewest sectors that hold as many bytes, summed likewise
+    runs: of neighbouring bytes that each access touches, summed likewise
     lines: elements by the number of the call site
     """
 
@@ -42,6 +47,7 @@ class Flow:
     bytes: int = 0
     sectors: int = 0
     least: int = 0
+    runs: int = 0
     lines: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, other: Flow) -> None:
@@ -50,6 +56,7 @@ class Flow:
         self.bytes += other.bytes
         self.sectors += other.sectors
         self.least += other.least
+        self.runs += other.runs
         for site, elements in other.lines.items():
             self.lines[site] += elements
 
@@ -93,6 +100,7 @@ class TrafficMeter:
     inputs: the subject's tensors, by the names of its parameters
     grids, kernels: the grid and the name of each launch
     macs: for each launch, the multiply-adds of tl.dot by the ids of the program
+    macs_of_zeros: those of all launches where one of the two tiles is 0 everywhere
     allocated: bytes that the launcher allocated beside the results, freed or not
     allocations: what those were, for messages
     sites: the call sites, by the numbers in `Flow.lines`
@@ -101,6 +109,7 @@ class TrafficMeter:
     def __init__(self, sites: CallSites, inputs: dict[str, torch.Tensor]):
         self.grids: list[tuple[int, int, int]] = []
         self.macs: list[Counter[tuple[int, int, int]]] = []
+        self.macs_of_zeros = 0
         self.kernels: list[str] = []
         self.allocated = 0
         self.allocations: list[str] = []
@@ -174,6 +183,18 @@ class TrafficMeter:
         )
         return moved / (self.inputs[name].nbytes or 1)
 
+    def overlap(self, name: str) -> bool:
+        """Return whether some programs of a launch share a part of an input, and each has more."""
+        key = self.inputs[name].untyped_storage().data_ptr()
+        for programs in self._touched:
+            loaded = [_positions(it[key]) for it in programs.values() if key in it]
+            distinct = list({it.tobytes(): it for it in loaded}.values())[:MAX_COMPARED]
+            for one, other in itertools.combinations(distinct, 2):
+                shared = np.intersect1d(one, other, assume_unique=True).size
+                if 0 < shared < min(one.size, other.size):
+                    return True
+        return False
+
     def name_results(self, *results: torch.Tensor) -> None:
         """Set what the subject returned, or changed in place.
 
@@ -215,6 +236,7 @@ class TrafficMeter:
         flow.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
         flow.least += -(-first.size * unit // SECTOR_BYTES)
         breaks = np.flatnonzero(np.diff(first) != unit)
+        flow.runs += breaks.size + 1
         starts = first[np.concatenate(([0], breaks + 1))]
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
         self._touched[-1][program][region.storage.key].append(np.stack((starts, ends)))
@@ -223,7 +245,10 @@ class TrafficMeter:
         """Wrap Triton's create_dot, and count its multiply-adds."""
 
         def create_dot(builder: Any, a: Any, b: Any, *rest: Any, **options: Any) -> Any:
-            self.macs[-1][builder.grid_idx] += a.data.size * b.data.shape[-1]
+            macs = a.data.size * b.data.shape[-1]
+            self.macs[-1][builder.grid_idx] += macs
+            if not (a.data.any() and b.data.any()):
+                self.macs_of_zeros += macs
             return original(builder, a, b, *rest, **options)
 
         return create_dot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bdb
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,12 @@ from triton.compiler.errors import CompilationError
 
 from kernelgauge import words
 from kernelgauge.compilation import errors
-from kernelgauge.compilation.advice import advice
-from kernelgauge.core import blame, crash_notes, gpus
+from kernelgauge.core import blame, crash_notes, gpus, timeouts
 from kernelgauge.core.arguments import Arguments, describe_value
 from kernelgauge.core.dtypes import rounds
+from kernelgauge.core.functions import launcher_name
 from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
-from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, put, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.memory.executor import KernelError
@@ -47,6 +46,7 @@ class Outcome:
     watch: what was observed in the interpreter; None on a GPU
     configs: how many configs an autotuner could choose from, 1 without an autotuner
     config: the config that was used, for messages; "" without an autotuner
+    zeroed: the kernels' parameters that `reset_to_zero` of an autotuner names
     """
 
     results: tuple[torch.Tensor, ...]
@@ -54,6 +54,7 @@ class Outcome:
     watch: Watch | None
     configs: int
     config: str
+    zeroed: Sequence[str] = ()
 
 
 class GuardedCall:
@@ -120,6 +121,7 @@ class GuardedCall:
         config: int | None = None,
         seed: int = 0,
         rehearse: bool = True,
+        restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
     ) -> Outcome:
@@ -137,6 +139,7 @@ class GuardedCall:
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
+        restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
         """
@@ -145,6 +148,7 @@ class GuardedCall:
         guard = Guard(self.path.stem, self.readable, strict=self.strict)
         once = count or record is not None
         sweep = self._sweep_for(config, guard, rehearse=rehearse and not once)
+        sweep.restores = restores
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
             guard,
@@ -180,18 +184,24 @@ class GuardedCall:
             given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
             watch.traffic.name_allocated([*own, *made])
-        return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+        used = "; ".join(sweep.used)
+        return Outcome(results, log.launches, watch, self.configs, used, sweep.zeroed)
 
     def _called(self, fault: Fault) -> Fault:
         """Return a fault that has no place with the call in its stead."""
         if fault.place or fault.call:
             return fault
-        return fault.but(call=Call(str(self.path), self.subject.__name__))
+        return fault.but(call=Call(str(self.path), launcher_name(self.subject)))
 
     @property
     def devices(self) -> set[torch.device]:
         """What the inputs lie on."""
         return {tensor.device for tensor in self.arguments.tensors.values()}
+
+    @property
+    def declared(self) -> int:
+        """How many different configurations an autotuner had in the last run before pruning."""
+        return self._sweep.declared if self._sweep else 0
 
     @property
     def configs(self) -> int:
@@ -253,7 +263,9 @@ class GuardedCall:
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
-        except settings.subject_errors as error:
+        except BaseException as error:
+            if timeouts.ends_the_run(error):
+                raise
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if self.strict and blame.is_unsolved(error, self.path):
@@ -273,7 +285,7 @@ class GuardedCall:
             fault = room.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
             if isinstance(error, KernelError) and not fault.remedy:
-                fault = fault.but(remedy=advice(str(error.__cause__)))
+                fault = fault.but(remedy=errors.remedy(error.__cause__, fault.place))
             raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])

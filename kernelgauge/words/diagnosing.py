@@ -506,6 +506,10 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
         "each config on the tensors themselves, and what the kernel changes in them must be put "
         "back"
     ),
+    "zeroed-before-it-is-read": lambda names: (
+        f"reset_to_zero sets {' and '.join(names)} to 0 in the first call of a size, before the "
+        "kernel loads what was there: restore_value puts it back after tuning"
+    ),
     "masked-lanes-reach-the-result": lambda lines: (
         f"masked lanes of the load at {', '.join(lines)} reach the result, and without other= "
         "they hold anything: say other="

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 
 def _did_not_return(seconds: float, counts_processor: bool) -> str:
@@ -24,18 +24,29 @@ def _overwritten(tensor: str, before: int, behind: int) -> str:
     return f"memory outside {name} was overwritten: {' and '.join(sides)}"
 
 
+def _gaps(file: str, lines: Sequence[int]) -> str:
+    *most, last = map(str, lines)
+    where = f"lines {', '.join(most)} and {last}" if most else f"line {last}"
+    return f"gaps left     edit {file}: replace the ... in {where}"
+
+
 def _reads_scalars(subject: str, allowed: int) -> str:
     what = f"item() more than {allowed} times" if allowed else "item(), bool() or int() of a tensor"
     return f"{subject} uses {what} outside a kernel"
 
 
+def _raised(error: str, text: str | None) -> str:
+    return f"{error}, whose message cannot be shown" if text is None else f"{error}: {text}"
+
+
 WORDS: Mapping[str, str | Callable[..., str]] = {
     # The file, and how its function ends.
-    "edit-the-stub": "unsolved: edit {file}",
-    "no-file": "unsolved: {file} does not exist",
+    "edit-the-stub": "not started   edit {file}",
+    "no-file": "not started   {file} does not exist",
+    "fill-the-gaps": _gaps,
     "no-function": "defines no function {function}: the tests call it by that name",
     "not-a-function": "{function} is a {type}, not a function",
-    "raised": "{error}: {text}",
+    "raised": _raised,
     "line-of-source": "    {line}",
     "run-without-a-gpu": (
         "this file also has to run without a GPU, in the interpreter: allocate with "

@@ -46,6 +46,16 @@ def _wrong_stride(
     )
 
 
+def _takes_another_stride(
+    variable: str, limit: str, meant: str, tensor: str, used: int, taken: str, swapped: bool
+) -> str:
+    elements = "element" if used == 1 else "elements"
+    return (
+        f"{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
+        f"{elements}, the stride of its {taken}" + ": are its strides swapped?" * swapped
+    )
+
+
 def _loaded(source: str, as_loaded: bool) -> str:
     if not source:
         return ""
@@ -142,11 +152,23 @@ def _loaded_by_launch(
     )
 
 
-def _sectors(measured: float, limit: float, tensor: str, way: str, ratio: float, call: str) -> str:
+def _sectors(
+    measured: float,
+    limit: float,
+    tensor: str,
+    way: str,
+    ratio: float,
+    call: str,
+    run: float,
+    scattered: bool,
+) -> str:
+    why = f"what lies side by side of it is {run:.0f} bytes on average"
+    if scattered:
+        why = "neighbouring lanes must access neighbouring addresses"
     return (
         f"{_titled(tensor)} is {DONE[way]} in sectors of which {100 / ratio:.0f} % is used: "
         f"{_above(ratio, limit)} times the minimum of 32-byte sectors, but the budget is "
-        f"{limit:.10g} ({call}): neighbouring lanes must access neighbouring addresses"
+        f"{limit:.10g} ({call}): {why}"
     )
 
 
@@ -159,10 +181,12 @@ def _sectors_beyond_budget(
     )
 
 
-def _distinct(measured: float, limit: float, tensor: str) -> str:
+def _distinct(measured: float, limit: float, tensor: str, overlap: bool) -> str:
     return (
         f"the programs together load {tensor} {_above(measured, limit)} times, counting each "
-        f"element once per program, but the budget is {limit:.10g}: longer tiles overlap less"
+        f"element once per program, but the budget is {limit:.10g}"
+        + ": longer tiles overlap less"
+        * overlap
     )
 
 
@@ -282,8 +306,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tensor-has-gaps": "{tensor} has strides {strides}; what lies between is not part of it",
     # What would keep it inside: the mask.
     "tile-before-tensor": (
-        "the whole tile is before {tensor}: its number, which comes from the program id, from a "
-        "loop or from memory, is wrong"
+        "the whole tile is before {tensor}: begin later, or mask with {variable} >= 0"
     ),
     "negative-index": "a negative index lies before the tensor: mask with {variable} >= 0",
     "scalar-past-end": "the last {one} is {last}: mask with < {limit}, or skip the access",
@@ -293,6 +316,16 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "tile-without-mask": (
         "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
+    ),
+    "lanes-are-apart": (
+        "each lane is {step} {many} of {tensor} after the one before it; its strides are {strides}"
+    ),
+    "address-is-shifted": (
+        "the mask is right, {variable} < {limit}, but the address is {shift} further on than "
+        "{variable}"
+    ),
+    "address-has-another-index": (
+        "the mask is right, {variable} < {limit}, but the address is not that of {variable}"
     ),
     "mask-without-bound": (
         "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
@@ -308,15 +341,16 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the mask is right, {variable} < {limit}: what // and % make of {variable}, or a stride, "
         "is wrong; the strides of {tensor} are {strides}"
     ),
+    "flat-index-is-not-split": (
+        "{variable} < {limit} holds, but {variable} is added as it is, as if {tensor} were "
+        "contiguous: its strides are {strides}"
+    ),
     "address-is-not-of-masked-index": (
         "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and "
         "does not use {variable}"
     ),
     "wrong-stride": _wrong_stride,
-    "strides-are-swapped": (
-        "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
-        "elements, the stride of its {taken}: are its strides swapped?"
-    ),
+    "takes-another-stride": _takes_another_stride,
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
@@ -366,9 +400,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
     "race-of-stores": (
-        "let only one program store each element, or add with tl.atomic_add; storing the same "
-        "value twice is a race too"
+        "let only one program store each element; storing the same value twice is a race too"
     ),
+    "race-of-counts": "let only one program store each element, or add with tl.atomic_add",
     "race-of-relaxed-atomics": (
         'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
     ),
@@ -376,10 +410,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "use an atomic in both places, or move one of the two into a launch of its own; within a "
         "launch, only an atomic that both programs execute in between orders them"
     ),
-    "race-of-load-and-store": (
-        "to add up in one element, use tl.atomic_add; otherwise store to another tensor than the "
-        "one that is read, or split the work into two launches (within one, only an atomic that "
-        "both programs execute orders them)"
+    "race-of-load-and-store": lambda counts: (
+        "to add up in one element, use tl.atomic_add; otherwise "
+        * counts
+        + "store to another tensor than the one that is read, or split the work into two launches "
+        "(within one, only an atomic that both programs execute orders them)"
     ),
     "tile-number-is-not-first-index": (
         "tiles of {length} {many} overlap, and one begins at {one} {begin}: the number of a tile "

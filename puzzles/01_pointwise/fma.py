@@ -1,4 +1,4 @@
-"""01.3  Fused multiply-add
+"""01.5  Fused multiply-add
 
 Multiply and add in one pass over memory, and round once.
 

@@ -1,4 +1,4 @@
-"""01.4  Swish
+"""01.6  Swish
 
 The activation x * sigmoid(x), which must not overflow on the way.
 

@@ -1,4 +1,4 @@
-"""01.2  Vector addition
+"""01.4  Vector addition
 
 Add two vectors, one block of elements in each program.
 
@@ -6,7 +6,7 @@ Add two vectors, one block of elements in each program.
 
 Given     x and y (N,): float16, bfloat16 or float32, both of one dtype, contiguous, N >= 1
 Return    z (N,): a new tensor with the dtype of x
-New here  a kernel with two inputs, and a launcher of your own: allocate z, choose a grid, launch
+New here  a kernel with two inputs; both the kernel and its launcher are yours
 Traffic   each element of x and y loaded once, each of z stored once, neighbouring lanes on
           neighbouring elements, one launch
 Speed     at least 0.3x the speed of x + y at 64 Mi float32 elements

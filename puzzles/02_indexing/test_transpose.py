@@ -3,7 +3,7 @@
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, strided
 
-puzzle = challenge("transpose", exact=True)
+puzzle = challenge("transpose", exact=True, contiguous=True)
 
 
 @cases(

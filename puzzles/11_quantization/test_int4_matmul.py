@@ -71,7 +71,7 @@ def test_traffic(M, times):
         reads={"weight": times, "x": 4},
         writes=1,
         launches=1,
-        sectors={"weight": 1.1, "result": 1.1},
+        sectors={"weight": 2.1, "result": 1.1},
         scratch=0,
     )
 

@@ -8,8 +8,8 @@ A router gives each token one logit for each expert. Choose the best k and weigh
     balance       = E * sum_e f[e] * P[e], which is 1 if all experts are used alike:
                     f[e] is the share of e in experts, P[e] the mean of softmax(logits)[:, e]
 
-Given     logits (T, E): float16, bfloat16 or float32, contiguous, at most 1024 experts;
-          k: int, 1 <= k <= E (here at most 8)
+Given     logits (T, E): float16, bfloat16 or float32, contiguous, at most 1024 experts; some may be
+          -inf, of experts that are masked out; k: int, 1 <= k <= E (here at most 8)
 Return    weights (T, k) float32, experts (T, k) int32, balance () float32, computed in float32;
           the same bits on every run
 New here  choosing by repeated maxima; two sums over all tokens, besides a result for each

@@ -1,4 +1,4 @@
-"""01.6  Complex multiplication
+"""01.8  Complex multiplication
 
 Triton has no complex numbers: multiply pairs of floats that lie side by side.
 

@@ -1,4 +1,4 @@
-"""01.5  Polynomial
+"""01.7  Polynomial
 
 Evaluate a polynomial by Horner's rule, with its coefficients compiled into the kernel.
 

@@ -8,8 +8,8 @@ Normalize over groups of channels, which may be far longer than any block.
     y[b, c, l] = (x[b, c, l] - mean[b, g]) * rstd[b, g] * weight[c] + bias[c]
     PyTorch: torch.nn.functional.group_norm;  source: Wu, He, "Group Normalization" (2018)
 
-Given     x (B, C, L), an image's (B, C, H, W) as x.flatten(2); weight and bias (C,): float16,
-          bfloat16 or float32, all of one dtype, contiguous; groups divides C
+Given     x (B, C, L), an image as x.flatten(2), its mean up to 100 deviations from 0; weight and
+          bias (C,): float16, bfloat16 or float32, all of one dtype, contiguous; groups divides C
 Return    (y, mean, rstd): y (B, C, L), dtype of x, contiguous; mean and rstd (B, groups), float32;
           all computed in float32
 New here  statistics of what no block holds: parts with means of their own, merged; and weights
