@@ -157,7 +157,8 @@ def _explain(terminal, kind: str) -> None:
         near = get_close_matches(kind, KINDS, cutoff=0.4)
         meant = f": did you mean {' or '.join(near)}?" if near else ""
         raise pytest.UsageError(
-            f"--explain: {kind} is not a kind of fault{meant or '.'} pytest --explain lists them all"
+            f"--explain: {kind} is not a kind of fault{meant or '.'} "
+            "pytest --explain lists them all"
         )
     heading, _, page = faults.path_of(kind).read_text().partition("\n")
     terminal.sep("-", heading.lstrip("# "))
