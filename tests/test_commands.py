@@ -327,7 +327,7 @@ def test_a_solved_puzzle_says_so_and_how_far_production_is(grade):
             "01_pointwise/vector_copy*solved*production not tried",
             "vector_copy is solved.*Speed was not measured: that takes a GPU.",
             f"Production, what it takes to ship it: pytest {HERE}/test_vector_copy.py --production",
-            f"Beside our solution: pytest {HERE}/vector_copy.py --compare",
+            f"Compare with ours: pytest {HERE}/vector_copy.py --compare",
             f"Next: {HERE}/vector_add.py",
         ]
     )
@@ -431,10 +431,10 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
     ("command", "message"),
     [
         ("--hint --list", "--list and --hint do not go together: give one of them"),
-        ("--explain rase", "--explain: rase is no kind of fault: did you mean *race*"),
+        ("--explain rase", "--explain: rase is not a kind of fault: did you mean *race*"),
         ("--explain race --list", "--list and --explain do not go together: give one of them"),
         ("--reset --solutions puzzles/01_pointwise/swish.py", "--reset and --solutions do not*"),
-        ("--hint tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
+        ("--hint tests/test_inputs.py", "tests/test_inputs.py is not a puzzle: name a*"),
         ("--hint puzzles/01_pointwise/wish.py", "puzzles/01_pointwise/wish.py does not exist: *"),
         ("--reset puzzles/01_pointwise", "--reset takes the file of one puzzle, such as *"),
         ("--reset", "--reset takes the file of one puzzle, such as *"),
@@ -443,7 +443,7 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--watch --compiled", "--compiled and --watch do not go together: give one of them"),
         ("--pictures README.md", "--pictures README.md: cannot write there: File exists"),
         ("--pictures out --hint", "--hint and --pictures do not go together: give one of them"),
-        ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
+        ("--watch tests/test_inputs.py", "tests/test_inputs.py is not a puzzle: name a*"),
         ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
         ("--page swish.py", "--page swish.py: name a file that ends in .html"),
         ("--page no/such/page.html", "--page no/such/page.html: No such file or directory"),
@@ -468,7 +468,7 @@ def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
     result = grade(f"{HERE}/swish.py", f"{HERE}/vector_add.py", "--compare")
     result.stdout.fnmatch_lines(
         [
-            "*- swish: yours beside ours -*",
+            "*- swish: yours next to ours -*",
             "*yours *ours",
             "traffic of x: float32 (*",
             "    launches * 1 * 1",
@@ -650,7 +650,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         file.write_text("def vector_add(x, y:\n")
         assert "SyntaxError" in terminal.until(end)
         file.write_text(endless)
-        assert "vector_add: it does not come to an end" in terminal.until(end)
+        assert "vector_add: it does not finish" in terminal.until(end)
         file.write_text(endless + "\n")
         terminal.until("grading 01_pointwise/vector_add")
         # A save in two steps, while that one is graded.
@@ -658,7 +658,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         file.write_text(wrong)
         again = terminal.until(end)
         assert "a load outside" in again
-        assert "come to an end" not in again
+        assert "does not finish" not in again
         file.unlink()
         assert "waiting for it" in terminal.until(f"{HERE}/vector_add.py is gone")
         (clone / "saved").write_text(right)

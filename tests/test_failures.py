@@ -88,7 +88,7 @@ def test_failures_with_one_cause_are_one_block():
     assert [line for line in lines if line.startswith("___")] == ["___ softmax: a load outside x"]
     assert "reads x[5..1023]" in lines[2]
     assert lines[-4:] == [
-        "3 checks fail alike: test_masks[case0], test_masks[case1], test_masks[case2]",
+        "3 checks fail for this reason: test_masks[case0], test_masks[case1], test_masks[case2]",
         "run this one: pytest t.py -k 'test_masks and case0'",
         "draw it: pytest t.py --pictures out",
         "what it means: pytest --explain out-of-bounds-load",
@@ -117,7 +117,7 @@ def test_what_to_fix_first_comes_first_and_two_causes_are_shown():
     ]
     rest = lines[lines.index("and after that:") + 1 :]
     assert rest[0] == "  a wrong result: test_masks[case2]"
-    assert rest[1] == "  bad input is neither rejected nor answered: test_masks[case0]"
+    assert rest[1] == "  bad input is neither rejected nor handled: test_masks[case0]"
     assert "-v shows them in full" in rest[2]
 
 
@@ -139,7 +139,7 @@ def test_verbose_shows_every_cause():
 
 def test_bad_input_that_runs_out_of_bounds_has_the_cause_of_the_others():
     lines = written(failed(out_of_bounds(9), BAD_INPUT.but(instead=out_of_bounds(5))))
-    assert "2 checks fail alike: test_masks[case0], test_masks[case1]" in lines
+    assert "2 checks fail for this reason: test_masks[case0], test_masks[case1]" in lines
 
 
 def test_a_result_that_is_wrong_instead_of_an_error_is_bad_input():

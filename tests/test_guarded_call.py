@@ -264,7 +264,7 @@ def add_nothing(x_ptr):
 def copy(x):
     add_nothing[(1,)](x)
     return launch(x, torch.empty_like(x))
-### result never stored | was stored by no program
+### result never stored | no program stored
 def copy(x):
     launch(x, torch.empty_like(x))
     return torch.zeros_like(x)
@@ -387,7 +387,7 @@ def test_offsets_of_a_large_result_that_are_int32(copying, large):
 
 @on_a_gpu
 def test_end_of_a_large_result_that_is_not_stored(copying, large):
-    with pytest.raises(Wrong, match=r"\[2147483648\] was stored by no program: 77 of"):
+    with pytest.raises(Wrong, match=r"no program stored result\[2147483648\]: 77 of"):
         copying(chunks(grid="2**21")).check_large_offsets(large)
 
 
@@ -444,7 +444,7 @@ def copy(x):
 def test_values_of_programs_that_did_not_run_are_not_used(copying):
     x = inputs.integers(100_000, dtype="float16")
     copying(VIA_A_LIST.format("")).check_large_offsets(x)
-    with pytest.raises(NotMeasured, match="not all programs ran"):
+    with pytest.raises(NotMeasured, match="not all programs had run"):
         copying(VIA_A_LIST.format("assert list[-64].item() == N - 64")).check_large_offsets(x)
 
 

@@ -111,7 +111,8 @@ with f.time_limit(0.2):
         (
             json.dumps(FAULT.plain()) + "\n",
             "process-ended",
-            "swish.py: the kernel accessed memory that is not its own (an illegal address)\nhint: ",
+            "swish.py: the kernel accessed memory that does not belong to it (an illegal address)\n"
+            "hint: ",
         ),
         (
             "Fatal Python error: Segmentation fault\n",

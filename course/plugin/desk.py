@@ -122,7 +122,7 @@ def asked_for(config) -> dict[str, list[str]]:
         given = argument.partition("::")[0]
         found[given] = puzzles_at(located(given))
         if not found[given]:
-            what = "is no puzzle" if Path(given).exists() else "does not exist"
+            what = "is not a puzzle" if Path(given).exists() else "does not exist"
             raise pytest.UsageError(f"{given} {what}: name a puzzle's file, such as {EXAMPLE}")
     return found
 
@@ -157,7 +157,8 @@ def _explain(terminal, kind: str) -> None:
         near = get_close_matches(kind, KINDS, cutoff=0.4)
         meant = f": did you mean {' or '.join(near)}?" if near else ""
         raise pytest.UsageError(
-            f"--explain: {kind} is no kind of fault{meant or '.'} pytest --explain lists them all"
+            f"--explain: {kind} is not a kind of fault{meant or '.'} "
+            "pytest --explain lists them all"
         )
     heading, _, page = faults.path_of(kind).read_text().partition("\n")
     terminal.sep("-", heading.lstrip("# "))

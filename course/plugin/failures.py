@@ -212,7 +212,7 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
         for line in printed[:MAX_LINES] if verbosity <= 0 else printed:
             terminal.line(f"    {line}")
     if len(group) > 1:
-        terminal.line(f"{len(group)} checks fail alike: {_named(group)}")
+        terminal.line(f"{len(group)} checks fail for this reason: {_named(group)}")
     terminal.line(f"run this one: {first.command}")
     if first.told["withheld"]:
         for line in _tools(first):

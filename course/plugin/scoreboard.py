@@ -301,7 +301,7 @@ class Scoreboard:
             self._write_production(terminal, puzzle, found)
         if settings.subjects == PUZZLES and not self.config.option.compare:
             file = display_path(PUZZLES / f"{puzzle}.py")
-            terminal.line(f"Beside our solution: pytest {file} --compare")
+            terminal.line(f"Compare with ours: pytest {file} --compare")
 
     def _write_production(self, terminal, puzzle: str, found: Findings) -> None:
         tests = found.get(PRODUCTION, {})
@@ -338,7 +338,7 @@ class Scoreboard:
         for puzzle in solved:
             name = puzzle.partition("/")[2]
             file = settings.subjects / f"{puzzle}.py"
-            terminal.section(f"{name}: yours beside ours", sep="-")
+            terminal.section(f"{name}: yours next to ours", sep="-")
             found = self.rows[puzzle].compared
             groups = [found[check] for check in CHECKS if check in found]
             for line in comparison.table([*groups, comparison.of_files(file, puzzle)]):

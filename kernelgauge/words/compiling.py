@@ -131,10 +131,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "called-before-compiled": "{function} is called before it is compiled",
     "launched-with": "launched with {settings}",
     "shared-memory-needed": (
-        "it needs {needed:,} bytes of shared memory per program, {gpu} has {limit:,}"
+        "it needs {needed:,} bytes of shared memory per program, but {gpu} has {limit:,}"
     ),
     "threads-needed": (
-        "num_warps={num_warps} makes {threads:,} threads per program, {gpu} has {limit:,}"
+        "num_warps={num_warps} makes {threads:,} threads per program, but {gpu} has {limit:,}"
     ),
     "bytes-spilled": (
         "{spilled:,} bytes per thread go out to memory and come back, but the budget is {budget}: "
@@ -213,8 +213,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         'tl.device_print("name", value)'
     ),
     "advice-elements-not-tiles": (
-        "the coordinates of a descriptor are in elements, and count where the tile begins: step * "
-        "BLOCK_K, not step"
+        "the offsets of a descriptor count elements, not tiles: step * BLOCK_K, not step"
     ),
     "advice-warps-power-of-two": "num_warps is 1, 2, 4, 8, 16 or 32",
     "advice-power-of-two": (

@@ -52,9 +52,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "this file also has to run without a GPU, in the interpreter: allocate with "
         "device=x.device, and do not name a device yourself"
     ),
-    "debugger-left": "the debugger was left before the call returned",
+    "debugger-left": "you quit the debugger before the call returned",
     "continue-in-the-debugger": (
-        "c goes on to the end; breakpoint() needs a terminal, so run without -n"
+        "type c to go on to the end; breakpoint() needs a terminal, so run without -n"
     ),
     "did-not-return": _did_not_return,
     "could-not-be-interrupted": (
@@ -63,16 +63,16 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "kernel-still-runs": "the kernel still runs: its process was ended",
     "end-every-loop": "does every loop end? (--time-limit SECONDS allows more time)",
     "crashed-the-process": _crashed,
-    "accessed-foreign-memory": "the kernel accessed memory that is not its own ({reason})",
+    "accessed-foreign-memory": "the kernel accessed memory that does not belong to it ({reason})",
     "find-it-in-the-interpreter": "run with TRITON_INTERPRET=1 to see which access it was",
     "reads-what-was-not-computed": (
-        "the launcher read a value that kernels store, and not all programs ran"
+        "the launcher read a value that kernels store, but not all programs had run"
     ),
     # How it is checked.
     "install-first": "call kernelgauge.install() first, before Triton is imported",
     "checked-while-compiling": (
-        "the compiler's process imports this file too: let what checks kernels stand in a test, or "
-        'below if __name__ == "__main__"'
+        "the compiler's process imports this file too: put the checks into a test, or below "
+        'if __name__ == "__main__"'
     ),
     # Its result and its memory.
     "returned-not-none": "works in place and must return None, not {value}",
@@ -103,8 +103,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "launch is work outside the kernel"
     ),
     "no-launch-on-gpu": (
-        "launched no kernel on GPU {gpu}, which a rank lies on: another GPU does its work, and "
-        "reaches all of its memory over the links between them"
+        "launched no kernel on GPU {gpu}, which holds a rank: another GPU does its work, and "
+        "reaches its memory over the links between them"
     ),
     "launch-outside-on": (
         "a kernel is launched outside `with on(...)`: with several GPUs it runs on the current "
@@ -135,7 +135,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "pass device=x.device: otherwise the memory is on the host, out of a GPU's reach"
     ),
     "reads-scalars": _reads_scalars,
-    "read-in-kernels": ("let kernels read it: the launcher must not wait until the GPU has it"),
+    "read-in-kernels": "let kernels read it: the launcher must not wait for the GPU",
     "read-fewer-scalars": "read fewer scalars in the launcher",
     "uses-a-thread": "{subject} uses a thread outside a kernel",
     "launch-from-one-thread": "launch kernels from the launcher's thread",

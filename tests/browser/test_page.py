@@ -66,7 +66,7 @@ def test_a_learner_finds_what_to_fix(show):
     section.locator("summary").first.click()
     assert message.is_visible()
     assert section.get_by_text("1, and 3 more").count() == 0
-    assert section.get_by_text("7 checks fail alike").is_visible()
+    assert section.get_by_text("7 checks fail for this reason").is_visible()
     later = section.get_by_text("x is read 2.0 times").first
     assert not later.is_visible()
     section.get_by_text("more traffic than the spec allows").click()
