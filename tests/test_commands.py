@@ -356,19 +356,19 @@ def said(result) -> str:
 def test_the_ladder_is_listed_with_progress(grade, clone):
     fresh = said(grade("--list"))
     assert "01 Pointwise: loads, stores, masks, program ids" in fresh
-    assert re.search(r"vector_copy +the worked example.*<- next", fresh)
-    assert re.search(r"^07 Matmul: .*\n +matvec +not started", fresh, re.MULTILINE)
+    assert re.search(r"vector_copy +10 min +easy +the worked example.*<- next", fresh)
+    assert re.search(r"^07 Matmul: .*\n +matvec +45 min +medium +not started", fresh, re.MULTILINE)
     assert fresh.endswith(f"Next: {HERE}/vector_copy.py")
     grade(f"{HERE}/vector_copy.py")
     (clone / HERE / "fma.py").write_text(solution("fma"))
     (clone / HERE / "polynomial.py").unlink()
     chapter = said(grade(HERE, "--list"))
     for row in (
-        "vector_copy +solved +production not tried",
-        "square +not started +<- next",
-        "fma +changed, and not graded since",
-        "swish +not started",
-        "polynomial +the file is gone: --reset brings the stub back",
+        "vector_copy +10 min +easy +solved +production not tried",
+        "square +15 min +easy +not started +<- next",
+        "fma +30 min +easy +changed, and not graded since",
+        "swish +30 min +easy +not started",
+        "polynomial +45 min +medium +the file is gone: --reset brings the stub back",
     ):
         assert re.search(rf"^    {row}", chapter, re.MULTILINE), row
     assert "1 of 8 solved.\nOn the whole ladder: 1 of" in chapter
