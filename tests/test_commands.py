@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from course.desk.stubs import STUBS
 from course.page import report as pages
 from course.paths import ROOT, SOLUTIONS
 from kernelgauge.core import crash_notes
@@ -96,12 +97,17 @@ def test_first_chapter_of_a_fresh_clone(grade):
     text = result.stdout.str()
     assert "Traceback" not in text
     assert "Error" not in text
-    for name in ("vector_add", "fma", "swish", "polynomial", "complex_multiply"):
+    for name in ("relu", "vector_add", "fma", "swish", "polynomial", "complex_multiply"):
         rows = [line for line in text.splitlines() if line.startswith(f"01_pointwise/{name}")]
         assert len(rows) == 1
         assert rows[0].split()[1:] == ["not", "started", "edit", f"{HERE}/{name}.py"]
     result.stdout.fnmatch_lines(
-        ["triton-kata: *torch*triton*numpy*", "1 of 6 solved.*", f"Next: {HERE}/vector_add.py"]
+        [
+            "triton-kata: *torch*triton*numpy*",
+            f"01_pointwise/square *gaps left *edit {HERE}/square.py: replace the ... in lines *",
+            "1 of 8 solved.*",
+            f"Next: {HERE}/square.py",
+        ]
     )
 
 
@@ -139,14 +145,21 @@ def test_unsolved_stub_fails_in_one_line(grade):
     assert outcomes == {"unsolved": 1}
 
 
+def test_gaps_are_named_until_all_are_filled(grade):
+    stub = (STUBS / "01_pointwise" / "square.py").read_text()
+    result = grade(f"{HERE}/square.py", square=stub.replace("mask = ...", "mask = offs < N"))
+    (row,) = (it for it in result.outlines if it.startswith("01_pointwise/square"))
+    lines = stub.splitlines()
+    first, last = lines.index("    offs = ...") + 1, lines.index("    ...") + 1
+    assert row.endswith(f"square.py: replace the ... in lines {first} and {last}")
+
+
 def test_stepwise_climbs_and_goes_on(grade):
     first = grade("puzzles", "--sw")
-    first.stdout.fnmatch_lines(
-        ["01_pointwise/vector_copy*", "01_pointwise/vector_add*not started*"]
-    )
+    first.stdout.fnmatch_lines(["01_pointwise/vector_copy*", "01_pointwise/square*gaps left*"])
     second = grade("puzzles", "--sw")
     assert "01_pointwise/vector_copy" not in second.stdout.str()
-    second.stdout.fnmatch_lines(["01_pointwise/vector_add*not started*"])
+    second.stdout.fnmatch_lines(["01_pointwise/square*gaps left*"])
 
 
 def test_nothing_of_ours_when_silent(grade):
@@ -328,7 +341,7 @@ def test_a_solved_puzzle_says_so_and_how_far_production_is(grade):
             "vector_copy is solved.*Speed was not measured: that takes a GPU.",
             f"Production, what it takes to ship it: pytest {HERE}/test_vector_copy.py --production",
             f"Compare with ours: pytest {HERE}/vector_copy.py --compare",
-            f"Next: {HERE}/vector_add.py",
+            f"Next: {HERE}/square.py",
         ]
     )
     # Without a terminal it is plain.
@@ -344,22 +357,22 @@ def said(result) -> str:
 def test_the_ladder_is_listed_with_progress(grade, clone):
     fresh = said(grade("--list"))
     assert "01 Pointwise: loads, stores, masks, program ids" in fresh
-    assert re.search(r"vector_copy +the worked example.*<- next", fresh)
-    assert re.search(r"^07 Matmul: .*\n +matvec +not started", fresh, re.MULTILINE)
+    assert re.search(r"vector_copy +10 min +easy +the worked example.*<- next", fresh)
+    assert re.search(r"^07 Matmul: .*\n +matvec +45 min +medium +not started", fresh, re.MULTILINE)
     assert fresh.endswith(f"Next: {HERE}/vector_copy.py")
     grade(f"{HERE}/vector_copy.py")
     (clone / HERE / "fma.py").write_text(solution("fma"))
     (clone / HERE / "polynomial.py").unlink()
     chapter = said(grade(HERE, "--list"))
     for row in (
-        "vector_copy +solved +production not tried",
-        "vector_add +not started +<- next",
-        "fma +changed, and not graded since",
-        "swish +not started",
-        "polynomial +the file is gone: --reset brings the stub back",
+        "vector_copy +10 min +easy +solved +production not tried",
+        "square +15 min +easy +not started +<- next",
+        "fma +30 min +easy +changed, and not graded since",
+        "swish +30 min +easy +not started",
+        "polynomial +45 min +medium +the file is gone: --reset brings the stub back",
     ):
         assert re.search(rf"^    {row}", chapter, re.MULTILINE), row
-    assert "1 of 6 solved.\nOn the whole ladder: 1 of" in chapter
+    assert "1 of 8 solved.\nOn the whole ladder: 1 of" in chapter
 
 
 def test_a_kind_of_fault_is_explained(grade):
@@ -405,7 +418,7 @@ def test_hints_come_one_at_a_time(grade, clone):
     assert lesson[int(places["The idea"]) - 1] == "## The idea"
     assert lesson[int(places["the hints of swish"]) - 1].endswith("swish: a question</summary>")
     # Of a folder the first that is not solved; the worked example has no hints.
-    assert "01_pointwise/vector_add: hint 1 of 3" in said(grade(HERE, "--hint"))
+    assert "01_pointwise/square: hint 1 of 3" in said(grade(HERE, "--hint"))
     assert "no hints for vector_copy" in said(grade(f"{HERE}/vector_copy.py", "--hint"))
 
 
@@ -609,6 +622,8 @@ class Terminal:
 
 def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("square", "relu"):
+        (clone / HERE / f"{name}.py").write_text(solution(name))
     file, right = clone / HERE / "vector_add.py", solution("vector_add")
     wrong = right.replace(", mask=mask", "", 1)
     endless = right.replace("    z = ", "    while True: pass\n    z = ", 1)
@@ -620,7 +635,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
     try:
         first = terminal.until(end)
         assert f"{cleared}vector_copy is solved. Measured" in first
-        assert f"\n1 of 6 solved. Next: {HERE}/vector_add.py\n" in first
+        assert f"\n3 of 8 solved. Next: {HERE}/vector_add.py\n" in first
         assert re.search(r"\nvector_add: not started", first)
 
         file.write_text(wrong)
@@ -667,7 +682,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         assert "vector_add is solved." in last
         assert "\nfma: not started" in last
         terminal.process.send_signal(signal.SIGINT)
-        assert "2 of 6 solved." in terminal.until("The watch has ended")
+        assert "4 of 8 solved." in terminal.until("The watch has ended")
         assert terminal.process.wait(10) == 0
     finally:
         terminal.end()

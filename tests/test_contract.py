@@ -30,6 +30,11 @@ NATURAL = ROOT / "tests" / "alternatives" / "natural"
 MAX_LINES = 90
 MAX_SPEC_LINES = 15
 
+# How long a puzzle is said to take: estimates are no finer.
+TIMES = [f"{minutes} min" for minutes in (10, 15, 20, 30, 45)] + [
+    f"{hours} h" for hours in (1, 1.5, 2, 3, 4, 5, 6, 8)
+]
+
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
 # Kernels that a stub gives whole, because what is new in the puzzle is something else.
 GIVEN = {"01_pointwise/relu": {"relu_kernel"}, "12_transformer/train_step": {"matmul_kernel"}}
@@ -113,6 +118,13 @@ def test_parts_are_there(puzzle):
     lesson = (PUZZLES / chapter / "README.md").read_text()
     row = re.search(rf"^\| *\[{name}\.py\]\({name}\.py\)", lesson, re.MULTILINE)
     assert row, f"the table in the lesson of {chapter} has no row for [{name}.py]({name}.py)"
+
+
+@puzzles
+def test_the_lesson_says_how_long_it_takes_and_how_hard_it_is(puzzle):
+    time, difficulty = ladder.effort_of(puzzle)
+    assert difficulty in ladder.DIFFICULTIES
+    assert time in TIMES
 
 
 @stubs

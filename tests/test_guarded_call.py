@@ -244,6 +244,16 @@ WRONG_IN_THE_INTERPRETER = with_messages(
 def copy(x):
     assert x.is_cuda
     return launch(x, torch.empty_like(x))
+### swaps the arguments | the input x was changed ... launched with x for y_ptr
+def copy(x):
+    y = torch.empty_like(x)
+    launch(y, x)
+    return y
+### launches without a grid | RuntimeError: Cannot call ... kernel[grid](...)
+def copy(x):
+    y = torch.empty_like(x)
+    kernel(x, y, x.numel(), BLOCK=64)
+    return y
 ### writes back | the input x was stored to, with the values it had ... copy.py:19  tl.store(x_ptr
 @triton.jit
 def and_back(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
@@ -588,7 +598,7 @@ def test_the_largest_allocations_are_named(copying):
 
 
 def test_launcher_that_raises_not_implemented_is_unsolved(copying):
-    with pytest.raises(Unsolved, match=r"not started   edit .*copy\.py"):
+    with pytest.raises(Unsolved, match=r"^not started   edit .*copy\.py$"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))
 
 

@@ -20,6 +20,9 @@ from kernelgauge.words.fault import Fault, Note, Place, note
 # Found in the error or in the line that raised it, these show that the launcher assumes a GPU.
 ASSUMES_CUDA = ("active drivers", "not compiled with CUDA", "is_cuda", "No CUDA GPUs")
 
+# What Triton says of a kernel that is called as a function, compiled or not.
+CALLED_WITHOUT_GRID = "Cannot call @triton.jit'd outside of the scope of a kernel"
+
 # The modules that call the learner's code.
 CALLERS = ("kernelgauge.kernel", "kernelgauge.subject.guarded_call")
 
@@ -49,6 +52,8 @@ def explain(error: BaseException, path: Path) -> Fault:
     fault = Fault("raises", _raised(name, text, line), _place(frame) or Place(str(path)))
     if any(word in f"{text}{line}" for word in ASSUMES_CUDA):
         return fault.but(remedy=note("run-without-a-gpu"))
+    if str(error) == CALLED_WITHOUT_GRID:
+        return fault.but(remedy=note("launch-with-a-grid"))
     return fault
 
 

@@ -164,7 +164,7 @@ class GuardedCall:
         try:
             guard.check_canaries()
             if not late:
-                self._check_inputs(snapshots)
+                self._check_inputs(snapshots, log)
             results = self._results(returned)
             if self.strict:
                 self._check_launches(log.launches, results, guard)
@@ -379,9 +379,19 @@ class GuardedCall:
                 remedy = note("allocate-in-the-launcher")
                 raise Wrong(Fault("outside-kernel", (said,), tensor=name, remedy=remedy))
 
-    def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
+    def _check_inputs(self, snapshots: dict[str, torch.Tensor], log: LaunchLog) -> None:
         for name, arena in self.arenas.items():
-            arena.check(None if name in self.in_place else snapshots[name])
+            try:
+                arena.check(None if name in self.in_place else snapshots[name])
+            except Wrong as wrong:
+                fault = wrong.fault
+                if fault.kind == "input-changed":
+                    place = (
+                        log.line_that_stores_to(arena.tensor) if isinstance(log, Watch) else None
+                    )
+                    remedy = _swapped(log.launches, name, arena.tensor)
+                    fault = fault.but(place=place, remedy=remedy)
+                raise Wrong(fault) from None
 
     def _check_not_stored_to(self, watch: Watch) -> None:
         for name, arena in self.arenas.items():
@@ -470,6 +480,17 @@ def _is_huge(tensor: torch.Tensor) -> bool:
 def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
     """Return whether the memory of this tensor is among the arguments of a launch."""
     return any(_takes(launch, tensor) for launch in launches)
+
+
+def _swapped(launches: list[Launch], name: str, tensor: torch.Tensor) -> Note | None:
+    """Return that a launch has this tensor where another belongs, and another in its place."""
+    for launch in launches:
+        own = launch.arguments.get(f"{name}_ptr", tensor)
+        for parameter, value in launch.arguments.items():
+            if value is tensor and own is not tensor:
+                kernel = launch.kernel.__name__
+                return note("arguments-swapped", kernel=kernel, tensor=name, parameter=parameter)
+    return None
 
 
 def _takes(launch: Launch, tensor: torch.Tensor) -> bool:

@@ -52,6 +52,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "this file also has to run without a GPU, in the interpreter: allocate with "
         "device=x.device, and do not name a device yourself"
     ),
+    "launch-with-a-grid": (
+        "square brackets between the kernel's name and its arguments launch it: kernel[grid](...), "
+        "where the grid is a tuple, the number of programs"
+    ),
     "debugger-left": "you quit the debugger before the call returned",
     "continue-in-the-debugger": (
         "type c to go on to the end; breakpoint() needs a terminal, so run without -n"
@@ -84,6 +88,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "memory-of-an-earlier-call": "the memory that an earlier call returned",
     "memory-of-a-result": "the same allocation as {result}",
     "input-changed": "the input {tensor} was changed: {bytes} bytes differ",
+    "arguments-swapped": (
+        "{kernel} is launched with {tensor} for {parameter}, and with another tensor for "
+        "{tensor}_ptr: pass the arguments in the order of the kernel's parameters"
+    ),
     "input-stored-to": "the input {tensor} was stored to, with the values it had",
     "overwritten-outside": _overwritten,
     "mask-the-last-tile": "a store is not masked at the edge of the last tile",

@@ -6,7 +6,8 @@ Square each element of a vector. The launcher is written, and so is half of the 
 
 Given     x (N,): float16, bfloat16 or float32, contiguous, N >= 1
 Return    y (N,): a new tensor with the dtype of x
-New here  offsets, a mask and a store of your own: replace each ... by what its comment says
+New here  offsets, a mask and a store of your own: replace each ... with what the line above it
+          asks for
 Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring
           elements, one launch
 Speed     at least 0.3x the speed of x * x at 64 Mi float32 elements
@@ -36,12 +37,12 @@ def square_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
-    # TODO, gap 1: a block of BLOCK integers, the numbers of the elements that program pid squares
+    # TODO, gap 1: the numbers of the elements that program pid squares, a block
     offs = ...
-    # TODO, gap 2: which of these numbers are those of elements: there are N
+    # TODO, gap 2: which of these elements there are, of N
     mask = ...
     x = tl.load(x_ptr + offs, mask=mask)
-    # TODO, gap 3: store the squares of x through y_ptr, at the same offsets and under the same mask
+    # TODO, gap 3: store the squares of x in y, at the same offsets, with the mask
     ...
 
 

@@ -1,8 +1,8 @@
 """01.3  ReLU, a kernel without its launcher: one good answer.
 
 The number of the program has 64 bits before it is multiplied by BLOCK, so that vectors of more than
-2**31 elements fit. The launcher refuses x with other strides than 1 or with more than one dimension,
-since the kernel would read it at wrong addresses. NaN is not below 0, so tl.where keeps it.
+2**31 elements fit. The launcher refuses x if it has another stride than 1 or more dimensions than
+one, since the kernel would read it at wrong addresses. NaN is not below 0, so tl.where keeps it.
 """
 
 import torch

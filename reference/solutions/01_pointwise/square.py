@@ -1,8 +1,8 @@
 """01.2  Square, a kernel with three gaps: one good answer.
 
 The number of the program has 64 bits before it is multiplied by BLOCK, so that vectors of more than
-2**31 elements are squared too. The launcher refuses what the kernel would read at wrong addresses: x
-with other strides than 1, or with more than one dimension.
+2**31 elements are squared too. The launcher refuses x if it has another stride than 1 or more
+dimensions than one, since the kernel would read it at wrong addresses.
 """
 
 import torch
