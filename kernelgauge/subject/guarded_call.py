@@ -19,7 +19,7 @@ from triton.compiler.errors import CompilationError
 from kernelgauge import words
 from kernelgauge.compilation import errors
 from kernelgauge.compilation.advice import advice
-from kernelgauge.core import blame, crash_notes, gpus
+from kernelgauge.core import blame, crash_notes, gpus, timeouts
 from kernelgauge.core.arguments import Arguments, describe_value
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.core.launch import Launch, LaunchLog
@@ -253,7 +253,7 @@ class GuardedCall:
             if not self.interpreted:
                 # What fills a peer's memory is not the subject's to wait for.
                 gpus.synchronize()
-            with self._untouched(), sweep, log, late_rank, guard.watching():
+            with self._untouched(), sweep, log, late_rank, guard.watching(), timeouts.steps():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
