@@ -450,8 +450,10 @@ class Kernel:
         if self.rules.gradients:
             inputs = inspect.signature(self.reference).parameters.values()
             names = ("out", *(f"d{x.name}" for x in inputs if x.default is x.empty))
-        if not names or count <= len(names):
-            return names[number] if names else name_of(number, count)
+        if 0 < count <= len(names):
+            return names[number]
+        if not names or count % len(names):
+            return name_of(number, count)
         ranks = count // len(names)
         return f"{names[number // ranks]}[{number % ranks}]"
 
@@ -508,6 +510,7 @@ class Kernel:
             readable=readable,
             interpreted=settings.interpreted,
             strict=self.strict,
+            named=self.name_of,
         )
         call.restore()
         return call

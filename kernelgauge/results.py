@@ -191,6 +191,7 @@ class ResultCheck:
                 readable=call.readable,
                 interpreted=call.interpreted,
                 strict=call.strict,
+                named=call.named,
             )
             other.restore()
             try:

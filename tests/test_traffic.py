@@ -20,7 +20,7 @@ def count(subject, *results: torch.Tensor, order: str = "ascending", **inputs) -
     """Return the traffic of one call of a subject that returns these results."""
     with Watch(count=True, order=order, inputs=inputs) as watch:
         subject()
-    watch.traffic.name_results(*results)
+    watch.traffic.name_results(results, [f"result {number}" for number in range(len(results))])
     return watch.traffic
 
 

@@ -26,6 +26,7 @@ from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import KernelParam, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.interpreter.overflow import IntegerOverflow
@@ -110,12 +111,13 @@ class Executor(interpreter.GridExecutor):
 
         def run(number: int) -> None:
             tracker.start_program(number)
+            timeouts.next_step()
             with contextlib.suppress(StopProgram):
                 self.fn(**arguments)
 
         tracker.turns = Scheduler(_order(tracker.watch, launch), run)
         try:
-            with access_hooks.installed(tracker):
+            with access_hooks.installed(tracker), timeouts.steps():
                 tracker.turns.run_all()
         except Exception as error:
             root = _root(error)

@@ -1,7 +1,7 @@
 """What the launches of one call move between memory and the programs.
 
-Tensors are named after the subject's parameters; "result" (or "result 0", "result 1", ...) is what
-the subject returns, and "scratch" is all else that it allocates.
+Tensors are named after the subject's parameters; "result" is what the subject returns, which has
+names of its own if there is more than one, and "scratch" is all else that it allocates.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -115,7 +115,8 @@ class TrafficMeter:
         self.allocations: list[str] = []
         self.sites = sites
         self.inputs = inputs
-        self._results: tuple[torch.Tensor, ...] | None = None
+        self._results: Sequence[torch.Tensor] | None = None
+        self._names: Sequence[str] = ()
         # By launch, argument of a launch, whether it is a store, and call site.
         self._flows: dict[tuple[int, int, bool, int], tuple[Region, Flow]] = {}
         # By launch, program and storage: first and last byte of each run of bytes touched.
@@ -195,12 +196,12 @@ class TrafficMeter:
                     return True
         return False
 
-    def name_results(self, *results: torch.Tensor) -> None:
-        """Set what the subject returned, or changed in place.
+    def name_results(self, results: Sequence[torch.Tensor], names: Sequence[str]) -> None:
+        """Set what the subject returned, or changed in place, and what each is called.
 
-        Until then every tensor except the inputs counts as "result".
+        Until then every tensor except the inputs counts as "result", and so does a single one.
         """
-        self._results = results
+        self._results, self._names = results, names if len(names) > 1 else ["result"]
 
     def name_allocated(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set what the launcher allocated, the results included; `name_results` comes first."""
@@ -297,7 +298,8 @@ class TrafficMeter:
             return tensors[name]
         if name not in ("result", "scratch"):
             raise KeyError(f"{name} is none of {', '.join(tensors)}")
-        parts = [moved for key, moved in tensors.items() if key.startswith(f"{name} ")]
+        wanted = self.result_names if name == "result" else ()
+        parts = [moved for key, moved in tensors.items() if key in wanted]
         total = Moved(name, sum(moved.numel for moved in parts))
         for moved in parts:
             total.loaded.add(moved.loaded)
@@ -361,9 +363,9 @@ class TrafficMeter:
             return next(iter(same))
         if self._results is None:
             return "result"
-        for number, result in enumerate(self._results):
+        for name, result in zip(self._names, self._results, strict=True):
             if result.untyped_storage().data_ptr() == key:
-                return "result" if len(self._results) == 1 else f"result {number}"
+                return name
         return "scratch"
 
 

@@ -65,6 +65,7 @@ class GuardedCall:
     readable: how many scalars the launcher may read back; None if any number
     interpreted: whether kernels run in the interpreter, under a Watch
     strict: whether kernels of its own must do all the work, for graded people: see `Kernel`
+    named: what messages call a result, by its number and the number of results
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class GuardedCall:
         readable: int | None = MAX_SCALARS_READ,
         interpreted: bool,
         strict: bool = True,
+        named: Callable[[int, int], str] | None = None,
     ):
+        self.named = named or name_of
         self.subject, self.path, self.in_place = subject, path, in_place
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
         # A huge storage is not copied: the subject changes that tensor itself.
@@ -179,7 +182,8 @@ class GuardedCall:
             raise Wrong(self._called(wrong.fault)) from None
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
-            watch.traffic.name_results(*results)
+            names = [self.named(number, len(results)) for number in range(len(results))]
+            watch.traffic.name_results(results, names)
             own = [arena.tensor for arena in guard.arenas]
             given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
@@ -259,7 +263,7 @@ class GuardedCall:
             if not self.interpreted:
                 # What fills a peer's memory is not the subject's to wait for.
                 gpus.synchronize()
-            with self._untouched(), sweep, log, late_rank, guard.watching():
+            with self._untouched(), sweep, log, late_rank, guard.watching(), timeouts.steps():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
@@ -317,7 +321,7 @@ class GuardedCall:
         else:
             results = returned if isinstance(returned, tuple) else (returned,)
         for number, result in enumerate(results):
-            name = name_of(number, len(results))
+            name = self.named(number, len(results))
             if result is None:
                 raise _wrong_form("returned-none", result=name)
             if type(result) is not torch.Tensor:
@@ -405,7 +409,7 @@ class GuardedCall:
             return
         taken = self._taken()
         for number, result in enumerate(results):
-            storage, name = storage_of(result), name_of(number, len(results))
+            storage, name = storage_of(result), self.named(number, len(results))
             if result.numel() and storage in taken:
                 said = note("returned-taken-memory", result=name, memory=taken[storage])
                 raise Wrong(Fault("not-own-memory", (said,), tensor=name))
@@ -448,7 +452,8 @@ class GuardedCall:
             missing = int(stored.size - np.count_nonzero(stored))
             launches = [launch for launch in log.launches if _takes(launch, result)]
             ranges, remedy = unwritten.explain(~stored, launches)
-            name, numbers = name_of(number, len(results)), {"missing": missing, "of": stored.size}
+            name = self.named(number, len(results))
+            numbers = {"missing": missing, "of": stored.size}
             said = [note("never-stored", result=name, index=index, ranges=ranges, **numbers)]
             if launches:
                 said.append(note("launched-with-grids", grids=[it.grid for it in launches]))

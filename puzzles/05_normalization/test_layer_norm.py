@@ -69,7 +69,7 @@ def test_numerics_biased_variance():
 
 def test_traffic():
     puzzle.traffic(*layer(48, 1000)).check(
-        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors={"x": 1.1, "result 0": 1.1}
+        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors={"x": 1.1, "y": 1.1}
     )
 
 

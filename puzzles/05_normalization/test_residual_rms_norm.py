@@ -63,9 +63,9 @@ def test_numerics_eps_given():
 def test_traffic():
     puzzle.traffic(*layer(48, 1000)).check(
         reads={"x": 1, "residual": 1, "result": 0},
-        writes={"result 0": 1, "result 1": 1},
+        writes={"y": 1, "total": 1},
         launches=1,
-        sectors={"x": 1.1, "residual": 1.1, "result 0": 1.1, "result 1": 1.1},
+        sectors={"x": 1.1, "residual": 1.1, "y": 1.1, "total": 1.1},
     )
 
 

@@ -114,7 +114,7 @@ def test_numerics_special_values_stay_in_their_row():
 
 def test_traffic_of_the_longest_rows():
     puzzle.traffic(*layer(2, 2**15)).check(
-        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors={"x": 1.1, "result 0": 1.1}
+        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors={"x": 1.1, "y": 1.1}
     )
 
 
