@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ import torch
 from triton.runtime.errors import OutOfResources
 
 from kernelgauge import words
-from kernelgauge.compilation.ahead_of_time import DoesNotFit, check_compiles
+from kernelgauge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
@@ -33,14 +34,17 @@ from kernelgauge.core.tensors import flat, nbytes
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 from kernelgauge.interpreter import overflow
 from kernelgauge.memory.budgets import Traffic
+from kernelgauge.memory.executor import sample
+from kernelgauge.memory.traffic import Sampled
 from kernelgauge.results import ResultCheck, Tensors
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
 from kernelgauge.speed import buffers, gpu, measure
+from kernelgauge.speed.estimate import Estimate, Gpu, Work, estimate
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Limits
 from kernelgauge.subject import tamper
-from kernelgauge.subject.canaries import MAX_COPIED_BYTES
+from kernelgauge.subject.canaries import MAX_COPIED_BYTES, uncopied
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guard import MAX_SCALARS_READ, one_stream
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome, name_of
@@ -402,6 +406,10 @@ class Kernel:
         label: what observers call the baseline
         """
         arguments = self.arguments(inputs, options)
+        if settings.interpreted:
+            for observer in self.run.observers:
+                observer.instead_of_race(self, arguments)
+        gpu.require()
         outcome = self.guarded(arguments).run()
         whole = nbytes((*arguments.tensors.values(), *outcome.results))
         if bytes_moved is None and operations is None:
@@ -554,6 +562,49 @@ class Kernel:
                 call.restore()
                 call.run(order="shuffled", poison=poison)
             call.restore()
+
+
+def estimated(make: Callable[[], GuardedCall], path: Path, gpu: Gpu) -> Estimate | None:
+    """Return about how long a call takes on a GPU, from a few programs of each launch.
+
+    None if that cannot be told: where the launches themselves take long, where some have too few
+    programs to fill the GPU (those may ask how many multiprocessors there are), or where what a
+    launch does depends on what others compute.
+
+    make: returns the call, whose inputs need not hold anything
+    """
+    with uncopied(), contextlib.suppress(Wrong, NotMeasured):
+        outcome = make().run(programs="some", count=True, poison=False)
+        assert outcome.watch
+        assert outcome.watch.traffic
+        works = []
+        for launch, some in zip(outcome.launches, outcome.watch.traffic.sampled, strict=True):
+            (compiled,) = check_compiles([launch], (gpu.target,), subject=path, details=True)
+            works.append(work_of(launch, some, compiled))
+        return estimate(works, gpu)
+    return None
+
+
+def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
+    """Return what a launch does, if a few of its programs stand for all."""
+    count = math.prod(launch.grid)
+    each = count / max(len(sample(count)), 1)
+    return Work(
+        programs=count,
+        resident=max(compiled.occupancy.programs, 1) if compiled.occupancy else 1,
+        loaded=some.loaded * each,
+        stored=some.stored * each,
+        needed={storage: size * each for storage, size in some.needed.items()},
+        sizes=some.sizes,
+        macs=some.macs * each,
+        lanes=some.lanes * each,
+        load_bytes=compiled.load_bytes,
+        store_bytes=compiled.store_bytes,
+        bits=compiled.factor_bits,
+        newer=any(not name.startswith("mma") for name, _ in compiled.tensor_cores or ()),
+        spilled=2 * 32 * (compiled.spills or 0) * compiled.num_warps * count,
+        atomics=bool(compiled.atomics),
+    )
 
 
 def _with_parameters(function: Callable, like: Callable) -> Callable:

@@ -220,7 +220,7 @@ def pytest_runtest_call(item):
     if puzzle and (why := given_up.why(puzzle)):
         raise NotRun(f"{puzzle} {why}")
     if puzzle:
-        session.require_measurable(ladder.check_of(item.name))
+        session.require_measurable(ladder.check_of(item.name), ladder.level_of(item.path))
     commands = item.get_closest_marker("commands")
     rules = getattr(getattr(item.module, "puzzle", None), "rules", None)
     # A race of ranks has them on one GPU.

@@ -297,6 +297,8 @@ class Scoreboard:
         """Say that a puzzle is solved, what is left of production, and what it compares with."""
         name = puzzle.partition("/")[2]
         terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
+        if estimate := self.rows[puzzle].compared.get("speedup", {}).get("said"):
+            terminal.line(f"Estimate: {estimate}.")
         if checks_of(puzzle, PRODUCTION):
             self._write_production(terminal, puzzle, found)
         if settings.subjects == PUZZLES and not self.config.option.compare:

@@ -27,6 +27,8 @@ from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.words.fault import Fault, Note, Place, note
 
+# Bits that stand for an asynchronous copy of a whole tile, by a lane.
+WHOLE_TILE = 4096
 MAX_SECONDS = 60.0
 MAX_THREADS = 1024
 # The compiler must answer this long before the time limit of the test ends.
@@ -82,6 +84,27 @@ class Compiled:
     settings: str
     file: str = ""
     listings: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def load_bytes(self) -> float:
+        """Bytes of a lane's load from global memory, on average."""
+        copies = ((bits or WHOLE_TILE, count) for _, bits, count in self.copies or ())
+        return _mean_bytes([*(self.loads or ()), *copies])
+
+    @property
+    def store_bytes(self) -> float:
+        """Bytes of a lane's store to global memory, on average."""
+        return _mean_bytes(self.stores or ())
+
+    @property
+    def factor_bits(self) -> int:
+        """Bits of a factor that tensor cores multiply, 32 being tf32; 0 without them."""
+        for name, _ in self.tensor_cores or ():
+            depth = int(name.rpartition("x")[2]) if "x" in name else 16
+            # The older instructions are 16 bytes deep, or 32.
+            older = name.startswith("mma") and name != "mma 16x8x8"
+            return {4: 32, 8: 16 if older else 32, 32: 8}.get(depth, 16)
+        return 0
 
 
 class DoesNotFit(Wrong):
@@ -281,6 +304,12 @@ def _spilling(launch: Launch, gpu: Target, compiled: Compiled, budget: int) -> F
         numbers={"spilled": spilled, "budget": budget},
         remedy=note("spread-over-warps"),
     )
+
+
+def _mean_bytes(widths: Sequence[tuple[int, int]]) -> float:
+    """Return the mean of accesses by their width in bits and their number, 16 without any."""
+    count = sum(number for _, number in widths)
+    return sum(bits * number for bits, number in widths) / 8 / count if count else 16.0
 
 
 def _time_left() -> float:

@@ -40,6 +40,9 @@ from kernelgauge.words.fault import Fault, Note, Place, note
 
 OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
 
+# How many programs of a launch stand for all, and what spreads them.
+SAMPLED, GOLDEN = 6, 0.618034
+
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 StockExecutor = interpreter.GridExecutor
@@ -255,9 +258,16 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
     count = math.prod(launch.grid)
     if watch.programs == "ends":
         return sorted({0, count - 1}) if count else []
+    if watch.programs == "some":
+        return sorted(sample(count))
     if watch.order == "ascending":
         return range(count)
     return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+
+
+def sample(count: int) -> set[int]:
+    """Return a few of so many programs, spread so that no axis of a grid is seen at one place."""
+    return {int(count * ((number + 0.5) * GOLDEN % 1)) for number in range(min(SAMPLED, count))}
 
 
 def _root(error: BaseException) -> BaseException:

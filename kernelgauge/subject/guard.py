@@ -29,7 +29,7 @@ from kernelgauge.core.dtypes import rounds
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import storage_of, tensors
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.words.fault import Fault, Note, note
 
 # Integers of as many bytes.
@@ -308,7 +308,7 @@ def _allocate_huge(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> to
     planned = func(*args, **(kwargs | {"device": "meta"}))
     like = args[0] if isinstance(args[0], torch.Tensor) else torch.empty(0)
     device = torch.device(kwargs.get("device") or like.device)
-    if device.type != "cpu" or planned.untyped_storage().nbytes() <= MAX_COPIED_BYTES:
+    if device.type != "cpu" or not is_huge(planned):
         return None
     return torch.empty_strided(planned.shape, planned.stride(), dtype=planned.dtype, device=device)
 

@@ -31,7 +31,7 @@ from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import tamper, unwritten
 from kernelgauge.subject.autotuning import ConfigSweep
-from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
@@ -85,7 +85,7 @@ class GuardedCall:
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
         # A huge storage is not copied: the subject changes that tensor itself.
         self.original = arguments.map(
-            lambda name, x: x.clone() if name in in_place and _is_huge(x) else x
+            lambda name, x: x.clone() if name in in_place and is_huge(x) else x
         )
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
@@ -93,7 +93,7 @@ class GuardedCall:
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if _is_huge(tensor):
+        if is_huge(tensor):
             return tensor
         self.arenas[name] = Arena.like(tensor, name)
         return self.arenas[name].tensor
@@ -137,8 +137,8 @@ class GuardedCall:
         seed: of the shuffled order
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
-        programs: which of each launch run: "all", the first and the last ("ends"), or "none", where
-            only the grids are checked
+        programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
+            for all ("some"), or "none", where only the grids are checked
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
@@ -476,10 +476,6 @@ def name_of(number: int, count: int) -> str:
 
 def _wrong_form(id: str, **values: str) -> Wrong:
     return Wrong(Fault("wrong-form", (note(id, **values),)))
-
-
-def _is_huge(tensor: torch.Tensor) -> bool:
-    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
 
 
 def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
