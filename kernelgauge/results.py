@@ -128,6 +128,7 @@ class ResultCheck:
                 inputs,
                 anything=not watch or bool(watch.loads_without_other),
                 source=source,
+                rounded=watch.rounded if watch else None,
                 origin=self._origin(call, outcome, other, expected) if other == number else None,
             )
         store = watch.store_of(outcome.results[number], mismatches[number].worst) if watch else None

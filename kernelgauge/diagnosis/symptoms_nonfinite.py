@@ -31,8 +31,8 @@ MEANINGS = (
     (r"log2?\(-?0\)", "log-of-0"),
     (r"log2?\(-", "log-of-negative"),
     (r"exp2?\(", "exp-overflows"),
-    (r"\S+ as float16$|[^0]\S* [-+*/] \S+ in float16$", "float16-overflows"),
-    (r"\S+ [-+*/] \S+$|tl.dot", "dtype-overflows"),
+    (r"\S+ as float16$|tl.sum in float16$|[^0]\S* [-+*/] \S+ in float16$", "float16-overflows"),
+    (r"\S+ [-+*/] \S+$|tl.(dot|sum)", "dtype-overflows"),
 )
 
 

@@ -25,7 +25,11 @@ NARROWER = {
     torch.complex64: (torch.bfloat16, torch.float16),
 }
 
-HALF = (torch.float16, torch.bfloat16)
+# Of what makes a result of float32 less precise: what is said of it, and the formats.
+LOWER = {
+    "step-in-half": {"fp16", "bf16", "to fp16", "to bf16"},
+    "dot-in-tf32": {"TF32", "BF16x3"},
+}
 
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
@@ -67,7 +71,7 @@ def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bo
 
     of: the share of an element that may be lost, 1.0 where large terms cancel
     """
-    if result.dtype not in HALF:
+    if not result.computes_in_half:
         return False
     got, truth = result.got[result.wrong], result.truth[result.wrong]
     size = truth.abs().where(truth.abs() > 0, 1.0)
@@ -77,7 +81,7 @@ def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bo
 def row_sums(result: WrongResult) -> Symptom | None:
     """Detect rows in half precision that are each off by a factor near 1."""
     got, truth = result.got, result.truth
-    if result.dtype not in HALF or truth.dim() < 2:
+    if not result.computes_in_half or truth.dim() < 2 or truth.shape[-1] < MIN_WRONG:
         return None
     usable = got.isfinite() & truth.isfinite()
     got, truth = got.where(usable, 0), truth.where(usable, 0)
@@ -113,7 +117,7 @@ def approximated(result: WrongResult) -> Symptom | None:
         # Neighbours among independent errors differ by twice the variance on average.
         if along.diff().square().mean() < SMOOTH * 2 * along.var():
             others = []
-            if result.dtype in HALF:
+            if result.computes_in_half:
                 others = [note("rounded-again-and-again", dtype=dtype_name(result.dtype))]
             follow = note("errors-follow-expected")
             if name:
@@ -181,12 +185,16 @@ def imprecise(result: WrongResult) -> Symptom | None:
         slope = slopes(got[usable], truth[usable])
         left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
         return drifting(result) if loss < 0.05 and left < 0.25 else None
-    if result.dtype in HALF and loss <= MAX_LOSS_IN_HALF:
+    if result.computes_in_half and loss <= MAX_LOSS_IN_HALF:
         cause = note("few-bits", dtype=dtype_name(result.dtype))
     elif result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
         cause = note("step-in-float32")
-    elif result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
-        cause = note("step-in-lower-precision")
+    elif (
+        result.dtype == torch.float32
+        and 2.0**-16 < loss < 2.0**-7
+        and (steps := [id for id, formats in LOWER.items() if result.rounds_to(formats)])
+    ):
+        cause = note("step-in-lower-precision", steps=[*map(note, steps)])
     else:
         return None
     return Symptom(note("small-errors", loss=loss), cause, strong=False)

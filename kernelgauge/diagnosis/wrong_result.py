@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ import torch
 from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from kernelgauge.memory.nonfinite import Origin
+from kernelgauge.memory.watch import NAMES
 from kernelgauge.numerics.compare import Mismatch
 from kernelgauge.words.fault import Note, note
 
@@ -65,6 +67,7 @@ class WrongResult:
     inputs: the arguments by name; integers stay integers
     anything: masked lanes may have held anything, because some load had no `other`
     source: what is known about the learner's code
+    rounded: the formats that its kernels rounded to, as in memory.watch; None if that is not known
     origin: what made NaN or infinity, if that is known
     """
 
@@ -76,6 +79,7 @@ class WrongResult:
         inputs: Mapping[str, torch.Tensor] | None = None,
         anything: bool = True,
         source: Source = UNKNOWN,
+        rounded: AbstractSet[str] | None = None,
         origin: Origin | None = None,
     ) -> None:
         self.got = double(got.detach().cpu())
@@ -89,6 +93,7 @@ class WrongResult:
         self.inputs = {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()}
         self.anything = anything
         self.source = source
+        self.rounded = None if rounded is None else frozenset(rounded)
         self.origin = origin
 
     @property
@@ -100,6 +105,18 @@ class WrongResult:
     def shifted(self) -> bool:
         """Whether the code seems to subtract something before it computes exponentials."""
         return self.source.uses(SHIFTS, otherwise=False)
+
+    def rounds_to(self, formats: AbstractSet[str]) -> bool:
+        """Return whether kernels rounded to one of these formats, also where that is not known."""
+        return self.rounded is None or not formats.isdisjoint(self.rounded)
+
+    @property
+    def computes_in_half(self) -> bool:
+        """Whether kernels may compute in the result's dtype, of 16 bits, or keep parts in it."""
+        if self.dtype not in NAMES:
+            return False
+        name = NAMES[self.dtype]
+        return self.rounds_to({name, f"scratch {name}"})
 
     @property
     def stand_in(self) -> list[Note]:

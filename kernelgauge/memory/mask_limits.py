@@ -196,7 +196,9 @@ def stores_a_sum(site: CallSite) -> bool:
     function, value = function_at(site), argument_of(site, "value", ACCESS_CALLS["writes"])
     if function is None or value is None:
         return False
-    made_of, seen = [value], set()
+    helpers = {it.name: it for it in _functions(source_of(site.file)) if it is not function}
+    made_of: list[ast.AST] = [value]
+    seen: set[str] = set()
     while made_of:
         for node in ast.walk(made_of.pop()):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SUMS:
@@ -204,6 +206,7 @@ def stores_a_sum(site: CallSite) -> bool:
             if isinstance(node, ast.Name) and node.id not in seen:
                 seen.add(node.id)
                 made_of += values_of(node.id, function)
+                made_of += [helpers[node.id]] if node.id in helpers else []
     return False
 
 

@@ -112,6 +112,7 @@ class Tracker:
                 raise Wrong(out_of_bounds.explain(access, lanes.region, lanes.lanes)) from None
         if verb == "reads":
             self.watch.loaded = parts
+            self.watch.note_scratch(parts)
         if not parts:
             return real
         if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):

@@ -377,10 +377,11 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "float32, or it is a difference of large numbers"
     ),
     "step-in-float32": "a step is computed in float32",
-    "step-in-lower-precision": (
-        "a step is computed in lower precision: a cast to half precision on the way, or a "
-        "tl.dot in tf32 (input_precision)"
+    "step-in-lower-precision": lambda steps: (
+        f"a step is computed in lower precision: {', or '.join(steps)}"
     ),
+    "step-in-half": "a cast to half precision on the way",
+    "dot-in-tf32": "a tl.dot in tf32 (input_precision)",
     "terms-wrong": (
         "terms are missing, counted twice or not the right ones: this is not a rounding error"
     ),
