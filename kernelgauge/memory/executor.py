@@ -30,6 +30,7 @@ from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.interpreter.overflow import IntegerOverflow
+from kernelgauge.interpreter.promises import FalsePromise
 from kernelgauge.memory import access_hooks
 from kernelgauge.memory.addresses import Storage
 from kernelgauge.memory.call_sites import CallSite, raised_at
@@ -126,7 +127,7 @@ class Executor(interpreter.GridExecutor):
             root = _root(error)
             site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
             where = {"program": tracker.program, "grid": launch.grid}
-            if isinstance(root, IntegerOverflow):
+            if isinstance(root, (IntegerOverflow, FalsePromise)):
                 raise Wrong(root.fault.but(place=site and site.place, **where)) from root
             if isinstance(root, Verdict):
                 raise root from None
