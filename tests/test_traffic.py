@@ -160,7 +160,7 @@ def test_short_rows_waste_their_sectors():
     x, y = torch.randn(64, 16), torch.empty(64, 4)
     message = excess(count(lambda: rows_of_four_kernel[(1,)](x, y), y, x=x), sectors=1.1)
     assert "neighbouring lanes" not in message
-    assert "what lies side by side of it is 16 bytes" in message
+    assert "its contiguous pieces are 16 bytes long" in message
 
 
 @triton.jit

@@ -162,7 +162,7 @@ def _sectors(
     run: float,
     scattered: bool,
 ) -> str:
-    why = f"what lies side by side of it is {run:.0f} bytes on average"
+    why = f"its contiguous pieces are {run:.0f} bytes long on average"
     if scattered:
         why = "neighbouring lanes must access neighbouring addresses"
     return (
@@ -185,8 +185,7 @@ def _distinct(measured: float, limit: float, tensor: str, overlap: bool) -> str:
     return (
         f"the programs together load {tensor} {_above(measured, limit)} times, counting each "
         f"element once per program, but the budget is {limit:.10g}"
-        + ": longer tiles overlap less"
-        * overlap
+        + (": longer tiles overlap less" if overlap else "")
     )
 
 
@@ -467,11 +466,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
-    "no-multiple": "{value} is no multiple of {factor}, which tl.multiple_of promises",
+    "no-multiple": "{value} is not a multiple of {factor}, which tl.multiple_of promises",
     "assumption-fails": "what tl.assume promises is False here",
     "promise-what-holds": (
         "promise what holds for every call, and check it in the launcher where it depends on the "
-        "arguments; a compiled kernel relies on it and does not look"
+        "arguments; a compiled kernel relies on it and does not check"
     ),
     "integer-overflow": (
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
