@@ -765,7 +765,7 @@ def test_what_the_compiler_made_is_printed_and_left_in_a_folder(grade, tmp_path)
         "launched with BLOCK=64",
         "* sm_80 (A100) * sm_90 (H100)",
         "programs a multiprocessor * 16 (64 of 64 warps) *",
-        "global loads, bits a thread * 1 of 16 *",
+        "global loads * 1 x 16-bit *",
         "innermost loops * none *",
         "code in */01_pointwise/vector_copy/float16/vector_copy_kernel.{sm_80,sm_90}.*",
     ]
