@@ -18,10 +18,11 @@ from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.kernel import Contest, Kernel, count, launches_of
+from kernelgauge.kernel import Contest, Kernel, count, estimated, launches_of
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.results import ResultCheck
 from kernelgauge.run import Observer
+from kernelgauge.speed.estimate import H200, RTX_4090
 from kernelgauge.speed.timer import CudaTimer
 
 # How many peers stand on a roofline.
@@ -67,6 +68,20 @@ class Comparing(Observer):
             if yours_need and ours_need:
                 group = comparison.of_resources(str(arguments), yours_need, ours_need)
                 self.found["compiles"] = group
+
+    def instead_of_race(self, kernel: Kernel, arguments: Arguments) -> None:
+        if not self.wants(kernel, "speedup") or not isinstance(kernel, Challenge):
+            return
+        sides = (kernel.guarded, kernel.path), (kernel.guarded_solution, kernel.solution)
+        rows = []
+        for gpu in (H200, RTX_4090):
+            yours, ours = (
+                estimated(lambda make=make: make(arguments), path, gpu) for make, path in sides
+            )
+            if yours and ours and yours.is_clear and ours.is_clear:
+                rows.append((gpu.name, yours, ours))
+        if rows:
+            self.found["speedup"] = comparison.of_estimates(str(arguments), rows)
 
 
 class Racing(Observer):

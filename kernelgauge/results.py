@@ -192,6 +192,7 @@ class ResultCheck:
                 readable=call.readable,
                 interpreted=call.interpreted,
                 strict=call.strict,
+                named=call.named,
             )
             other.restore()
             try:
@@ -419,6 +420,8 @@ class ResultCheck:
         same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
         if outcome.configs > 1 and right_if(rehearse=False, **same):
             return Cause(note("tuned-on-the-tensors"), SHOWN)
+        if outcome.zeroed and right_if(restores=True, **same):
+            return Cause(note("zeroed-before-it-is-read", names=[*outcome.zeroed]), SHOWN)
         if sites and watch.poison and right_if(order="shuffled", poison=False):
             lines = [f"{Path(file).name}:{line}" for file, line in sites]
             return Cause(note("masked-lanes-reach-the-result", lines=lines), SHOWN)
@@ -441,8 +444,7 @@ class ResultCheck:
                 if found != wanted:
                     form = {"aspect": aspect, "found": found, "wanted": wanted}
                     raise Wrong(self._fault("wrong-form", note("form", name=name, **form), name))
-            any_layout = self.kernel.rules.in_place or not self.kernel.strict
-            if not any_layout and not got.is_contiguous():
+            if not self.kernel.any_layout and not got.is_contiguous():
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
                 raise Wrong(self._fault("wrong-form", said, name))

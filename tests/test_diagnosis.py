@@ -195,7 +195,7 @@ SYMPTOMS = {
     "the values are right, but in the wrong places ... wrong stride or index": case(
         X[torch.randperm(67, generator=seeded(0))], X
     ),
-    "columns 1, 3, 5, ...: every second ... counts in the wrong unit": case(
+    "columns 1, 3, 5, ...: every second ... is in the wrong unit": case(
         changed(X, (COLUMNS, slice(1, None, 2)), 0.0), X
     ),
     "the square of the expected ... a square root is missing": case(
@@ -244,7 +244,7 @@ SYMPTOMS = {
     "only element 0 ... masked lanes are counted too": case(
         torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52]), x=LINE
     ),
-    "off by whole numbers ... no rounding error": case(
+    "off by whole numbers ... not a rounding error": case(
         SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T
     ),
     "the complex conjugate ... the sign of the imaginary part": case(IMAGE.conj(), IMAGE),

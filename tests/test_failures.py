@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from course.challenge import broken_rule
+from course.options import asked
 from course.paths import ROOT
 from course.plugin import failures
 from course.plugin.failures import Failure
 from course.plugin.ladder import PRODUCTION, SOLVED
 from kernelgauge import words
+from kernelgauge.core.settings import settings
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Call, Cause, Fault, Note, Place, note
 from kernelgauge.words.kinds import KINDS
 
@@ -76,15 +78,34 @@ def written(found: list[Failure], verbosity: int = 0) -> list[str]:
     return terminal.lines
 
 
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    monkeypatch.setattr(settings, "interpreted", True)
+
+
 def test_failures_with_one_cause_are_one_block():
     lines = written(failed(*(out_of_bounds(first) for first in (5, 700, 12))))
     assert [line for line in lines if line.startswith("___")] == ["___ softmax: a load outside x"]
     assert "reads x[5..1023]" in lines[2]
-    assert lines[-3:] == [
-        "3 checks fail alike: test_masks[case0], test_masks[case1], test_masks[case2]",
+    assert lines[-4:] == [
+        "3 checks fail for this reason: test_masks[case0], test_masks[case1], test_masks[case2]",
         "run this one: pytest t.py -k 'test_masks and case0'",
+        "draw it: pytest t.py --pictures out",
         "what it means: pytest --explain out-of-bounds-load",
     ]
+
+
+def test_the_command_that_draws_is_told_of_what_can_be_seen_and_is_not_drawn_yet(monkeypatch):
+    drawn = "draw it: pytest t.py --pictures out"
+    for fault, sees in ((wrong(), True), (RACE, True), (BAD_INPUT, False)):
+        assert (drawn in written(failed(fault))) == sees
+    # Of the first cause alone: that is what is drawn.
+    assert written(failed(out_of_bounds(5), RACE)).count(drawn) == 1
+    monkeypatch.setattr(asked, "draws", True)
+    assert drawn not in written(failed(RACE))
+    monkeypatch.setattr(asked, "draws", False)
+    monkeypatch.setattr(settings, "interpreted", False)
+    assert drawn not in written(failed(RACE))
 
 
 def test_what_to_fix_first_comes_first_and_two_causes_are_shown():
@@ -96,7 +117,7 @@ def test_what_to_fix_first_comes_first_and_two_causes_are_shown():
     ]
     rest = lines[lines.index("and after that:") + 1 :]
     assert rest[0] == "  a wrong result: test_masks[case2]"
-    assert rest[1] == "  bad input is neither rejected nor answered: test_masks[case0]"
+    assert rest[1] == "  bad input is neither rejected nor handled: test_masks[case0]"
     assert "-v shows them in full" in rest[2]
 
 
@@ -118,7 +139,7 @@ def test_verbose_shows_every_cause():
 
 def test_bad_input_that_runs_out_of_bounds_has_the_cause_of_the_others():
     lines = written(failed(out_of_bounds(9), BAD_INPUT.but(instead=out_of_bounds(5))))
-    assert "2 checks fail alike: test_masks[case0], test_masks[case1]" in lines
+    assert "2 checks fail for this reason: test_masks[case0], test_masks[case1]" in lines
 
 
 def test_a_result_that_is_wrong_instead_of_an_error_is_bad_input():
@@ -140,7 +161,7 @@ def test_a_long_map_is_left_to_the_verbose_run():
 
 def test_what_the_case_printed_stands_below_its_message():
     lines = written(failed(RACE, printed="offs: [0 1]\n"))
-    assert lines[-4:-2] == ["printed by this case:", "    offs: [0 1]"]
+    assert lines[-5:-3] == ["printed by this case:", "    offs: [0 1]"]
 
 
 def test_words_of_a_learner_choose_no_title():
@@ -199,3 +220,32 @@ def test_the_second_cause_is_told_briefly():
 def test_kinds_come_in_the_order_in_which_to_fix_them():
     assert list(KINDS).index("out-of-bounds-load") < list(KINDS).index("wrong-result")
     assert list(KINDS).index("wrong-result") < list(KINDS).index("too-slow")
+
+
+def test_a_cause_that_is_withheld_is_in_the_data_and_not_on_the_screen():
+    shown = written(
+        [
+            Failure(
+                "08_debugging/entropy",
+                SOLVED,
+                "test_masks",
+                "t.py",
+                0,
+                failures.told(out_of_bounds(5), withheld=True),
+            )
+        ]
+    )
+    assert shown[0] == "___ entropy: a load outside x"
+    assert shown[3:] == [
+        "run this one: pytest t.py -k test_masks",
+        "look inside, with print() or breakpoint() in the kernel: TRITON_INTERPRET=1 pytest t.py "
+        "-k test_masks -x -s",
+        "draw it: pytest puzzles/08_debugging/entropy.py --pictures out",
+        "get nearer to the cause, a step at a time: pytest puzzles/08_debugging/entropy.py --hint",
+    ]
+    assert failures.told(out_of_bounds(5), withheld=True)["fault"]["remedy"]
+
+
+def test_a_remedy_that_is_about_the_run_is_not_withheld():
+    fault = Fault("endless", said("did not return"), call=CALL, remedy=note("end-every-loop"))
+    assert failures.told(fault, withheld=True) == failures.told(fault) | {"withheld": True}

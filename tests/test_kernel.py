@@ -257,7 +257,7 @@ FOUND = {
     ),
     "unwritten": (
         "unwritten",
-        r"^norms/launchers.py: norm_of_all_but_one: the result\[8, 0\] was stored by no program",
+        r"^norms/launchers.py: norm_of_all_but_one: no program stored result\[8, 0\]",
     ),
     "unwritten, and torch": ("wrong-result", r"wrong in 70 of 630 elements(.*\n)+.*got nan"),
     "right, by a table": ("passed", ""),

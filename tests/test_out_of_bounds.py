@@ -265,12 +265,12 @@ MESSAGES = {
     "rows": (
         tile_launch(torch.randn(67, 35), "columns"),
         "program (2, 0, 0) reads a[67..95, 0..31] but a has 67 rows: 928 of 1024",
-        "the mask lets all rows of this tile through; add offs_m[:, None] < M to it",
+        "the mask lets all rows of this tile through; it also needs offs_m[:, None] < M",
     ),
     "columns, not the next row": (
         tile_launch(torch.randn(67, 35), "rows"),
         "program (2, 1, 0) reads a[66, 35..63] but a has 35 columns",
-        "the mask lets all columns of this tile through; add offs_n[None, :] < N to it",
+        "the mask lets all columns of this tile through; it also needs offs_n[None, :] < N",
     ),
     "a column of tiles too many": (
         (tile_kernel, (1, 2), EMPTY, EMPTY, 32, 32, 32, 1, 32, 32, "rows"),
@@ -308,14 +308,14 @@ MESSAGES = {
     "a single row": (
         tile_launch(torch.randn(1, 35), "columns"),
         "reads a[1..31, 0..31] but a has 1 row:",
-        "add offs_m[:, None] < M to it",
+        "it also needs offs_m[:, None] < M",
     ),
     **{
         f"rows, {a.shape[1]} columns, all strides 1": (
             tile_launch(a, "columns", 64),
             "reads a[1..63, 0",
             "but a has 1 row:",
-            "add offs_m[:, None] < M to it",
+            "it also needs offs_m[:, None] < M",
         )
         for a in (torch.randn(1, 1), torch.randn(35, 1).T)
     },
@@ -323,7 +323,7 @@ MESSAGES = {
         f"columns, {rows} rows, all strides 1": (
             tile_launch(torch.randn(rows, 1), "rows", 64),
             ", 1..63] but a has 1 column:",
-            "add offs_n[None, :] < N to it",
+            "it also needs offs_n[None, :] < N",
         )
         for rows in (1, 35)
     },
@@ -342,7 +342,7 @@ MESSAGES = {
     "pointers moved by a loop": (
         (loop_kernel, (2,), torch.randn(32, 35), torch.empty(32), 32, 35, 16, 16),
         "program (1, 0, 0) reads a[31, 35..47] but a has 35 columns",
-        "the columns of this tile run past K; mask with the column < K",
+        "the columns of this tile run past K; mask with the column index < K",
     ),
     "two dimensions, walked as one": (
         copy_launch(torch.randn(10, 13), "none"),
@@ -361,7 +361,8 @@ MESSAGES = {
     "three dimensions": (
         (batch_kernel, (2,), torch.randn(2, 5, 7), torch.empty(2, 5, 7), 2, 5, 7, 8),
         "program (1, 0, 0) reads x[1, 5..7, 0..6] but x has size 5 in dimension 1",
-        "the mask lets all indices along dimension 1 of this tile through; add offs[:, None] < M",
+        "the mask lets all indices along dimension 1 of this tile through; it also needs offs[:, "
+        "None] < M",
     ),
     "negative offset": (
         (offset_kernel, (1,), torch.randn(64), torch.empty(64), -3, False, 64),

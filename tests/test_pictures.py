@@ -55,6 +55,19 @@ def tile_kernel(x_ptr, y_ptr, M, N, stride_x, BLOCK: tl.constexpr, GROUP: tl.con
 
 
 @triton.jit
+def twice_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mean = tl.sum(tl.load(x_ptr + offs)) / BLOCK
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs) - mean)
+
+
+@triton.jit
+def add_row_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    tl.store(y_ptr + tl.program_id(0) * BLOCK + cols, tl.load(x_ptr + cols) + 1)
+
+
+@triton.jit
 def add_first_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     own = tl.program_id(0) * BLOCK + offs
@@ -254,6 +267,31 @@ def test_what_nothing_stores_is_said():
     x = torch.zeros(100)
     known = scene(copy_kernel, (3,), x, torch.empty(100), 100, BLOCK=32, MASK="both")
     assert "No program stores the grey elements of y." in programs(known).caption
+    # The mask turns off what these lanes would store.
+    known = scene(copy_kernel, (4,), x, torch.empty(100), 90, BLOCK=32, MASK="both")
+    assert "No program stores the hatched elements of y." in programs(known).caption
+
+
+@interpreted_only
+def test_captions_say_only_what_is_drawn():
+    few, many = programs(copied(100, "both")), programs(copied(20001, "both"))
+    assert "Each colour is one program, and its id is written in it." in few.caption
+    assert "differ in colour; their ids are written in them." in many.caption
+    assert "Neighbouring programs differ in colour." in programs(copied(2048, "both")).caption
+    narrow = scene(
+        copy_kernel, (2,), torch.ones(64).half(), torch.ones(64).half(), 64, BLOCK=32, MASK="both"
+    )
+    assert "A cell is an element." in sectors(narrow).caption
+    assert "the number of the lane" in sectors(copied(100, "both")).caption
+    rows = tile_kernel, (4,), torch.zeros(8, 8), torch.empty(8, 8), 8, 8, 8
+    assert "number is that of the program" in order(scene(*rows, BLOCK=4, GROUP=1)).caption
+    twice = scene(twice_kernel, (2,), torch.ones(64), torch.empty(64), BLOCK=32)
+    assert "Elements are loaded: x 2 times. Every load" in reuse(twice).caption
+    assert "Larger tiles" not in reuse(twice).caption
+    row, out = torch.ones(32), torch.empty(4, 32)
+    shared = scene(add_row_kernel, (4,), row, out, BLOCK=32)
+    assert "x 4 times" in reuse(shared).caption
+    assert "Larger tiles need fewer loads." in reuse(shared).caption
 
 
 # The order of tiles
@@ -426,7 +464,13 @@ def test_pictures_are_small_stand_alone_and_many_stand_in_one_page():
         ]
         ids += [element.get("id") for element in root.iter() if element.get("id")]
         style = root.find(f"{SVG}style").text
-        assert "@media (prefers-color-scheme:dark){.kata{--bg:" in style
+        assert style.startswith("@media (prefers-color-scheme:dark){.kata ")
+        # Other viewers than browsers know neither variables nor, some of them, these rules.
+        assert "var(" not in picture.svg
+        for element in root.iter():
+            if element.tag.removeprefix(SVG) in ("rect", "path", "circle", "text"):
+                paint = element.get("fill") or element.get("stroke")
+                assert re.fullmatch(r"#[0-9a-f]{3,6}|none|url\(#.*\)", paint)
         rules = re.sub(r"@media[^{]*\{", "", style)
         assert all(
             rule.strip(" \n}").startswith(".kata") for rule in re.findall(r"[^{}]+\{", rules)

@@ -65,6 +65,53 @@ def test_a_busy_machine_is_not_held_against_the_body():
         time.sleep(0.4)
 
 
+@by_processor_time
+def test_one_step_may_take_a_third_of_the_limit(monkeypatch):
+    monkeypatch.setattr(timeouts, "PATIENCE", 100)
+    begun = time.process_time()
+    told, limit = r"not return within 0\.3 s of processor", timeouts.time_limit(0.9)
+    with pytest.raises(timeouts.Overrun, match=told), limit, timeouts.steps():
+        second_step()
+    assert 0.4 < time.process_time() - begun < 0.8
+
+
+@by_processor_time
+def test_many_steps_have_the_whole_limit_and_the_judge_too(monkeypatch):
+    monkeypatch.setattr(timeouts, "PATIENCE", 100)
+    with timeouts.time_limit(0.9):
+        with timeouts.steps():
+            for _ in range(3):
+                timeouts.next_step()
+                work(0.15)
+            with timeouts.steps():
+                work(0.01)
+            work(0.1)
+        # After the call no step runs.
+        timeouts.next_step()
+        work(0.1)
+    limit = timeouts.time_limit(0.6)
+    with pytest.raises(timeouts.Overrun, match=r"within 0\.6 s of"), limit, timeouts.steps():
+        launch_for_ever()
+
+
+def second_step() -> None:
+    work(0.2)
+    timeouts.next_step()
+    endless()
+
+
+def launch_for_ever() -> None:
+    while True:
+        timeouts.next_step()
+        work(0.01)
+
+
+def work(seconds: float) -> None:
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        sum(range(1000))
+
+
 def test_a_gpu_is_waited_for_by_the_clock(monkeypatch):
     monkeypatch.setattr(settings, "interpreted", False)
     limit = timeouts.time_limit(0.2)
@@ -111,7 +158,8 @@ with f.time_limit(0.2):
         (
             json.dumps(FAULT.plain()) + "\n",
             "process-ended",
-            "swish.py: the kernel accessed memory that is not its own (an illegal address)\nhint: ",
+            "swish.py: the kernel accessed memory that does not belong to it (an illegal address)\n"
+            "hint: ",
         ),
         (
             "Fatal Python error: Segmentation fault\n",

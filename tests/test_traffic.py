@@ -20,7 +20,7 @@ def count(subject, *results: torch.Tensor, order: str = "ascending", **inputs) -
     """Return the traffic of one call of a subject that returns these results."""
     with Watch(count=True, order=order, inputs=inputs) as watch:
         subject()
-    watch.traffic.name_results(*results)
+    watch.traffic.name_results(results, [f"result {number}" for number in range(len(results))])
     return watch.traffic
 
 
@@ -111,7 +111,7 @@ def test_budgets_by_launch_are_for_any_order_of_the_launches():
     message = excess(traffic, reads_by_launch={"x": (1, 0.1, 0.1)})
     assert message == (
         "x is read 0.5 times by one launch (copy_kernel, launch 3 of 3), but the budget is 0.1: "
-        "by launch x may be read 1, 0.1, 0.1 times, in any order"
+        "the launches may read x 1, 0.1, 0.1 times, in any order"
     )
     assert "copy_kernel, launch 1 of 3), but the budget is 0:" in excess(
         traffic, reads_by_launch={"x": (1, 1)}
@@ -424,11 +424,11 @@ def test_work_that_is_not_spread_evenly():
     traffic.check(programs_at_least=4, largest_share=2, idle=1)
     assert excess(traffic, programs_at_least=5).startswith("4 programs do the work")
     assert excess(traffic, largest_share=1.9) == (
-        "the busiest program does 2.0 times as many multiply-adds as the mean, at most 1.9 are "
-        "allowed"
+        "the busiest program does 2.0 times as many multiply-adds as the average one, but at "
+        "most 1.9 times as many are allowed"
     )
     assert excess(traffic, idle=0) == (
-        "1 of 8 programs neither load nor store anything, at most 0 may be without work"
+        "1 of 8 programs neither load nor store anything, but at most 0 may be idle"
     )
 
 
@@ -456,7 +456,9 @@ def test_what_programs_load_of_their_neighbours():
         assert traffic.distinct("x") == times / 68
         traffic.check(distinct={"x": times / 68})
     message = excess(traffic, distinct={"x": 0.9})
-    assert message.startswith("the programs together load x 1.0 times, each element once a program")
+    assert message.startswith(
+        "the programs together load x 1.0 times, counting each element once per program"
+    )
 
 
 def tile_of(pid: int, group: int) -> tuple[int, int]:

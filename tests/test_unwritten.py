@@ -30,7 +30,7 @@ ROWS = np.s_[256:]
 
 def test_a_grid_that_ends_too_early():
     places, hint = explained((330, 70), ROWS, launch((8, 2, 1), BLOCK_M=32, BLOCK_N=64))
-    assert places == ", rows 256..329, all from there on: from tile 8 of BLOCK_M = 32"
+    assert places == ", rows 256..329 (to the end), from tile 8 on (BLOCK_M = 32)"
     assert say(hint) == (
         "the grid has 8 programs along axis 0, which cover 256 of 330 rows: "
         "triton.cdiv(330, BLOCK_M) is 11"
@@ -79,7 +79,7 @@ def test_what_else_leaves_elements_out(grid, part, hint):
 
 def test_elements_of_a_vector():
     places, hint = explained((1000,), np.s_[768:], launch((3, 1, 1), BLOCK=256))
-    assert places == ", elements 768..999, all from there on: from tile 3 of BLOCK = 256"
+    assert places == ", elements 768..999 (to the end), from tile 3 on (BLOCK = 256)"
     assert "the grid has 3 programs along axis 0, which cover 768 of 1000 elements" in say(hint)
 
 

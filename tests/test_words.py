@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from course.paths import ROOT
-from kernelgauge.words import OWN, TABLES, WORDS
+from kernelgauge.words import OWN, TABLES, WORDS, symptoms
 from kernelgauge.words.kinds import KINDS
 
 ROOM = "kernelgauge/words/"
@@ -163,6 +163,12 @@ def test_every_note_has_words_and_all_their_values():
     assert [wrong for said in found for wrong in misfits(said)] == []
 
 
+@pytest.mark.parametrize(("id", "seen"), [it for it in symptoms.SEEN.items() if it[1]])
+def test_what_is_seen_instead_takes_values_of_the_note(id, seen):
+    needed, _, _ = asked(seen)
+    assert needed <= asked(id)[0]
+
+
 # Strings of kernelgauge that look like ids and are none.
 OTHERS = {
     "between-elements": "the beginning of two kinds",
@@ -184,7 +190,8 @@ def test_every_id_is_used_and_what_looks_like_one_is_one():
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert [id for id in WORDS if id not in written] == []
+    used = {*written, *symptoms.SEEN.values()}
+    assert [id for id in WORDS if id not in used] == []
     alike = {
         it: where
         for it, where in written.items()

@@ -67,7 +67,7 @@ def launch(x: torch.Tensor, which: str) -> tuple:
 
 
 HINTS = {
-    "rows by M": "the mask holds, the address does not: each step of offs_m moves "
+    "rows by M": "the mask is right, the address is not: each step of offs_m moves "
     "by 140 elements (down), but the strides of x are (2800, 70, 1)",
     "strides swapped": "offs_n < N holds for the indices along dimension 2 of x, but offs_n moves "
     "by 70 elements, the stride of its indices along dimension 1: are its strides swapped?",
@@ -158,7 +158,7 @@ def scale_kernel(x_ptr, weight_ptr, index_ptr, y_ptr, M, N, BLOCK: tl.constexpr,
         (
             "rows",
             "the mask compares rows with M, which is 20, but weight has 7 elements (N): index "
-            "it by what runs to N",
+            "it with what runs up to N",
         ),
     ],
 )
@@ -187,7 +187,7 @@ def flat_kernel(x_ptr, y_ptr, N, numel, stride_xm, stride_xn, BLOCK: tl.constexp
 def test_hint_about_numbers_of_all_elements():
     x = torch.randn(20, 70)
     told = fault(flat_kernel, (11,), x, torch.empty_like(x), 70, 1400, *x.stride(), 128)
-    assert "hint: the mask holds, offs < numel: what is made of offs by // and %" in told
+    assert "hint: the mask is right, offs < numel: what // and % make of offs" in told
 
 
 @triton.jit
@@ -250,7 +250,7 @@ GATHERED = {
     "last row": ([0, 1], "lengths[0] is 5, but x has 5 rows: one past the last"),
     "": (
         [0, 3, -2, 4],
-        "rows is -1, made from what was loaded from order: an entry below 0 stands",
+        "rows is -1, made from what was loaded from order: a negative entry is padding",
     ),
 }
 

@@ -8,4 +8,5 @@ makes the calls that are compared.
 - faults: FOLDER, path_of, shown, table, title_of
 - hints: chapter_of, hints_of, idea_of, lesson_of
 - stubs: is_untouched, reset, title_of
+- workspace: lay_out, origin_of
 """

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     # The report is written without Triton, which these import.
     from kernelgauge.compilation.ahead_of_time import Compiled
     from kernelgauge.memory.traffic import TrafficMeter
+    from kernelgauge.speed.estimate import Estimate
     from kernelgauge.speed.result import RaceResult
 
 Group = dict[str, Any]
@@ -87,6 +88,16 @@ def of_times(call: str, race: RaceResult) -> Group:
         shares = (race.bound.ms / ms for ms in (interval.subject_ms, interval.reference_ms))
         rows.append([f"of {race.bound.limit}", *(f"{100 * share:.0f} %" for share in shares)])
     return {"of": f"time of {call}", "rows": rows}
+
+
+def of_estimates(call: str, found: Sequence[tuple[str, Estimate, Estimate]]) -> Group:
+    """Compare about how long two subjects take. found: for each GPU, the learner's time and ours"""
+    rows, said = [], []
+    for gpu, yours, ours in found:
+        rows.append([gpu, *(f"about {it.ms:.2g} ms" for it in (yours, ours))])
+        ratio = f"{ours.ms / yours.ms:.1f}x of ours on an {gpu}"
+        said.append(f"about {ratio}: {yours.reason(ours)}")
+    return {"of": f"estimate of the time of {call}", "rows": rows, "said": "; ".join(said)}
 
 
 def of_files(yours: Path, puzzle: str) -> Group:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from course.pictures.frames import MAX_SLICES, Frame, frames_of
+from course.pictures.frames import MAX_SLICES, Box, Frame, frames_of
 from course.pictures.layout import View, arrange, head, legend, views_of
 from course.pictures.svg import Picture, Svg
 from kernelgauge.core.dtypes import dtype_name
@@ -20,6 +20,8 @@ STEPS = ((0.0, "#f7b6a8"), (10.0, "#e0604d"), (1000.0, "#a50f15"))
 # Into how many parts, down and across, a slice is divided whose elements are too small to be seen.
 PARTS = (48, 30)
 NO_NUMBER = "#3b0a45"
+# More borders of tiles are a tangle.
+MAX_BORDERS = 400
 WORDS = (
     "off by up to 10 times what is allowed",
     "by up to 1000 times",
@@ -55,30 +57,35 @@ def errors(name: str, call: str, mismatch: Mismatch, touches: Sequence[Touch]) -
     outlines = [tiles.get((frame.label.partition("[")[2], frame.rows)) for frame, _ in frames]
     title = f"Where {mismatch.name} is wrong"
     said = say(mismatch.notes()[0])
-    caption = f"{said[0].upper()}{said[1:]}. Grey cells are right; the darker the red, the worse."
-    if any(outlines):
-        caption += " The lines are the borders of the tiles that the programs store."
+    caption = f"{said[0].upper()}{said[1:]}."
+    found = set(np.unique(level).tolist())
+    if 1 in found:
+        caption += " Grey cells are right."
+    if len(found & {2, 3, 4}) > 1:
+        caption += " The darker the red, the worse."
     views = views_of(frames, [numbers > 1 for _, numbers in frames])
     if any(view.is_cut and not view.frame.is_row for view in views):
         parts = " x ".join(map(str, _part(frames[0][1])))
         caption += f" Each cell stands for {parts} elements, and shows the worst of them."
         frames = [(frame, _worst_of_parts(numbers)) for frame, numbers in frames]
         views = views_of(frames)
+    borders = [_borders(*pair) if pair[1] else [] for pair in zip(views, outlines, strict=True)]
+    if any(borders):
+        caption += " The lines are the borders of the tiles that the programs store."
     svg = Svg(title, caption, f"{name} errors {mismatch.name}", call)
     arrange(svg, views)
     paints = [paint for _, paint in STEPS] + [NO_NUMBER]
-    for view, (_, numbers), outline in zip(views, frames, outlines, strict=True):
+    for view, (_, numbers), tiles_of in zip(views, frames, borders, strict=True):
         svg.rect(*view.elements(), "empty")
         by_level = defaultdict(list)
         for box in view.boxes(numbers):
             by_level[box[0]].append(view.place(box))
         for number in range(2, 6):
             svg.boxes(by_level[number], "wrong", paints[number - 2])
-        if outline:
-            _outline(svg, view, outline)
+        for box in tiles_of:
+            svg.rect(*view.place(box), "line")
         svg.rect(*view.elements(), "frame")
         head(svg, view)
-    found = set(np.unique(level).tolist())
     entries = [("empty", "", "right")] if 1 in found else []
     entries += [
         ("", paint, words)
@@ -125,12 +132,10 @@ def _worst_of_parts(numbers: np.ndarray) -> np.ndarray:
     return worst.repeat(rows, axis=0).repeat(columns, axis=1)[:height, :width]
 
 
-def _outline(svg: Svg, view: View, tile: Frame) -> None:
-    """Draw the borders of what each program stores."""
+def _borders(view: View, tile: Frame) -> list[Box]:
+    """Return what each program stores, nothing if that is too much to be seen."""
     numbers, _ = tile.by_programs(
         lambda s: tile.cells(s.active) if s.verb != "reads" else np.zeros(tile.shape, dtype=bool)
     )
-    found = [view.place(box) for box in view.boxes(numbers)]
-    if len(found) <= 400:
-        for place in found:
-            svg.rect(*place, "line")
+    found = view.boxes(numbers)
+    return found if len(found) <= MAX_BORDERS else []

@@ -206,10 +206,15 @@ def write_in(svg: Svg, place: Place, labels: Sequence[str], kind: str = "on") ->
     """Write the first of these labels that fits into a rectangle. Returns whether one does."""
     x, y, width, height = place
     for label in labels:
-        if height >= 12 and wide_enough(label, width):
+        if has_room(place, label):
             svg.text(x + width / 2, y + height / 2 + 4, label, kind)
             return True
     return False
+
+
+def has_room(place: Place, label: str) -> bool:
+    """Whether a label fits into a rectangle."""
+    return place[3] >= 12 and wide_enough(label, place[2])
 
 
 def legend(svg: Svg, entries: Sequence[tuple[str, str, str]]) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from course.pictures.layout import arrange, head, middle, views_of
+from course.pictures.layout import Place, arrange, head, middle, views_of
 from course.pictures.scene import Scene
 from course.pictures.svg import ON_RAMP, RAMP, Picture, Svg, wide_enough
 
@@ -39,16 +39,26 @@ def order(scene: Scene) -> Picture | None:
         return None
     several = any(len(found) > 1 for found in places.values())
     title = f"The order of the tiles of {frame.label}{scene.whose}"
+    numbered = [
+        (program, spot)
+        for program, found in sorted(places.items())
+        for spot in found
+        if _is_numbered(program, view.place(spot))
+    ]
     caption = (
-        f"{scene.grid()}. The number is that of the program, in the order in which a GPU starts "
-        "them: light first, dark last."
+        f"{scene.grid()}. The colour says when a GPU starts the program of a tile: light first, "
+        "dark last."
     )
-    caption += (
-        " A program computes several tiles here."
-        if several
-        else " The line leads from each tile to the next. Programs that run at the same time share "
-        "what they load through the L2 cache, so tiles that follow one another should be near."
-    )
+    if numbered:
+        caption += " The number is that of the program."
+    if several:
+        caption += " A program computes several tiles here."
+    else:
+        is_led = len(places) <= MAX_ORDERED
+        caption += " The line leads from each tile to the next." * is_led + (
+            " Programs that run at the same time share what they load through the L2 cache, so "
+            "tiles that follow one another should be near."
+        )
     svg = Svg(title, caption, f"{scene.name} {scene.about} order", scene.call)
     arrange(svg, [view])
     svg.rect(*view.elements(), "empty")
@@ -61,14 +71,18 @@ def order(scene: Scene) -> Picture | None:
         for kind in ("halo", "step"):
             svg.line(way, kind)
         svg.dot(*way[0], 4, "", "#111")
-    for program, found in sorted(places.items()):
+    for program, spot in numbered:
+        x, y, _, _ = view.place(spot)
         colour = ON_RAMP[_shade(scene, program)]
-        for x, y, width, height in map(view.place, found):
-            if wide_enough(str(program), width) and height >= 14:
-                svg.text(x + 3 + 3 * len(str(program)), y + 11, str(program), "m", colour)
+        svg.text(x + 3 + 3 * len(str(program)), y + 11, str(program), "m", colour)
     svg.rect(*view.elements(), "frame")
     head(svg, view)
     return Picture("order", scene.about, title, caption, svg.render())
+
+
+def _is_numbered(program: int, place: Place) -> bool:
+    """Whether there is room for a program's number."""
+    return wide_enough(str(program), place[2]) and place[3] >= 14
 
 
 def _shade(scene: Scene, program: int) -> int:

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from course.pictures.frames import Frame
-from course.pictures.layout import View, arrange, head, largest, legend, views_of, write_in
+from course.pictures.layout import (
+    View,
+    arrange,
+    has_room,
+    head,
+    largest,
+    legend,
+    views_of,
+    write_in,
+)
 from course.pictures.scene import Scene
 from course.pictures.svg import PROGRAMS, Picture, Svg
 
@@ -29,14 +38,15 @@ def programs(scene: Scene) -> Picture | None:
     seen: set[str] = set()
     outside = sum(int(spots.outside[0].size) for frame in frames for spots in frame.spots)
     shared = any(len(each) > 1 for found in active for each in found[1])
-    missed = _missed(frames)
-    caption = _caption_of_programs(scene, shared, missed, outside, frames)
+    labelled = _is_labelled(scene, views, active)
+    missed = _missed(views, active, masked)
+    caption = _caption_of_programs(scene, labelled, shared, missed, outside, frames)
     title = f"Which program touches which elements{scene.whose}"
     svg = Svg(title, caption, f"{scene.name} {scene.about} programs", scene.call)
     arrange(svg, views)
     for view, on, off, out in zip(views, active, masked, red, strict=True):
         seen |= _draw_programs(svg, scene, view, on, off, out, colours)
-    entries = [("p0", "", "one program, its id in it")]
+    entries = [("p0", "", f"one program{', its id in it' * labelled}")]
     if shared:
         entries.append(("", svg.striped((0, 1)), "several programs"))
     for name, entry in (
@@ -66,7 +76,6 @@ def _draw_programs(
     numbers, sets = on
     elements = view.elements()
     svg.rect(*elements, "empty")
-    inner = view.shown(numbers)
     idle, idle_sets = off
     astray = _any_of(frame, "astray") & ~out if out.any() else np.zeros_like(out)
     idle = np.where((numbers > 0) | out | astray, 0, idle)
@@ -107,7 +116,7 @@ def _draw_programs(
         if places:
             seen.add(name)
             svg.boxes(places, kind, title=title)
-    if (inner == 0).any() and _has_untouched(view, numbers):
+    if (_untouched(view, numbers) & view.shown(idle == 0)).any():
         seen.add("empty")
     svg.rect(*elements, "frame")
     head(svg, view)
@@ -134,33 +143,58 @@ def _write_on_plate(svg: Svg, place: tuple, labels: Sequence[str]) -> None:
             return
 
 
-def _has_untouched(view: View, numbers: np.ndarray) -> bool:
+def _untouched(view: View, numbers: np.ndarray) -> np.ndarray:
+    """Return which of the cells that are shown are elements that no program touches."""
     top, _, left, _ = view.frame.room
-    inner = numbers[top : top + view.frame.rows, left : left + view.frame.columns]
-    return bool((inner == 0).any())
+    inside = np.zeros(view.frame.shape, dtype=bool)
+    inside[top : top + view.frame.rows, left : left + view.frame.columns] = True
+    return view.shown(inside & (numbers == 0))
 
 
-def _missed(frames: Sequence[Frame]) -> list[str]:
-    """Return the tensors that are stored to, but not in full."""
-    missed = []
-    for frame in frames:
-        stores = [spots for spots in frame.spots if spots.verb != "reads"]
-        if not stores:
+def _is_labelled(scene: Scene, views: Sequence[View], active: Sequence[tuple]) -> bool:
+    """Whether there is room for the id of every program that alone touches some elements."""
+    for view, (numbers, sets) in zip(views, active, strict=True):
+        places = defaultdict(list)
+        for box in view.boxes(numbers):
+            places[box[0]].append(view.place(box))
+        for number, found in places.items():
+            ids = [scene.id_of(program) for program in sets[number]]
+            if len(ids) == 1 and not has_room(largest(found), ids[0]):
+                return False
+    return True
+
+
+def _missed(views: Sequence[View], active: Sequence, masked: Sequence) -> dict[str, list[str]]:
+    """Return the tensors that are stored to, but not in full, by what their elements look like."""
+    missed: dict[str, list[str]] = {"grey": [], "hatched": []}
+    for view, (numbers, _), (idle, _) in zip(views, active, masked, strict=True):
+        if all(spots.verb == "reads" for spots in view.frame.spots):
             continue
-        count = np.zeros(frame.shape, dtype=bool)
-        for spots in stores:
-            count |= frame.cells(spots.active)
-        if count.sum() < frame.rows * frame.columns:
-            missed.append(frame.label)
+        untouched = _untouched(view, numbers)
+        for look, off in (("grey", idle == 0), ("hatched", idle > 0)):
+            if (untouched & view.shown(off)).any():
+                missed[look].append(view.frame.label)
     return missed
 
 
 def _caption_of_programs(
-    scene: Scene, shared: bool, missed: list[str], outside: int, frames: Sequence[Frame]
+    scene: Scene,
+    labelled: bool,
+    shared: bool,
+    missed: dict[str, list[str]],
+    outside: int,
+    frames: Sequence[Frame],
 ) -> str:
     count = scene.programs
     text = f"{scene.grid()}: {count} program{'s' * (count != 1)}."
-    text += " Each colour is one program, and its id is written in it."
+    if count > 1:
+        if count <= PROGRAMS:
+            text += " Each colour is one program"
+            text += ", and its id is written in it" * labelled
+        else:
+            text += " Neighbouring programs differ in colour"
+            text += "; their ids are written in them" * labelled
+        text += "."
     if shared:
         text += (
             " Where several programs touch the same elements, there is a stripe for each colour."
@@ -168,8 +202,9 @@ def _caption_of_programs(
     if outside:
         lanes = "lane is" if outside == 1 else "lanes are"
         text += f" Red: {outside:,} {lanes} out of bounds; these elements are not the tensor's."
-    if missed:
-        text += f" No program stores the grey elements of {' and '.join(missed)}."
+    for look, labels in missed.items():
+        if labels:
+            text += f" No program stores the {look} elements of {' and '.join(labels)}."
     if any(frame.beyond for frame in frames):
         text += " More lanes are masked off, farther out than is drawn."
     return text

@@ -7,6 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from course.pictures.frames import Frame
 from course.pictures.layout import arrange, head, largest, legend, views_of
 from course.pictures.scene import Scene
 from course.pictures.svg import ON_RAMP, RAMP, Picture, Svg
@@ -24,12 +25,17 @@ def reuse(scene: Scene) -> Picture | None:
     for frame, count in zip(frames, counts, strict=True):
         of_tensor[frame.tensor.name].append(count[count > 0])
     said = [f"{name} {_times(np.concatenate(found))}" for name, found in of_tensor.items()]
+    every = np.concatenate([count.ravel() for count in counts])
+    of_shade = defaultdict(list)
+    for number in np.unique(every[every > 0]).tolist():
+        of_shade[_shade(number, most)].append(number)
     title = f"How often each element is loaded{scene.whose}"
     caption = (
-        f"{scene.grid()}. Elements are loaded: {', '.join(said)}. The darker, the more often. "
+        f"{scene.grid()}. Elements are loaded: {', '.join(said)}."
+        f"{' The darker, the more often.' * (len(of_shade) > 1)} "
         "Every load after the first asks the caches, or memory, once more for the same bytes."
     )
-    if any(found.min() == found.max() > 1 for found in map(np.concatenate, of_tensor.values())):
+    if any(_is_shared(frame, count) for frame, count in zip(frames, counts, strict=True)):
         caption += " Larger tiles need fewer loads."
     svg = Svg(title, caption, f"{scene.name} {scene.about} reuse", scene.call)
     arrange(svg, views)
@@ -46,15 +52,21 @@ def reuse(scene: Scene) -> Picture | None:
                 svg.text(x + width / 2, y + height / 2 + 4, f"{number}x", "m", ON_RAMP[shade])
         svg.rect(*view.elements(), "frame")
         head(svg, view)
-    every = np.concatenate([count.ravel() for count in counts])
-    of_shade = defaultdict(list)
-    for number in np.unique(every[every > 0]).tolist():
-        of_shade[_shade(number, most)].append(number)
     entries = [("", RAMP[shade], _times(np.array(found))) for shade, found in of_shade.items()]
     if not every.all():
         entries.append(("empty", "", "not loaded"))
     legend(svg, entries)
     return Picture("reuse", scene.about, title, caption, svg.render())
+
+
+def _is_shared(frame: Frame, count: np.ndarray) -> bool:
+    """Whether every element is loaded alike, by several programs once each."""
+    numbers, sets = frame.by_programs(
+        lambda s: frame.cells(s.active) if s.verb == "reads" else np.zeros(frame.shape, dtype=bool)
+    )
+    programs = np.array([len(each) for each in sets])[numbers]
+    loaded = count[count > 0]
+    return bool(loaded.size and loaded.min() == loaded.max() > 1 and (programs == count).all())
 
 
 def _times(counts: np.ndarray) -> str:

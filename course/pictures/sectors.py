@@ -18,8 +18,8 @@ MAX_ACCESSES = 6
 # Sectors in a row, and pixels of each.
 IN_A_ROW = 8
 WIDE, HIGH, APART = 80, 18, 8
-
-DONE = {"reads": "load", "writes": "store", "updates": "atomic"}
+# Pixels of a cell in which a lane's number is read.
+LEGIBLE = 9
 
 
 @dataclass
@@ -105,9 +105,13 @@ def sectors(scene: Scene) -> Picture | None:
     wasted = any(fetch.share < 1 for fetch in found)
     scattered = any(fetch.is_scattered for fetch in found)
     caption = (
-        "Memory is fetched in sectors of 32 bytes, whatever of them is used. A cell is an element, "
-        "with the number of the lane that takes it."
+        "Memory is fetched in sectors of 32 bytes, whatever of them is used. A cell is an element"
     )
+    legible = [WIDE / fetch.lanes.shape[1] >= LEGIBLE for fetch in found]
+    if any(legible):
+        caption += ", with the number of the lane that takes it"
+        caption += "" if all(legible) else " where there is room"
+    caption += "."
     caption += " Grey cells are fetched in vain." if wasted else " All that is fetched is used."
     if scattered:
         caption += (
@@ -154,7 +158,7 @@ def _draw(svg: Svg, fetch: Fetch) -> None:
         x, top = MARGIN + column * (WIDE + APART), y + row * (HIGH + APART)
         svg.rect(x, top, WIDE, HIGH, "frame")
         for slot, lane in enumerate(lanes):
-            if lane >= 0 and across >= 9:
+            if lane >= 0 and across >= LEGIBLE:
                 svg.text(x + (slot + 0.5) * across, top + 13, str(lane), "on lane")
         if at + 1 < len(fetch.sectors) and fetch.sectors[at + 1] != fetch.sectors[at] + 1:
             svg.text(x + WIDE + 1, top + 12, "…", "s")

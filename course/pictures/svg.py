@@ -24,25 +24,61 @@ RAMP = ("#fff3c4", "#f2cf7a", "#c9b08a", "#8f93a3", "#5c73a8", "#1f4e96")
 # What is written on each step.
 ON_RAMP = ("#111", "#111", "#111", "#111", "#fff", "#fff")
 
-_STYLE = """.kata{{font-family:system-ui,sans-serif;--bg:#fff;--ink:#1b1f24;--soft:#57606a;\
---line:#8c959f;--empty:#eef1f4;--red:#c8102e;{light}}}
-@media (prefers-color-scheme:dark){{.kata{{--bg:#0d1117;--ink:#e6edf3;--soft:#9aa5b1;\
---line:#6e7681;--empty:#21262d;--red:#ff4d5e;{dark}}}}}
-.kata text{{font-size:11px;fill:var(--ink)}}.kata .h{{font-size:15px;font-weight:600}}\
-.kata .c{{font-family:ui-monospace,monospace}}\
-.kata .n{{font-size:12px;font-weight:600}}.kata .s{{fill:var(--soft)}}\
-.kata .on{{fill:#111;text-anchor:middle}}.kata .m{{text-anchor:middle}}\
-.kata .e{{text-anchor:end}}.kata .lane{{font-size:8px}}
-.kata .bg{{fill:var(--bg)}}.kata .empty{{fill:var(--empty)}}.kata .out{{fill:var(--red)}}\
-.kata .faint{{opacity:.3}}.kata .dot{{fill:var(--ink)}}.kata .edge{{stroke:var(--bg);\
-stroke-width:.6}}.kata .line{{stroke:var(--line);fill:none}}\
-.kata .frame{{fill:none;stroke:var(--ink);stroke-width:1.2}}\
-.kata .way{{stroke:var(--ink);stroke-width:1.4;opacity:.75}}\
-.kata .halo{{stroke:#fff;stroke-width:4;opacity:.6}}.kata .step{{stroke:#111;stroke-width:1.5}}\
-.kata .astray{{fill:var(--red);opacity:.45}}\
-.kata .dashed{{stroke:var(--line);stroke-dasharray:4 4}}\
-.kata .ring{{stroke:var(--ink);stroke-width:1.2}}.kata .hatch{{stroke:var(--ink);stroke-width:1}}
-{classes}"""
+_LIGHT = {
+    "bg": "#fff", "ink": "#1b1f24", "soft": "#57606a", "line": "#8c959f", "empty": "#eef1f4",
+    "red": "#c8102e",
+} | {f"p{number}": colour for number, colour in enumerate(_COLOURS)}  # fmt: skip
+_DARK = {
+    "bg": "#0d1117", "ink": "#e6edf3", "soft": "#9aa5b1", "line": "#6e7681", "empty": "#21262d",
+    "red": "#ff4d5e",
+} | {f"p{number}": colour for number, colour in enumerate(_DARK_COLOURS)}  # fmt: skip
+# What is drawn of each kind, by attributes that every viewer knows; colours by their names above.
+_LOOKS = {
+    "text": {"font-size": "11", "fill": "ink"},
+    "h": {"font-size": "15", "font-weight": "600"},
+    "c": {"font-family": "ui-monospace,monospace"},
+    "n": {"font-size": "12", "font-weight": "600"},
+    "s": {"fill": "soft"},
+    "on": {"fill": "#111", "text-anchor": "middle"},
+    "m": {"text-anchor": "middle"},
+    "e": {"text-anchor": "end"},
+    "lane": {"font-size": "8"},
+    "bg": {"fill": "bg"},
+    "empty": {"fill": "empty"},
+    "out": {"fill": "red"},
+    "astray": {"fill": "red", "opacity": ".45"},
+    "faint": {"opacity": ".3"},
+    "dot": {"fill": "ink"},
+    "edge": {"stroke": "bg", "stroke-width": ".6"},
+    "line": {"stroke": "line", "fill": "none"},
+    "frame": {"stroke": "ink", "fill": "none", "stroke-width": "1.2"},
+    "way": {"stroke": "ink", "stroke-width": "1.4", "opacity": ".75"},
+    "halo": {"stroke": "#fff", "stroke-width": "4", "opacity": ".6"},
+    "step": {"stroke": "#111", "stroke-width": "1.5"},
+    "dashed": {"stroke": "line", "stroke-dasharray": "4 4"},
+    "ring": {"stroke": "ink", "stroke-width": "1.2"},
+    "hatch": {"stroke": "ink", "stroke-width": "1"},
+} | {f"p{number}": {"fill": f"p{number}"} for number in range(PROGRAMS)}
+_RULES = "".join(
+    f".kata {'' if kind == 'text' else '.'}{kind}{{{name}:{_DARK.get(paint, paint)}}}"
+    for kind, look in _LOOKS.items()
+    for name, paint in look.items()
+    if name in ("fill", "stroke")
+)
+_STYLE = f"@media (prefers-color-scheme:dark){{{_RULES}}}"
+
+
+def _look(kind: str, fill: str = "", of: str = "") -> str:
+    """Return the attributes of a kind of thing: CSS classes, for a dark screen, and its look.
+
+    fill: a paint in place of that of the kind
+    of: what every such element looks like
+    """
+    look = {name: it for each in (of, *kind.split()) for name, it in _LOOKS.get(each, {}).items()}
+    if fill:
+        look["fill"] = fill
+    shown = "".join(f" {name}={quoteattr(_LIGHT.get(it, it))}" for name, it in look.items())
+    return f'class="{kind}"{shown}'
 
 
 @dataclass
@@ -93,10 +129,9 @@ class Svg:
         self, x: float, y: float, width: float, height: float, kind: str, fill: str = ""
     ) -> None:
         """Draw a rectangle. kind: CSS classes; fill: a paint in place of theirs"""
-        paint = f" fill={quoteattr(fill)}" if fill else ""
         self._parts.append(
-            f'<rect class="{kind}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" '
-            f'height="{_n(height)}"{paint}/>'
+            f'<rect {_look(kind, fill)} x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" '
+            f'height="{_n(height)}"/>'
         )
         self.bottom = max(self.bottom, y + height)
 
@@ -114,28 +149,26 @@ class Svg:
         if not boxes:
             return
         path = "".join(f"M{_n(x)} {_n(y)}h{_n(w)}v{_n(h)}h{_n(-w)}z" for x, y, w, h in boxes)
-        paint = f" fill={quoteattr(fill)}" if fill else ""
         inner = f"<title>{escape(title)}</title>" if title else ""
-        self._parts.append(f'<path class="{kind}" d="{path}"{paint}>{inner}</path>')
+        self._parts.append(f'<path {_look(kind, fill)} d="{path}">{inner}</path>')
         self.bottom = max(self.bottom, max(y + h for _, y, _, h in boxes))
 
     def line(self, points: list[tuple[float, float]], kind: str = "line") -> None:
         """Draw a line through these points."""
         path = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
-        self._parts.append(f'<path class="{kind}" d="{path}" fill="none"/>')
+        self._parts.append(f'<path {_look(kind, "none")} d="{path}"/>')
 
     def dot(self, x: float, y: float, radius: float, kind: str = "dot", fill: str = "") -> None:
         """Draw a filled circle."""
-        paint = f" fill={quoteattr(fill)}" if fill else ""
         self._parts.append(
-            f'<circle class="{kind}" cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"{paint}/>'
+            f'<circle {_look(kind, fill)} cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"/>'
         )
 
     def text(self, x: float, y: float, text: str, kind: str = "", fill: str = "") -> None:
         """Write a line of text. y: of its baseline"""
         paint = f' style="fill:{fill}"' if fill else ""
         self._parts.append(
-            f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}"{paint}>{escape(text)}</text>'
+            f'<text {_look(kind, of="text")} x="{_n(x)}" y="{_n(y)}"{paint}>{escape(text)}</text>'
         )
         self.bottom = max(self.bottom, y + 4)
 
@@ -144,14 +177,14 @@ class Svg:
         return self._pattern(
             "hatch",
             'width="6" height="6" patternTransform="rotate(45)"',
-            '<path class="hatch" d="M0 0V6"/>',
+            f'<path {_look("hatch")} d="M0 0V6"/>',
         )
 
     def striped(self, colours: tuple[int, ...]) -> str:
         """Return the paint of what several programs touch: a stripe of each one's colour."""
         wide = 7
         stripes = "".join(
-            f'<rect class="p{colour}" x="{wide * at}" width="{wide}" height="8"/>'
+            f'<rect {_look(f"p{colour}")} x="{wide * at}" width="{wide}" height="8"/>'
             for at, colour in enumerate(colours)
         )
         size = f'width="{wide * len(colours)}" height="8"'
@@ -167,20 +200,15 @@ class Svg:
     def render(self) -> str:
         """Return the whole picture."""
         height = _n(self.bottom + 14)
-        light, dark = (
-            "".join(f"--p{number}:{colour};" for number, colour in enumerate(colours))
-            for colours in (_COLOURS, _DARK_COLOURS)
-        )
-        classes = "".join(f".kata .p{n}{{fill:var(--p{n})}}" for n in range(PROGRAMS))
-        style = _STYLE.format(light=light, dark=dark, classes=classes)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="kata" id="{self.name}" role="img" '
             f'viewBox="0 0 {_n(self.width)} {height}" width="{_n(self.width)}" height="{height}" '
+            f'font-family="system-ui,sans-serif" '
             f'aria-labelledby="{self.name}-t {self.name}-d">'
             f'<title id="{self.name}-t">{escape(self.title)}</title>'
             f'<desc id="{self.name}-d">{escape(self.caption)}</desc>'
-            f"<style>{style}</style><defs>{''.join(self._patterns.values())}</defs>"
-            f'<rect class="bg" width="100%" height="100%"/>{"".join(self._parts)}</svg>\n'
+            f"<style>{_STYLE}</style><defs>{''.join(self._patterns.values())}</defs>"
+            f'<rect {_look("bg")} width="100%" height="100%"/>{"".join(self._parts)}</svg>\n'
         )
 
 

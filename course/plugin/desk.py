@@ -1,4 +1,4 @@
-"""The options that grade nothing: --list, --explain, --hint, --reset and --show-solution."""
+"""The options that grade nothing, such as --list, --hint and --reset."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from course.desk import faults, hints, stubs
-from course.paths import PRODUCTION, PUZZLES, display_path
+from course.desk import faults, hints, stubs, workspace
+from course.paths import PRODUCTION, PUZZLES, display_path, located
 from course.plugin import listing
 from course.plugin.ladder import SOLVED, ladder, path_of_tests
 from course.plugin.progress import Progress, is_done
@@ -21,7 +21,6 @@ from course.plugin.scoreboard import show_solution
 from kernelgauge.words.kinds import KINDS
 from kernelgauge.words.tables import aligned
 
-SEEN = "kata/hints"
 EXAMPLE = "puzzles/07_matmul/tiled.py"
 MAX_WIDTH = 100
 
@@ -37,6 +36,7 @@ OPTIONS = (
     "tries",
     "watch",
     "pictures",
+    "workspace",
 )
 OTHERS = ("solutions", "subject", "page", "json", "proof")
 TOGETHER = (
@@ -77,13 +77,15 @@ def is_asked(option) -> bool:
     """Whether this run grades nothing."""
     alone = option.show_solution and not option.compare
     explains = option.explain is not None
-    return bool(option.list or explains or option.hint or option.reset or alone)
+    asks = (option.list, explains, option.hint, option.reset, alone, option.workspace is not None)
+    return any(asks)
 
 
 def run(config) -> int:
     """Do what was asked for, and return the exit status. Raises pytest.UsageError."""
     option = config.option
-    found = asked_for(config) if option.explain is None else {}
+    names_none = option.explain is not None or option.workspace is not None
+    found = {} if names_none else asked_for(config)
     # pytest's cache and its terminal are there from here on, as for --help.
     config._do_configure()
     terminal = config.get_terminal_writer()
@@ -94,6 +96,8 @@ def run(config) -> int:
         )
     elif option.explain is not None:
         _explain(terminal, option.explain)
+    elif option.workspace is not None:
+        _lay_out(terminal, Path(option.workspace).resolve())
     elif option.reset:
         for puzzle in [_the_puzzle(given, ps, "--reset") for given, ps in found.items()]:
             _reset(terminal, puzzle)
@@ -116,9 +120,9 @@ def asked_for(config) -> dict[str, list[str]]:
     found = {}
     for argument in config.args:
         given = argument.partition("::")[0]
-        found[given] = puzzles_at(Path(given).resolve())
+        found[given] = puzzles_at(located(given))
         if not found[given]:
-            what = "is no puzzle" if Path(given).exists() else "does not exist"
+            what = "is not a puzzle" if Path(given).exists() else "does not exist"
             raise pytest.UsageError(f"{given} {what}: name a puzzle's file, such as {EXAMPLE}")
     return found
 
@@ -153,7 +157,8 @@ def _explain(terminal, kind: str) -> None:
         near = get_close_matches(kind, KINDS, cutoff=0.4)
         meant = f": did you mean {' or '.join(near)}?" if near else ""
         raise pytest.UsageError(
-            f"--explain: {kind} is no kind of fault{meant or '.'} pytest --explain lists them all"
+            f"--explain: {kind} is not a kind of fault{meant or '.'} "
+            "pytest --explain lists them all"
         )
     heading, _, page = faults.path_of(kind).read_text().partition("\n")
     terminal.sep("-", heading.lstrip("# "))
@@ -182,6 +187,32 @@ def _the_puzzle(given: str, puzzles: Sequence[str], flag: str) -> str:
             f"{flag} takes the file of one puzzle, such as {EXAMPLE}; {given} is a folder"
         )
     return puzzles[0]
+
+
+def _lay_out(terminal, folder: Path) -> None:
+    """Lay out a workspace, or bring it up to date. Raises pytest.UsageError."""
+    is_new = not folder.is_dir() or not any(folder.iterdir())
+    shown = display_path(folder)
+    try:
+        laid = workspace.lay_out(folder)
+    except (OSError, ValueError) as error:
+        raise pytest.UsageError(f"--workspace {shown}: {error}") from None
+    if is_new:
+        terminal.line(f"{shown} has {len(laid.added)} puzzles. Work there as you would here:")
+        terminal.line(f"    cd {shown} && pytest puzzles/01_pointwise")
+        return
+    for puzzle in laid.added:
+        terminal.line(f"new: {display_path(folder / 'puzzles' / puzzle)}.py")
+    if laid.renewed:
+        terminal.line(f"files brought up to date, which you had not changed: {len(laid.renewed)}")
+    for name in laid.outdated:
+        terminal.line(
+            f"{display_path(folder / name)} is left as it is, but what it asks for has changed:"
+        )
+        old, new = folder / workspace.ORIGINAL / name, workspace.origin_of(name)
+        terminal.line(f"    diff {display_path(old)} {display_path(new)}")
+    if not (laid.added or laid.renewed or laid.outdated):
+        terminal.line(f"{shown} is up to date.")
 
 
 def _reset(terminal, puzzle: str) -> None:
@@ -220,7 +251,7 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
     if not found:
         terminal.line(f"The lesson has no hints for {name}. It begins at {idea}")
         return
-    seen = cache.get(SEEN, {})
+    seen = cache.get(hints.SEEN, {})
     number = seen.get(puzzle, 0)
     if number == len(found):
         terminal.line(f"You have seen all {number} hints of {name}. They are in the lesson:")
@@ -238,4 +269,4 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
         terminal.line(f"Try that first. The next hint: pytest {file} --hint")
     else:
         terminal.line(f"This was the last hint. The lesson in full: {idea}")
-    cache.set(SEEN, seen | {puzzle: number + 1})
+    cache.set(hints.SEEN, seen | {puzzle: number + 1})

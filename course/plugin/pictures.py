@@ -169,7 +169,8 @@ class Gallery:
         if not count:
             terminalreporter.line("no pictures: no test ran a call that can be drawn")
             return
-        if terminalreporter.config.option.verbose <= -2:
+        option = terminalreporter.config.option
+        if option.verbose <= -2 and not option.watch:
             return
         drawn = [puzzle for puzzle, (_, shown) in chosen.items() if shown.pictures]
         whose = f"{len(drawn)} puzzles" if len(drawn) > 1 else drawn[0]

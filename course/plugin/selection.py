@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from course.paths import PRODUCTION
+from course.paths import PRODUCTION, located
 from course.plugin.ladder import LEVELS, ladder, level_of, puzzle_of
 
 
@@ -20,7 +20,7 @@ def arguments(given: Iterable[str], both_levels: bool) -> Iterator[str]:
         file = Path(path)
         if file.suffix == ".py" and not file.name.startswith("test_"):
             tests = file.with_name(f"test_{file.name}")
-            file = tests if tests.exists() and puzzle_of(tests.resolve()) else file
+            file = tests if tests.exists() and puzzle_of(located(tests)) else file
         yield "::".join([str(file), *test])
         twin = file.parent / PRODUCTION / file.name
         if both_levels and file.suffix == ".py" and twin.exists():
@@ -60,7 +60,7 @@ def split_proof(items: Iterable, proof: bool, given: Iterable[str]) -> tuple[lis
 
 
 def _files(given: Iterable[str]) -> set[Path]:
-    return {Path(argument.split("::")[0]).resolve() for argument in given}
+    return {located(argument.split("::")[0]) for argument in given}
 
 
 def _is_named(folder: Path, given: Iterable[str]) -> bool:

@@ -6,9 +6,11 @@ import pytest
 
 from course import inputs, running
 from course.options import asked
+from course.plugin.ladder import SOLVED
 from kernelgauge import setup
 from kernelgauge.compilation import targets
 from kernelgauge.core.complaint import Complaint
+from kernelgauge.core.settings import settings
 from kernelgauge.kernel import require_interpreter
 from kernelgauge.run import Observer
 from kernelgauge.speed import gpu
@@ -26,11 +28,7 @@ def start(config) -> None:
             targets.find_target(name)
     except ValueError as unknown:
         raise pytest.UsageError(f"--targets: {unknown}") from None
-    asked.speed_scale = config.option.speed_scale
-    asked.compares = config.option.compare
-    asked.times_peers = config.option.pictures is not None
-    asked.draws = asked.times_peers or config.option.page is not None
-    running.observers[:] = _observers()
+    observe(config)
     workerinput = getattr(config, "workerinput", {})
     worker = workerinput.get("workerid")
     installed = setup.install(
@@ -43,6 +41,15 @@ def start(config) -> None:
     complaints[:] = installed.complaints
 
 
+def observe(config) -> None:
+    """Let look on in this process what the command line asks for."""
+    asked.speed_scale = config.option.speed_scale
+    asked.compares = config.option.compare
+    asked.times_peers = config.option.pictures is not None
+    asked.draws = asked.times_peers or config.option.page is not None
+    running.observers[:] = _observers()
+
+
 def _observers() -> list[Observer]:
     """Return what looks on while puzzles are graded, as the command line asks."""
     if not (asked.compares or asked.draws):
@@ -53,9 +60,14 @@ def _observers() -> list[Observer]:
     return [*comparing, Racing(*comparing), *([Drawing()] if asked.draws else [])]
 
 
-def require_measurable(check: str | None) -> None:
-    """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
-    if check == "speedup":
+def require_measurable(check: str | None, level: str = SOLVED) -> None:
+    """Raises NotMeasured where this mode cannot tell, before a test makes large inputs.
+
+    In the interpreter --compare estimates the time of a first level, for inputs that are not drawn.
+    """
+    inputs.are_hollow = asked.compares and settings.interpreted and level == SOLVED
+    inputs.are_hollow = inputs.are_hollow and check == "speedup"
+    if check == "speedup" and not inputs.are_hollow:
         gpu.require()
     if check == "traffic":
         require_interpreter()

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import shutil
 import signal
 import sys
 import tempfile
+import termios
 import time
-from collections.abc import Sequence
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +40,11 @@ SETTLED_SECONDS = 0.1
 # and so long if it is empty or gone.
 PATIENCE_SECONDS = 1.0
 NOTES = "watch"
+# What a key that grades nothing asks the desk for.
+LOOKS = {"h": "hint", "l": "list"}
+NEXT, PICTURES, QUIT = "n", "p", "q"
+FOLDER = "out"
+KEYS = "Keys: h hint, n next puzzle, l list, p pictures, q quit."
 
 
 @dataclass(frozen=True)
@@ -43,12 +52,14 @@ class Run:
     """What one fork grades.
 
     clears: whether its verdict begins on an empty screen
+    draws: whether it draws pictures
     verbosity: what the command line asked for
     notes: the folder for its last words
     """
 
     puzzle: str
     clears: bool
+    draws: bool
     verbosity: int
     notes: Path
 
@@ -76,6 +87,8 @@ def run(config) -> int | None:
         )
     notes = Path(tempfile.mkdtemp(prefix="triton-kata-"))
     watcher = Watcher(config, list(dict.fromkeys(p for ps in found.values() for p in ps)), notes)
+    # Tests have no input, but the watch takes keys.
+    config.pluginmanager.getplugin("capturemanager").suspend_global_capture(in_=True)
     try:
         print("starting ...", flush=True)
         _import_all(config)
@@ -126,34 +139,37 @@ class Watcher:
 
     def grade(self) -> None:
         """Grade for ever. Returns in each fork."""
-        puzzle, clears = self._following() or self.puzzles[0], True
+        puzzle, clears, draws = self._following() or self.puzzles[0], True, False
         while True:
             file = PUZZLES / f"{puzzle}.py"
             content = _saved(file)
             process.warm_up()
-            if clears:
-                clear_screen()
+            # The verdict before this one stays on the screen until there is another.
             print(f"grading {puzzle}", flush=True)
             for note in self.notes.iterdir():
                 note.unlink()
             self._child = os.fork()
             if not self._child:
-                self._begin(Run(puzzle, clears, self.config.option.verbose, self.notes))
+                self._begin(Run(puzzle, clears, draws, self.config.option.verbose, self.notes))
                 return
-            clears = True
+            clears, draws = True, False
             if not self._has_ended(file, content):
                 continue
-            following = self._following()
+            following = self._following(puzzle)
             if self._is_done(puzzle) and following:
                 solved = counted(self.puzzles, self.progress())
                 print(f"\n{solved}. Next: {display_path(PUZZLES / following)}.py\n")
                 puzzle, clears = following, False
                 continue
-            if not following:
+            if self._is_done(puzzle):
                 print("\nAll that you asked for is solved." + self._after())
-            print(f"\nWatching {display_path(file)}: save it to grade it again, Ctrl-C to end.")
-            sys.stdout.flush()
-            _wait_for_change(file, content)
+            while (key := self._key(file, content)) in LOOKS:
+                self._look(file, LOOKS[key])
+            if key == QUIT:
+                raise KeyboardInterrupt
+            if key == NEXT:
+                puzzle = following or puzzle
+            draws = key == PICTURES
 
     def progress(self) -> Progress:
         """Return what is known now."""
@@ -172,9 +188,33 @@ class Watcher:
         found = self.progress().of(puzzle)
         return all(is_done(found, puzzle, level) for level in self._levels)
 
-    def _following(self) -> str | None:
-        """Return the first puzzle that is not solved."""
-        return next((puzzle for puzzle in self.puzzles if not self._is_done(puzzle)), None)
+    def _following(self, puzzle: str | None = None) -> str | None:
+        """Return the first other puzzle that is not solved, and of those the first after this."""
+        start = self.puzzles.index(puzzle) + 1 if puzzle else 0
+        others = [p for p in (*self.puzzles[start:], *self.puzzles[:start]) if p != puzzle]
+        return next((other for other in others if not self._is_done(other)), None)
+
+    def _key(self, file: Path, content: bytes) -> str:
+        """Say what the watch waits for, and wait. Returns the key, "" once the file is saved."""
+        with _keys() as terminal:
+            watching = f"\nWatching {display_path(file)}: save it to grade it again"
+            print(watching + (", Ctrl-C to end." if terminal is None else f".\n{KEYS}"), flush=True)
+            return _wait(file, content, terminal)
+
+    def _look(self, file: Path, option: str) -> None:
+        """Do in a fork what the desk does for this option."""
+        child = os.fork()
+        if not child:
+            setattr(self.config.option, option, True)
+            if option == "hint":
+                self._name(file)
+            try:
+                print()
+                desk.run(self.config)
+            finally:
+                sys.stdout.flush()
+                os._exit(0)
+        os.waitpid(child, 0)
 
     def _after(self) -> str:
         """Say what comes next on the ladder, if anything does."""
@@ -191,10 +231,19 @@ class Watcher:
         # What a run that was ended early printed.
         config.pluginmanager.getplugin("capturemanager").read_global_capture()
         config.stash[asked] = run
-        config.args[:] = [str(PUZZLES / f"{run.puzzle}.py")]
-        config.args_source = config.ArgsSource.ARGS
+        self._name(PUZZLES / f"{run.puzzle}.py")
         config.option.numprocesses = 0
         config.option.verbose = -2
+        if run.draws:
+            from course.plugin import session
+
+            config.option.pictures = FOLDER
+            session.observe(config)
+
+    def _name(self, file: Path) -> None:
+        """Make this process, a fork, one whose command line names a file."""
+        self.config.args[:] = [str(file)]
+        self.config.args_source = self.config.ArgsSource.ARGS
 
     def _has_ended(self, file: Path, content: bytes) -> bool:
         """Wait for the fork. Returns False if the file was saved meanwhile: its run is ended."""
@@ -239,12 +288,11 @@ class Verdict(Scoreboard):
             terminal.line(f"{puzzle}: no check was run: does -k name one?", yellow=True)
             return
         row, found = self.rows[puzzle], self.keep([puzzle]).of(puzzle)
-        file = display_path(PUZZLES / f"{puzzle}.py")
         name, now = puzzle.partition("/")[2], time.strftime("%H:%M:%S")
         if row.is_untouched:
             lesson = display_path((PUZZLES / puzzle).with_name("README.md"))
-            terminal.line(f"{name}: not started ({now})", yellow=True)
-            terminal.line(f"Edit {file}. The lesson is {lesson}")
+            terminal.line(f"{name}: {row.to_do} ({now})", yellow=True)
+            terminal.line(f"The lesson is {lesson}")
             return
         if is_done(found, puzzle, SOLVED):
             self.congratulate(terminal, puzzle, found)
@@ -299,7 +347,45 @@ def _saved(file: Path) -> bytes:
             told = True
 
 
-def _wait_for_change(file: Path, content: bytes) -> None:
-    """Return when a file has other content. One that is saved as it was has not changed."""
+@contextmanager
+def _keys() -> Iterator[int | None]:
+    """In the body, keys can be read from this file as they are pressed: None without a terminal."""
+    terminal = _terminal()
+    if terminal is None:
+        yield None
+        return
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal, termios.TCSADRAIN)
+    try:
+        yield terminal
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _terminal() -> int | None:
+    """Return the file that keys come from, None if there is none or this runs in the background."""
+    if not sys.__stdin__ or not sys.__stdin__.isatty():
+        return None
+    terminal = sys.__stdin__.fileno()
+    with suppress(OSError):  # of a terminal that does not control this process
+        if os.tcgetpgrp(terminal) != os.getpgrp():
+            return None
+    return terminal
+
+
+def _wait(file: Path, content: bytes, terminal: int | None) -> str:
+    """Return when a file has other content, or the key that is pressed before.
+
+    A file that is saved as it was has not changed.
+    """
+    read = [] if terminal is None else [terminal]
     while _read(file) == content or _saved(file) == content:
-        time.sleep(POLL_SECONDS)
+        if not select.select(read, [], [], POLL_SECONDS)[0]:
+            continue
+        key = os.read(terminal, 1).decode(errors="replace").lower()
+        if not key:
+            # The terminal is gone.
+            read = []
+        elif key in (*LOOKS, NEXT, PICTURES, QUIT):
+            return key
+    return ""

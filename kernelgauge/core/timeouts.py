@@ -4,6 +4,10 @@ In the interpreter a limit counts processor time: other programs may keep a mach
 is not the learner's fault. A body that waits and computes nothing is interrupted after `PATIENCE`
 times as long. On a GPU, where a limit has to end kernels too, it counts the time of a clock.
 
+An endless loop shows earlier: in the interpreter a step of a call, which is one program of a launch
+or what the launcher does between launches, may take `STEP` of the limit. So slow calls of many
+programs have all of it.
+
 A time limit interrupts Python, which is all that runs in the interpreter. Python cannot interrupt a
 hung kernel on a GPU; then the whole process ends `GRACE` seconds later.
 """
@@ -14,6 +18,7 @@ import contextlib
 import faulthandler
 import math
 import signal
+import time
 from collections.abc import Iterator
 
 from kernelgauge.core import crash_notes
@@ -26,12 +31,23 @@ from kernelgauge.words.fault import Fault, note
 GRACE = 15.0
 # How many seconds may pass for each second of processor time.
 PATIENCE = 4.0
+# The part of the limit that one step may take, and how often that is looked at after as long.
+STEP = 1 / 3
+EVERY = 1 / 60
 
 _seconds = 0.0
+# Processor time at which the limit, and the step that runs, began; None outside of steps.
+_begun = 0.0
+_step: float | None = None
 
 
 class TimeLimit(BaseException):
     """Raised in the main thread at the limit. `except Exception` in a subject does not catch it."""
+
+
+def ends_the_run(error: BaseException) -> bool:
+    """Return whether what graded code raised is not its own fault: a time limit, or Ctrl-C."""
+    return isinstance(error, (TimeLimit, *settings.passing_errors))
 
 
 class Overrun(Wrong):
@@ -49,16 +65,18 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
 
     def interrupt(signum: int, frame: object) -> None:
+        if signum == signal.SIGPROF and not (allowed := _used_up()):
+            return
         _end_process_after(GRACE)
-        raise TimeLimit(signum)
+        raise TimeLimit(signum, allowed if signum == signal.SIGPROF else _clock_seconds(seconds))
 
     before = {timer: signal.signal(timer, interrupt) for timer in (signal.SIGPROF, signal.SIGALRM)}
     _start(seconds)
     try:
         yield
     except TimeLimit as interruption:
-        by_clock = interruption.args == (signal.SIGALRM,)
-        allowed = _clock_seconds(seconds) if by_clock else seconds
+        signum, allowed = interruption.args
+        by_clock = signum == signal.SIGALRM
         raise Overrun(
             Fault(
                 "endless",
@@ -84,6 +102,24 @@ def no_time_limit() -> Iterator[None]:
         _start(_seconds)
 
 
+@contextlib.contextmanager
+def steps() -> Iterator[None]:
+    """In the body, `next_step` begins a step, and so do its begin and its end."""
+    global _step
+    outside, _step = _step, time.process_time()
+    try:
+        yield
+    finally:
+        _step = None if outside is None else time.process_time()
+
+
+def next_step() -> None:
+    """Begin the next step, within `steps`."""
+    global _step
+    if _step is not None:
+        _step = time.process_time()
+
+
 def lift_time_limit() -> None:
     """Cancel the time limit of the body that is running, for a debugger."""
     signal.setitimer(signal.ITIMER_PROF, 0)
@@ -97,13 +133,24 @@ def seconds_left() -> float:
 
 
 def _start(seconds: float) -> None:
-    global _seconds
-    _seconds = seconds
+    global _seconds, _begun
+    _seconds, _begun = seconds, time.process_time()
     clock = _clock_seconds(seconds)
     if clock > seconds:
-        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds * STEP, seconds * EVERY)
     signal.setitimer(signal.ITIMER_REAL, clock)
     _end_process_after(clock + GRACE)
+
+
+def _used_up() -> float:
+    """Return the limit of processor time that has passed, that of a step or of all, 0 if none."""
+    now = time.process_time()
+    # The timer and this clock differ by a tick.
+    nearly = _seconds * EVERY / 2
+    for begun, allowed in ((_step, _seconds * STEP), (_begun, _seconds)):
+        if begun is not None and now - begun > allowed - nearly:
+            return allowed
+    return 0.0
 
 
 def _end_process_after(seconds: float) -> None:

@@ -26,9 +26,11 @@ from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import KernelParam, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.interpreter.overflow import IntegerOverflow
+from kernelgauge.interpreter.promises import FalsePromise
 from kernelgauge.memory import access_hooks
 from kernelgauge.memory.addresses import Storage
 from kernelgauge.memory.call_sites import CallSite, raised_at
@@ -38,6 +40,9 @@ from kernelgauge.memory.watch import Watch, current_watch
 from kernelgauge.words.fault import Fault, Note, Place, note
 
 OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
+
+# How many programs of a launch stand for all, and what spreads them.
+SAMPLED, GOLDEN = 6, 0.618034
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
@@ -110,18 +115,19 @@ class Executor(interpreter.GridExecutor):
 
         def run(number: int) -> None:
             tracker.start_program(number)
+            timeouts.next_step()
             with contextlib.suppress(StopProgram):
                 self.fn(**arguments)
 
         tracker.turns = Scheduler(_order(tracker.watch, launch), run)
         try:
-            with access_hooks.installed(tracker):
+            with access_hooks.installed(tracker), timeouts.steps():
                 tracker.turns.run_all()
         except Exception as error:
             root = _root(error)
             site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
             where = {"program": tracker.program, "grid": launch.grid}
-            if isinstance(root, IntegerOverflow):
+            if isinstance(root, (IntegerOverflow, FalsePromise)):
                 raise Wrong(root.fault.but(place=site and site.place, **where)) from root
             if isinstance(root, Verdict):
                 raise root from None
@@ -253,9 +259,16 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
     count = math.prod(launch.grid)
     if watch.programs == "ends":
         return sorted({0, count - 1}) if count else []
+    if watch.programs == "some":
+        return sorted(sample(count))
     if watch.order == "ascending":
         return range(count)
     return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+
+
+def sample(count: int) -> set[int]:
+    """Return a few of so many programs, spread so that no axis of a grid is seen at one place."""
+    return {int(count * ((number + 0.5) * GOLDEN % 1)) for number in range(min(SAMPLED, count))}
 
 
 def _root(error: BaseException) -> BaseException:

@@ -1,7 +1,7 @@
 """What the launches of one call move between memory and the programs.
 
-Tensors are named after the subject's parameters; "result" (or "result 0", "result 1", ...) is what
-the subject returns, and "scratch" is all else that it allocates.
+Tensors are named after the subject's parameters; "result" is what the subject returns, which has
+names of its own if there is more than one, and "scratch" is all else that it allocates.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,6 +76,25 @@ class Flow:
         return self.sectors * SECTOR_BYTES * self.times / self.bytes if self.bytes else 0.0
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """What one launch moves and multiplies, as far as its programs ran.
+
+    loaded, stored: bytes of the 32-byte sectors of each access
+    needed: by storage, bytes of all sectors that each program touches, however often
+    sizes: by storage, bytes of the tensor
+    macs: multiply-adds of tl.dot
+    lanes: operations of single lanes on floats and unsigned integers
+    """
+
+    loaded: float
+    stored: float
+    needed: dict[int, float]
+    sizes: dict[int, int]
+    macs: float
+    lanes: float
+
+
 class Moved:
     """One tensor's traffic in all launches. numel: its elements."""
 
@@ -101,6 +120,7 @@ class TrafficMeter:
     grids, kernels: the grid and the name of each launch
     macs: for each launch, the multiply-adds of tl.dot by the ids of the program
     macs_of_zeros: those of all launches where one of the two tiles is 0 everywhere
+    lanes: for each launch, operations of single lanes on floats and unsigned integers
     allocated: bytes that the launcher allocated beside the results, freed or not
     allocations: what those were, for messages
     sites: the call sites, by the numbers in `Flow.lines`
@@ -110,12 +130,14 @@ class TrafficMeter:
         self.grids: list[tuple[int, int, int]] = []
         self.macs: list[Counter[tuple[int, int, int]]] = []
         self.macs_of_zeros = 0
+        self.lanes: list[float] = []
         self.kernels: list[str] = []
         self.allocated = 0
         self.allocations: list[str] = []
         self.sites = sites
         self.inputs = inputs
-        self._results: tuple[torch.Tensor, ...] | None = None
+        self._results: Sequence[torch.Tensor] | None = None
+        self._names: Sequence[str] = ()
         # By launch, argument of a launch, whether it is a store, and call site.
         self._flows: dict[tuple[int, int, bool, int], tuple[Region, Flow]] = {}
         # By launch, program and storage: first and last byte of each run of bytes touched.
@@ -172,6 +194,26 @@ class TrafficMeter:
         moved = SECTOR_BYTES * sum(flow.sectors for flow in flows)
         return moved / (sum(map(nbytes, tensors)) or 1)
 
+    @property
+    def sampled(self) -> list[Sampled]:
+        """What each launch moves and multiplies."""
+        found = []
+        for number, programs in enumerate(self._touched):
+            flows = {key: it for key, it in self._flows.items() if key[0] == number + 1}
+            moved = Counter[bool]()
+            for (_, _, is_store, _), (_, flow) in flows.items():
+                moved[is_store] += SECTOR_BYTES * flow.sectors
+            needed: Counter[int] = Counter()
+            for storages in programs.values():
+                for storage, runs in storages.items():
+                    needed[storage] += SECTOR_BYTES * _sectors(runs)
+            sizes = {
+                region.storage.key: region.numel * region.itemsize for region, _ in flows.values()
+            }
+            done = self.macs[number].total(), self.lanes[number]
+            found.append(Sampled(moved[False], moved[True], dict(needed), sizes, *done))
+        return found
+
     def distinct(self, name: str) -> float:
         """How many times an input is moved if each program moves each of its bytes once."""
         key = self.inputs[name].untyped_storage().data_ptr()
@@ -195,12 +237,12 @@ class TrafficMeter:
                     return True
         return False
 
-    def name_results(self, *results: torch.Tensor) -> None:
-        """Set what the subject returned, or changed in place.
+    def name_results(self, results: Sequence[torch.Tensor], names: Sequence[str]) -> None:
+        """Set what the subject returned, or changed in place, and what each is called.
 
-        Until then every tensor except the inputs counts as "result".
+        Until then every tensor except the inputs counts as "result", and so does a single one.
         """
-        self._results = results
+        self._results, self._names = results, names if len(names) > 1 else ["result"]
 
     def name_allocated(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set what the launcher allocated, the results included; `name_results` comes first."""
@@ -219,6 +261,7 @@ class TrafficMeter:
         self.grids.append(launch.grid)
         self.kernels.append(launch.kernel.__name__)
         self.macs.append(Counter())
+        self.lanes.append(0.0)
         self._touched.append(defaultdict(lambda: defaultdict(list)))
 
     def note(self, program: int, region: Region, units: np.ndarray, verb: Verb, site: int) -> None:
@@ -240,6 +283,21 @@ class TrafficMeter:
         starts = first[np.concatenate(([0], breaks + 1))]
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
         self._touched[-1][program][region.storage.key].append(np.stack((starts, ends)))
+
+    def count_lanes(self, weight: float) -> Callable[[Callable], Callable]:
+        """Return a wrapper of Triton's binary_op or unary_op that counts lanes, so much each."""
+
+        def wrap(original: Callable) -> Callable:
+            def operation(builder: Any, first: Any, *rest: Any) -> Any:
+                result = original(builder, first, *rest)
+                dtype = first.dtype.scalar
+                if dtype.is_floating() or dtype.is_int_unsigned():
+                    self.lanes[-1] += weight * result.data.size
+                return result
+
+            return operation
+
+        return wrap
 
     def count_dots(self, original: Callable) -> Callable:
         """Wrap Triton's create_dot, and count its multiply-adds."""
@@ -297,7 +355,8 @@ class TrafficMeter:
             return tensors[name]
         if name not in ("result", "scratch"):
             raise KeyError(f"{name} is none of {', '.join(tensors)}")
-        parts = [moved for key, moved in tensors.items() if key.startswith(f"{name} ")]
+        wanted = self.result_names if name == "result" else ()
+        parts = [moved for key, moved in tensors.items() if key in wanted]
         total = Moved(name, sum(moved.numel for moved in parts))
         for moved in parts:
             total.loaded.add(moved.loaded)
@@ -361,9 +420,9 @@ class TrafficMeter:
             return next(iter(same))
         if self._results is None:
             return "result"
-        for number, result in enumerate(self._results):
+        for name, result in zip(self._names, self._results, strict=True):
             if result.untyped_storage().data_ptr() == key:
-                return "result" if len(self._results) == 1 else f"result {number}"
+                return name
         return "scratch"
 
 
@@ -392,6 +451,13 @@ def _window_sizes(
         if number >= min(window, count) - 1:
             sizes.append(size)
     return sizes
+
+
+def _sectors(runs: list[np.ndarray]) -> int:
+    """Return how many sectors runs of bytes touch, each given by its first and its last."""
+    starts, ends = np.concatenate(runs, axis=1)
+    parts = np.stack((starts // SECTOR_BYTES, (ends - 1) // SECTOR_BYTES + 1))
+    return _positions([parts]).size
 
 
 def _positions(runs: list[np.ndarray]) -> np.ndarray:

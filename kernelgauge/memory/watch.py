@@ -55,7 +55,8 @@ class Watch:
     seed: of the shuffled order
     poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0
     count: whether to record the traffic of each access
-    programs: which run: "all" of a launch, the first and the last ("ends"), or "none"
+    programs: which run: "all" of a launch, the first and the last ("ends"), a few that stand for
+        all ("some"), or "none"
     inputs: the subject's tensors, by the names of its parameters
     record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bdb
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,12 @@ from triton.compiler.errors import CompilationError
 
 from kernelgauge import words
 from kernelgauge.compilation import errors
-from kernelgauge.compilation.advice import advice
-from kernelgauge.core import blame, crash_notes, gpus
+from kernelgauge.core import blame, crash_notes, gpus, timeouts
 from kernelgauge.core.arguments import Arguments, describe_value
 from kernelgauge.core.dtypes import rounds
+from kernelgauge.core.functions import launcher_name
 from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
-from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, put, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.memory.executor import KernelError
@@ -32,7 +31,7 @@ from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import tamper, unwritten
 from kernelgauge.subject.autotuning import ConfigSweep
-from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
@@ -47,6 +46,7 @@ class Outcome:
     watch: what was observed in the interpreter; None on a GPU
     configs: how many configs an autotuner could choose from, 1 without an autotuner
     config: the config that was used, for messages; "" without an autotuner
+    zeroed: the kernels' parameters that `reset_to_zero` of an autotuner names
     """
 
     results: tuple[torch.Tensor, ...]
@@ -54,6 +54,7 @@ class Outcome:
     watch: Watch | None
     configs: int
     config: str
+    zeroed: Sequence[str] = ()
 
 
 class GuardedCall:
@@ -64,6 +65,7 @@ class GuardedCall:
     readable: how many scalars the launcher may read back; None if any number
     interpreted: whether kernels run in the interpreter, under a Watch
     strict: whether kernels of its own must do all the work, for graded people: see `Kernel`
+    named: what messages call a result, by its number and the number of results
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class GuardedCall:
         readable: int | None = MAX_SCALARS_READ,
         interpreted: bool,
         strict: bool = True,
+        named: Callable[[int, int], str] | None = None,
     ):
+        self.named = named or name_of
         self.subject, self.path, self.in_place = subject, path, in_place
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
         # A huge storage is not copied: the subject changes that tensor itself.
         self.original = arguments.map(
-            lambda name, x: x.clone() if name in in_place and _is_huge(x) else x
+            lambda name, x: x.clone() if name in in_place and is_huge(x) else x
         )
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
@@ -89,7 +93,7 @@ class GuardedCall:
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if _is_huge(tensor):
+        if is_huge(tensor):
             return tensor
         self.arenas[name] = Arena.like(tensor, name)
         return self.arenas[name].tensor
@@ -120,6 +124,7 @@ class GuardedCall:
         config: int | None = None,
         seed: int = 0,
         rehearse: bool = True,
+        restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
     ) -> Outcome:
@@ -132,11 +137,12 @@ class GuardedCall:
         seed: of the shuffled order
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
-        programs: which of each launch run: "all", the first and the last ("ends"), or "none", where
-            only the grids are checked
+        programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
+            for all ("some"), or "none", where only the grids are checked
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
+        restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
         """
@@ -145,6 +151,7 @@ class GuardedCall:
         guard = Guard(self.path.stem, self.readable, strict=self.strict)
         once = count or record is not None
         sweep = self._sweep_for(config, guard, rehearse=rehearse and not once)
+        sweep.restores = restores
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
             guard,
@@ -160,7 +167,7 @@ class GuardedCall:
         try:
             guard.check_canaries()
             if not late:
-                self._check_inputs(snapshots)
+                self._check_inputs(snapshots, log)
             results = self._results(returned)
             if self.strict:
                 self._check_launches(log.launches, results, guard)
@@ -175,23 +182,30 @@ class GuardedCall:
             raise Wrong(self._called(wrong.fault)) from None
         watch = log if isinstance(log, Watch) else None
         if watch and watch.traffic:
-            watch.traffic.name_results(*results)
+            names = [self.named(number, len(results)) for number in range(len(results))]
+            watch.traffic.name_results(results, names)
             own = [arena.tensor for arena in guard.arenas]
             given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
             watch.traffic.name_allocated([*own, *made])
-        return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+        used = "; ".join(sweep.used)
+        return Outcome(results, log.launches, watch, self.configs, used, sweep.zeroed)
 
     def _called(self, fault: Fault) -> Fault:
         """Return a fault that has no place with the call in its stead."""
         if fault.place or fault.call:
             return fault
-        return fault.but(call=Call(str(self.path), self.subject.__name__))
+        return fault.but(call=Call(str(self.path), launcher_name(self.subject)))
 
     @property
     def devices(self) -> set[torch.device]:
         """What the inputs lie on."""
         return {tensor.device for tensor in self.arguments.tensors.values()}
+
+    @property
+    def declared(self) -> int:
+        """How many different configurations an autotuner had in the last run before pruning."""
+        return self._sweep.declared if self._sweep else 0
 
     @property
     def configs(self) -> int:
@@ -249,11 +263,13 @@ class GuardedCall:
             if not self.interpreted:
                 # What fills a peer's memory is not the subject's to wait for.
                 gpus.synchronize()
-            with self._untouched(), sweep, log, late_rank, guard.watching():
+            with self._untouched(), sweep, log, late_rank, guard.watching(), timeouts.steps():
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
-        except settings.subject_errors as error:
+        except BaseException as error:
+            if timeouts.ends_the_run(error):
+                raise
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if self.strict and blame.is_unsolved(error, self.path):
@@ -273,7 +289,7 @@ class GuardedCall:
             fault = room.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
             if isinstance(error, KernelError) and not fault.remedy:
-                fault = fault.but(remedy=advice(str(error.__cause__)))
+                fault = fault.but(remedy=errors.remedy(error.__cause__, fault.place))
             raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
@@ -305,7 +321,7 @@ class GuardedCall:
         else:
             results = returned if isinstance(returned, tuple) else (returned,)
         for number, result in enumerate(results):
-            name = name_of(number, len(results))
+            name = self.named(number, len(results))
             if result is None:
                 raise _wrong_form("returned-none", result=name)
             if type(result) is not torch.Tensor:
@@ -367,9 +383,19 @@ class GuardedCall:
                 remedy = note("allocate-in-the-launcher")
                 raise Wrong(Fault("outside-kernel", (said,), tensor=name, remedy=remedy))
 
-    def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
+    def _check_inputs(self, snapshots: dict[str, torch.Tensor], log: LaunchLog) -> None:
         for name, arena in self.arenas.items():
-            arena.check(None if name in self.in_place else snapshots[name])
+            try:
+                arena.check(None if name in self.in_place else snapshots[name])
+            except Wrong as wrong:
+                fault = wrong.fault
+                if fault.kind == "input-changed":
+                    place = (
+                        log.line_that_stores_to(arena.tensor) if isinstance(log, Watch) else None
+                    )
+                    remedy = _swapped(log.launches, name, arena.tensor)
+                    fault = fault.but(place=place, remedy=remedy)
+                raise Wrong(fault) from None
 
     def _check_not_stored_to(self, watch: Watch) -> None:
         for name, arena in self.arenas.items():
@@ -383,7 +409,7 @@ class GuardedCall:
             return
         taken = self._taken()
         for number, result in enumerate(results):
-            storage, name = storage_of(result), name_of(number, len(results))
+            storage, name = storage_of(result), self.named(number, len(results))
             if result.numel() and storage in taken:
                 said = note("returned-taken-memory", result=name, memory=taken[storage])
                 raise Wrong(Fault("not-own-memory", (said,), tensor=name))
@@ -426,7 +452,8 @@ class GuardedCall:
             missing = int(stored.size - np.count_nonzero(stored))
             launches = [launch for launch in log.launches if _takes(launch, result)]
             ranges, remedy = unwritten.explain(~stored, launches)
-            name, numbers = name_of(number, len(results)), {"missing": missing, "of": stored.size}
+            name = self.named(number, len(results))
+            numbers = {"missing": missing, "of": stored.size}
             said = [note("never-stored", result=name, index=index, ranges=ranges, **numbers)]
             if launches:
                 said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
@@ -451,13 +478,20 @@ def _wrong_form(id: str, **values: str) -> Wrong:
     return Wrong(Fault("wrong-form", (note(id, **values),)))
 
 
-def _is_huge(tensor: torch.Tensor) -> bool:
-    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
-
-
 def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
     """Return whether the memory of this tensor is among the arguments of a launch."""
     return any(_takes(launch, tensor) for launch in launches)
+
+
+def _swapped(launches: list[Launch], name: str, tensor: torch.Tensor) -> Note | None:
+    """Return that a launch has this tensor where another belongs, and another in its place."""
+    for launch in launches:
+        own = launch.arguments.get(f"{name}_ptr", tensor)
+        for parameter, value in launch.arguments.items():
+            if value is tensor and own is not tensor:
+                kernel = launch.kernel.__name__
+                return note("arguments-swapped", kernel=kernel, tensor=name, parameter=parameter)
+    return None
 
 
 def _takes(launch: Launch, tensor: torch.Tensor) -> bool:

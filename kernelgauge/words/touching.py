@@ -41,7 +41,7 @@ def _wrong_stride(
     called = f" ({label})" if label else ""
     elements = "element" if used == 1 else "elements"
     return (
-        f"the mask holds, the address does not: each step of {variable} moves by {used} "
+        f"the mask is right, the address is not: each step of {variable} moves by {used} "
         f"{elements}{called}, but the strides of {tensor} are {strides}"
     )
 
@@ -65,8 +65,8 @@ def _loaded(source: str, as_loaded: bool) -> str:
 def _below_zero(name: str, low: int, high: int, source: str, as_loaded: bool) -> str:
     value = str(low) if low == high else f"{high} or less"
     return (
-        f"{name} is {value}{_loaded(source, as_loaded)}: an entry below 0 stands for nothing, so "
-        f"leave it out, with {name} >= 0 or a mask that ends before such entries"
+        f"{name} is {value}{_loaded(source, as_loaded)}: a negative entry is padding, so leave it "
+        f"out, with {name} >= 0 or a mask that ends before such entries"
     )
 
 
@@ -147,8 +147,8 @@ def _loaded_by_launch(
 ) -> str:
     return (
         f"{tensor} is read {_above(measured, limit)} times by one launch ({kernel}, launch "
-        f"{launch} of {launches}), but the budget is {limit:.10g}: by launch {tensor} may be read "
-        f"{', '.join(f'{times:.10g}' for times in allowed)} times, in any order"
+        f"{launch} of {launches}), but the budget is {limit:.10g}: the launches may read "
+        f"{tensor} {', '.join(f'{times:.10g}' for times in allowed)} times, in any order"
     )
 
 
@@ -172,10 +172,21 @@ def _sectors(
     )
 
 
+def _sectors_beyond_budget(
+    measured: float, limit: float, tensor: str, way: str, **more: object
+) -> str:
+    return (
+        f"{_titled(tensor)} is {DONE[way]} in {_above(measured, limit)} times the minimum of "
+        f"32-byte sectors, but the budget is {limit:.10g}"
+    )
+
+
 def _distinct(measured: float, limit: float, tensor: str, overlap: bool) -> str:
     return (
-        f"the programs together load {tensor} {_above(measured, limit)} times, each element once a "
-        f"program, but the budget is {limit:.10g}" + ": longer tiles overlap less" * overlap
+        f"the programs together load {tensor} {_above(measured, limit)} times, counting each "
+        f"element once per program, but the budget is {limit:.10g}"
+        + ": longer tiles overlap less"
+        * overlap
     )
 
 
@@ -210,7 +221,7 @@ def _few_programs(measured: int, limit: int) -> str:
 def _uneven(measured: float, limit: float) -> str:
     return (
         f"the busiest program does {_above(measured, limit)} times as many multiply-adds as the "
-        f"mean, at most {limit:.10g} are allowed"
+        f"average one, but at most {limit:.10g} times as many are allowed"
     )
 
 
@@ -223,16 +234,20 @@ def _indices(axis: int, dims: int) -> str:
 def _range(
     axis: int, dims: int, first: int, last: int, on: bool, block: str = "", step: int = 1
 ) -> str:
-    text = f", {_indices(axis, dims)} {first}..{last}" + ", all from there on" * on
-    return text + (f": from tile {first // step} of {block} = {step}" if block else "")
+    if first == last:
+        text = f", {_index(first, axis, dims)}" + " (the last)" * on
+    else:
+        text = f", {_indices(axis, dims)} {first}..{last}" + " (to the end)" * on
+    return text + (f", from tile {first // step} on ({block} = {step})" if block else "")
 
 
 def _never_stored(
     result: str, index: Sequence[int], missing: int, of: int, ranges: Sequence[str]
 ) -> str:
+    element = f"{result.removeprefix('the ')}[{', '.join(map(str, index))}]"
     return (
-        f"{result}[{', '.join(map(str, index))}] was stored by no program: {missing} of {of} "
-        f"elements were never written by a kernel{''.join(ranges)}"
+        f"no program stored {element}: {missing} of {of} element{'s' * (of != 1)} "
+        f"{'was' if missing == 1 else 'were'} never written by a kernel{''.join(ranges)}"
     )
 
 
@@ -253,7 +268,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "indices": _noun,
     "index-of-dimension": _index,
     "tensor-has-size": _size,
-    "the-index": "the {one}",
+    "the-index": lambda one: f"the {one}" if one.startswith("index") else f"the {one} index",
     "any-index": "the index",
     "number": "{number}",
     "one-of": lambda names: " or ".join(names),
@@ -293,7 +308,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tile-before-tensor": (
         "the whole tile is before {tensor}: begin later, or mask with {variable} >= 0"
     ),
-    "negative-index": "a negative index is before the tensor: mask with {variable} >= 0",
+    "negative-index": "a negative index lies before the tensor: mask with {variable} >= 0",
     "scalar-past-end": "the last {one} is {last}: mask with < {limit}, or skip the access",
     "descriptor-of-another-tensor": (
         "the shape or the strides given to the descriptor are not those of {tensor}: {shape}, "
@@ -306,14 +321,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "each lane is {step} {many} of {tensor} after the one before it; its strides are {strides}"
     ),
     "address-is-shifted": (
-        "the mask holds, {variable} < {limit}, but the address is {shift} further on than "
+        "the mask is right, {variable} < {limit}, but the address is {shift} further on than "
         "{variable}"
     ),
     "address-has-another-index": (
-        "the mask holds, {variable} < {limit}, but the address is not that of {variable}"
+        "the mask is right, {variable} < {limit}, but the address is not that of {variable}"
     ),
     "mask-without-bound": (
-        "the mask lets all {many} of this tile through; add {variable} < {limit} to it"
+        "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
     ),
     "mask-lets-through": "the mask lets {which} through, but the last one is {last}",
     "mask-is-too-wide": "{through}: compare with < {limit}, not {compared}",
@@ -323,23 +338,23 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
     # The address.
     "flat-index-is-split-wrong": (
-        "the mask holds, {variable} < {limit}: what is made of {variable} by // and %, or a "
-        "stride, is wrong; the strides of {tensor} are {strides}"
+        "the mask is right, {variable} < {limit}: what // and % make of {variable}, or a stride, "
+        "is wrong; the strides of {tensor} are {strides}"
     ),
     "flat-index-is-not-split": (
         "{variable} < {limit} holds, but {variable} is added as it is, as if {tensor} were "
         "contiguous: its strides are {strides}"
     ),
     "address-is-not-of-masked-index": (
-        "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and is "
-        "not made of {variable}"
+        "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and "
+        "does not use {variable}"
     ),
     "wrong-stride": _wrong_stride,
     "takes-another-stride": _takes_another_stride,
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
-        "{compares} {tensor} has {size} elements ({other}): index it by what runs to {other}"
+        "{compares} {tensor} has {size} elements ({other}): index it with what runs up to {other}"
     ),
     "mask-without-start-of-tile": (
         "the tile begins at {begin}, and the mask compares {variable} without that: it must be the "
@@ -354,7 +369,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{size}: the address is wrong, not the mask"
     ),
     "stride-of-what-is-for-all": (
-        "{scalar} is {value}, but {has}: if that one is for all, its stride there must count as 0"
+        "{scalar} is {value}, but {has}: if all share that one, its stride there must be 0"
     ),
     "grid-exceeds-tensor": "the grid has {programs} programs along axis {axis}, but {has}:",
     "scalar-exceeds-tensor": "{scalar} is {value}, but {has}:",
@@ -369,18 +384,20 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "loaded-index-below-0": _below_zero,
     "loaded-index-reaches": _reaches,
     "loaded-index-is-count": (
-        "{reaches}: one past the last, so it is a count taken for an index, or an entry that "
-        "stands for nothing"
+        "{reaches}: one past the last, so it is a count taken for an index, or padding"
     ),
     "loaded-index-is-wrong": (
         "{reaches}: the index is wrong, not the mask; what was loaded numbers something else, or "
-        "stands for nothing and has to be left out"
+        "is padding, which has to be left out"
     ),
     "index-of-loaded-is-wrong": (
         "{reaches}: the index is wrong, not the mask; check how it is made"
     ),
     # Programs that run at the same time.
     "race": _race,
+    "order-of-programs-matters": (
+        "the result depends on the order in which the programs of a launch run"
+    ),
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
     "race-of-stores": (
         "let only one program store each element; storing the same value twice is a race too"
@@ -416,7 +433,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "stored to it"
     ),
     "compute-in-kernel": "compute in the kernel, and store with tl.store",
-    "atomic-on-unset": ("changes elements that nothing has set: torch.empty leaves anything there"),
+    "atomic-on-unset": (
+        "updates elements that nothing has initialized: torch.empty leaves whatever was in memory"
+    ),
     "set-before-atomics": (
         "allocate what atomics add to with torch.zeros, or set it in a kernel that is launched "
         "before"
@@ -427,8 +446,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
     "tiles-of-nobody": (
-        "some tiles are nobody's: a loop over tiles ends too early or takes steps that are too "
-        "large, or the rule that turns a number into a tile leaves them out"
+        "some tiles belong to no program: a loop over tiles ends too early or takes too large "
+        "steps, or what turns a number into a tile leaves them out"
     ),
     "loop-over-tiles": (
         "the grid has one program for each multiprocessor: each must loop over tiles, in steps of "
@@ -448,21 +467,29 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
+    "no-multiple": "{value} is no multiple of {factor}, which tl.multiple_of promises",
+    "assumption-fails": "what tl.assume promises is False here",
+    "promise-what-holds": (
+        "promise what holds for every call, and check it in the launcher where it depends on the "
+        "arguments; a compiled kernel relies on it and does not look"
+    ),
     "integer-overflow": (
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
     ),
+    "wrong-beyond-32-bits": "goes wrong where offsets pass 2**31",
     "convert-operand": "convert one operand first, as in offs.to(tl.int64)",
     # Budgets.
     "too-many-launches": _many_launches,
     "moved-too-often": _moved_often,
     "loaded-too-often-by-launch": _loaded_by_launch,
     "sectors-mostly-unused": _sectors,
+    "sectors-beyond-budget": _sectors_beyond_budget,
     "grid-too-large": "a launch has {measured} programs, but the budget is {limit:.10g}",
     "too-few-programs": _few_programs,
     "uneven-work": _uneven,
     "idle-programs": (
-        "{measured} of {of} programs neither load nor store anything, at most {limit} may be "
-        "without work"
+        "{measured} of {of} programs neither load nor store anything, but at most {limit} "
+        "may be idle"
     ),
     "programs-load-the-same": _distinct,
     "too-much-in-all": _moved_in_all,

@@ -1,4 +1,4 @@
-"""What 11.2, quantize blocks, must do to be solved."""
+"""Tests of 11.2, quantize blocks."""
 
 from itertools import pairwise
 
@@ -69,7 +69,7 @@ def test_numerics_range(size):
 @blocks
 def test_traffic(block):
     puzzle.traffic(randn(160, 384, dtype="bfloat16"), block).check(
-        reads={"x": 1}, writes=1, launches=1, sectors={"x": 1.1, "result 0": 1.1}
+        reads={"x": 1}, writes=1, launches=1, sectors={"x": 1.1, "q": 1.1}
     )
 
 
