@@ -87,9 +87,7 @@ def time_limit(seconds: float) -> Iterator[None]:
                 (note("did-not-return", seconds=allowed, counts_processor=not by_clock),),
                 place=place,
                 numbers={"allowed_seconds": allowed},
-                remedy=note(
-                    "end-every-loop" if place and _has_loop(place.file) else "allow-more-time"
-                ),
+                remedy=note("end-every-loop" if may_be_endless else "allow-more-time"),
             )
         ) from None
     finally:
