@@ -176,3 +176,18 @@ def test_afterwards_the_interpreter_is_as_before():
     before = Builder.create_fdiv
     origin("quotient", torch.ones(10))
     assert Builder.create_fdiv is before
+
+
+@triton.jit
+def integer_dot_kernel(x_ptr, y_ptr):
+    offs = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    ones = (offs >= 0).to(tl.int8)
+    product = tl.dot(ones, ones, tl.zeros((16, 16), tl.int32), out_dtype=tl.int32)
+    x = tl.load(x_ptr + offs)
+    tl.store(y_ptr + offs, tl.log(x - product))
+
+
+def test_products_of_integers_are_no_origin():
+    with Origins((0, 0, 0)) as origins:
+        watched(integer_dot_kernel, (1,), torch.zeros(16, 16), torch.empty(16, 16))
+    assert origins.found.operation == "log(-16)"

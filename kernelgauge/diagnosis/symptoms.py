@@ -35,10 +35,13 @@ GUESSES = frozenset(
         "divided-by-the-block",
         "factor-near-1-wrong",
         "few-bits",
+        "handed-on-in-few-bits",
         "last-tile-wrong",
+        "nothing-added",
         "row-in-few-bits",
         "scale-applied-twice",
         "scale-left-out",
+        "term-wrong",
         "terms-wrong",
         "tiles-left-out",
     }

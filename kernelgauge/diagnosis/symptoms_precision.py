@@ -81,7 +81,8 @@ def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bo
 def row_sums(result: WrongResult) -> Symptom | None:
     """Detect rows in half precision that are each off by a factor near 1."""
     got, truth = result.got, result.truth
-    if not result.computes_in_half or truth.dim() < 2 or truth.shape[-1] < MIN_WRONG:
+    computes = result.computes_in_half
+    if not (computes or result.hands_on_in_half) or truth.dim() < 2 or truth.shape[-1] < MIN_WRONG:
         return None
     usable = got.isfinite() & truth.isfinite()
     got, truth = got.where(usable, 0), truth.where(usable, 0)
@@ -89,11 +90,12 @@ def row_sums(result: WrongResult) -> Symptom | None:
     factors = factors.where(factors.isfinite(), 1)
     off = (factors - 1).abs().max()
     left = (got - factors * truth).square().sum() / (got - truth).square().sum()
+    dtype = dtype_name(result.dtype)
     if off > 64 * result.eps or left > 0.25 or factors.max() - factors.min() < 0.1 * off:
         return None
     return Symptom(
         note("row-factors", low=float(factors.min()), high=float(factors.max())),
-        note("row-in-few-bits", dtype=dtype_name(result.dtype)),
+        note("row-in-few-bits" if computes else "handed-on-in-few-bits", dtype=dtype),
     )
 
 
@@ -187,6 +189,8 @@ def imprecise(result: WrongResult) -> Symptom | None:
         return drifting(result) if loss < 0.05 and left < 0.25 else None
     if result.computes_in_half and loss <= MAX_LOSS_IN_HALF:
         cause = note("few-bits", dtype=dtype_name(result.dtype))
+    elif result.hands_on_in_half and loss <= MAX_LOSS_IN_HALF:
+        cause = note("handed-on-in-few-bits", dtype=dtype_name(result.dtype))
     elif result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
         cause = note("step-in-float32")
     elif (

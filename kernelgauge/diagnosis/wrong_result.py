@@ -112,11 +112,13 @@ class WrongResult:
 
     @property
     def computes_in_half(self) -> bool:
-        """Whether kernels may compute in the result's dtype, of 16 bits, or keep parts in it."""
-        if self.dtype not in NAMES:
-            return False
-        name = NAMES[self.dtype]
-        return self.rounds_to({name, f"scratch {name}"})
+        """Whether kernels may compute in the result's dtype, and it has 16 bits."""
+        return self.dtype in NAMES and self.rounds_to({NAMES[self.dtype]})
+
+    @property
+    def hands_on_in_half(self) -> bool:
+        """Whether kernels load what they stored in the result's dtype, and it has 16 bits."""
+        return self.dtype in NAMES and self.rounds_to({f"scratch {NAMES[self.dtype]}"})
 
     @property
     def stand_in(self) -> list[Note]:

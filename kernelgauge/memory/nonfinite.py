@@ -338,23 +338,30 @@ class Origins:
     def _dot(self, original: Callable) -> Callable:
         def dot(builder: Any, a: Any, b: Any, acc: Any, *rest: Any) -> Any:
             result = original(builder, a, b, acc, *rest)
-            if self._follows(builder) and _not_finite(values := _numbers(result)).any():
-                made_by = np.zeros(values.shape, np.int32)
-                for operand, axis in ((acc, None), (a, -1), (b, -2)):
-                    numbers = _numbers(operand)
-                    makers = self._makers(operand, numbers.shape)
-                    first = np.where(_not_finite(numbers) & (makers > 0), makers, NOBODY)
-                    first = first if axis is None else first.min(axis, keepdims=True)
-                    take = _not_finite(values) & (first < NOBODY) & (made_by == 0)
-                    made_by = np.where(take, first, made_by)
-                if all(np.isfinite(_numbers(it)).all() for it in (a, b, acc)):
-                    made_by = np.where(_not_finite(values), self._event("tl.dot"), made_by)
-                elif not made_by.any() and any(np.isinf(_numbers(it)).any() for it in (a, b)):
-                    made_by = np.where(_not_finite(values), self._event("tl.dot of inf"), made_by)
-                self._keep(result, made_by)
+            if self._follows(builder):
+                self._note_dot(result, a, b, acc)
             return result
 
         return dot
+
+    def _note_dot(self, result: Any, a: Any, b: Any, acc: Any) -> None:
+        values = _numbers(result)
+        if values is None or np.isfinite(values).all():
+            return
+        wrong, made_by = _not_finite(values), np.zeros(values.shape, np.int32)
+        finite, infinite = True, False
+        for operand, axis in ((acc, None), (a, -1), (b, -2)):
+            numbers = _numbers(operand)
+            assert numbers is not None
+            makers = self._makers(operand, numbers.shape)
+            first = np.where(_not_finite(numbers) & (makers > 0), makers, NOBODY)
+            first = first if axis is None else first.min(axis, keepdims=True)
+            made_by = np.where(wrong & (first < NOBODY) & (made_by == 0), first, made_by)
+            finite = finite and bool(np.isfinite(numbers).all())
+            infinite = infinite or (axis is not None and bool(np.isinf(numbers).any()))
+        if not made_by.any() and (finite or infinite):
+            made_by = np.where(wrong, self._event("tl.dot" if finite else "tl.dot of inf"), made_by)
+        self._keep(result, made_by)
 
     def _load(self, original: Callable) -> Callable:
         def load(builder: Any, pointers: Any, *rest: Any) -> Any:

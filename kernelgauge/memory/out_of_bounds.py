@@ -107,7 +107,7 @@ def _remedy(
     placed: LaneCoordinates,
     dim: int | None,
     bad: np.ndarray,
-) -> Note | None:
+) -> Note:
     name, strides = region.name, region.strides
     is_call_of_tl = _is_call_of_tl(access)
     if is_call_of_tl:
@@ -170,7 +170,7 @@ def _apart(placed: LaneCoordinates, dim: int) -> int:
     return step if step > 1 else 0
 
 
-def _shifted(placed: LaneCoordinates, dim: int, limit: Limit) -> Note | None:
+def _shifted(placed: LaneCoordinates, dim: int, limit: Limit) -> Note:
     """The mask bounds its own index, and the address has another."""
     index, axis = placed.index[dim], placed.axis[dim]
     assert index is not None

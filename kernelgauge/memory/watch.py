@@ -110,6 +110,9 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         _watches.remove(self)
         self.rounded |= arithmetic.rounded
+        if len(self.launches) > 2:
+            # In a chain of kernels, each step is rounded like that.
+            self.rounded -= {f"scratch {name}" for name in NAMES.values()}
         arithmetic.rounded.update(self._rounded_before)
         if kind is None:
             self.check_contents()
@@ -212,10 +215,11 @@ class Watch:
                     )
 
     def note_scratch(self, parts: Parts) -> None:
-        """Take note of the formats in which kernels hand on numbers through memory."""
+        """Take note of the formats, of 16 bits, in which kernels keep numbers in memory."""
         for region, _ in parts:
-            if region.storage.key not in self.given:
-                self.rounded.add(f"scratch {NAMES.get(region.tensor.dtype)}")
+            name = NAMES.get(region.tensor.dtype)
+            if name and region.storage.key not in self.given:
+                self.rounded.add(f"scratch {name}")
 
     def first_unset(self) -> str:
         """Return the first element that the last load found and no program stored, or "".

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-import operator
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -283,11 +283,12 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Not
 
 
 def _may_need(programs: int, value: object) -> bool:
-    """Return whether a tensor has so many indices along a dimension, or along the first ones."""
+    """Return whether there are so many indices along some dimensions of a tensor together."""
     if not isinstance(value, torch.Tensor):
         return False
-    leading = itertools.accumulate(value.shape, operator.mul)
-    return programs > 1 and programs in {*value.shape, *leading}
+    sizes = [size for size in value.shape if size > 1]
+    chosen = (it for n in range(1, len(sizes) + 1) for it in itertools.combinations(sizes, n))
+    return programs in map(math.prod, chosen)
 
 
 def _is_inside(region: Region, start: int, dims: list[int]) -> bool:

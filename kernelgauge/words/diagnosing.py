@@ -376,6 +376,9 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "an intermediate result has too few bits: a sum is accumulated in {dtype} instead of "
         "float32, or it is a difference of large numbers"
     ),
+    "handed-on-in-few-bits": (
+        "kernels hand on intermediate results in {dtype}, which may be too few bits"
+    ),
     "step-in-float32": "a step is computed in float32",
     "step-in-lower-precision": lambda steps: (
         f"a step is computed in lower precision: {', or '.join(steps)}"

@@ -66,6 +66,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "kernel-still-runs": "the kernel still runs: its process was ended",
     "end-every-loop": "does every loop end? (--time-limit SECONDS allows more time)",
+    "allow-more-time": "--time-limit SECONDS allows more time",
     "crashed-the-process": _crashed,
     "accessed-foreign-memory": "the kernel accessed memory that does not belong to it ({reason})",
     "find-it-in-the-interpreter": "run with TRITON_INTERPRET=1 to see which access it was",
