@@ -73,15 +73,15 @@ class Flow:
 class Sampled:
     """What one launch moves and multiplies, as far as its programs ran.
 
-    loaded, stored: bytes of the 32-byte sectors of each access
+    loaded, stored: by storage, bytes of the 32-byte sectors of each access
     needed: by storage, bytes of all sectors that each program touches, however often
     sizes: by storage, bytes of the tensor
     macs: multiply-adds of tl.dot
     lanes: operations of single lanes on floats and unsigned integers
     """
 
-    loaded: float
-    stored: float
+    loaded: dict[int, float]
+    stored: dict[int, float]
     needed: dict[int, float]
     sizes: dict[int, int]
     macs: float
@@ -190,9 +190,10 @@ class TrafficMeter:
         found = []
         for number, programs in enumerate(self._touched):
             flows = {key: it for key, it in self._flows.items() if key[0] == number + 1}
-            moved = Counter[bool]()
-            for (_, _, is_store, _), (_, flow) in flows.items():
-                moved[is_store] += SECTOR_BYTES * flow.sectors
+            loaded, stored = Counter[int](), Counter[int]()
+            for (_, _, is_store, _), (region, flow) in flows.items():
+                moved = stored if is_store else loaded
+                moved[region.storage.key] += SECTOR_BYTES * flow.sectors
             needed: Counter[int] = Counter()
             for storages in programs.values():
                 for storage, runs in storages.items():
@@ -201,7 +202,7 @@ class TrafficMeter:
                 region.storage.key: region.numel * region.itemsize for region, _ in flows.values()
             }
             done = self.macs[number].total(), self.lanes[number]
-            found.append(Sampled(moved[False], moved[True], dict(needed), sizes, *done))
+            found.append(Sampled(dict(loaded), dict(stored), dict(needed), sizes, *done))
         return found
 
     def distinct(self, name: str) -> float:
