@@ -25,6 +25,8 @@ from kernelgauge.run import Observer
 from kernelgauge.speed.estimate import H200, RTX_4090, estimate
 from kernelgauge.speed.timer import CudaTimer
 
+# How long an estimate may take, in seconds of processor time.
+MAX_SECONDS = 30.0
 # How many peers stand on a roofline.
 MAX_PEERS = 2
 
@@ -74,8 +76,13 @@ class Comparing(Observer):
             return
         sides = (kernel.guarded, kernel.path), (kernel.guarded_solution, kernel.solution)
         rows = []
-        for gpu in (H200, RTX_4090):
-            with contextlib.suppress(Wrong, NotMeasured):
+        # What the programs of others would have computed may be missing: then nothing is told.
+        with (
+            contextlib.suppress(Wrong, NotMeasured),
+            timeouts.no_time_limit(),
+            timeouts.time_limit(MAX_SECONDS),
+        ):
+            for gpu in (H200, RTX_4090):
                 yours, ours = (
                     estimate(works_of(lambda make=make: make(arguments), path, gpu.target), gpu)
                     for make, path in sides

@@ -23,6 +23,28 @@ from kernelgauge.memory.call_sites import CallSites, Verb
 
 SECTOR_BYTES = 32
 
+# What operations cost, in additions, by the name of NumPy's function, of the builder's method or of
+# libdevice's symbol; any other symbol costs as much as erf.
+COSTS = {
+    "divide": 8.0,
+    "div_rn": 8.0,
+    "exp": 4.0,
+    "exp2": 4.0,
+    "sqrt": 4.0,
+    "create_rsqrt": 4.0,
+    "rsqrt": 4.0,
+    "log": 8.0,
+    "log2": 8.0,
+    "sin": 25.0,
+    "cos": 25.0,
+    "create_erf": 25.0,
+    "rint": 1.0,
+    "nearbyint": 1.0,
+    "floor": 1.0,
+    "ceil": 1.0,
+    "trunc": 1.0,
+}
+
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -262,15 +284,15 @@ class TrafficMeter:
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
         self._touched[-1][program][region.storage.key].append(np.stack((starts, ends)))
 
-    def count_lanes(self, weight: float) -> Callable[[Callable], Callable]:
-        """Return a wrapper of Triton's binary_op or unary_op that counts lanes, so much each."""
+    def count_lanes(self, name: str) -> Callable[[Callable], Callable]:
+        """Return a wrapper of a method of Triton's builder that counts lanes by what they cost."""
 
         def wrap(original: Callable) -> Callable:
-            def operation(builder: Any, first: Any, *rest: Any) -> Any:
-                result = original(builder, first, *rest)
-                dtype = first.dtype.scalar
+            def operation(builder: Any, *operands: Any) -> Any:
+                result = original(builder, *operands)
+                dtype = result.dtype.scalar
                 if dtype.is_floating() or dtype.is_int_unsigned():
-                    self.lanes[-1] += weight * result.data.size
+                    self.lanes[-1] += _cost(name, operands) * result.data.size
                 return result
 
             return operation
@@ -398,6 +420,18 @@ class TrafficMeter:
             if result.untyped_storage().data_ptr() == key:
                 return "result" if len(self._results) == 1 else f"result {number}"
         return "scratch"
+
+
+def _cost(method: str, operands: tuple) -> float:
+    """Return what an operation of one lane costs, in additions."""
+    what = method
+    if method.endswith("_op"):
+        what = getattr(operands[-1], "__name__", "")
+    elif method.endswith("_elementwise"):
+        what = operands[2].removeprefix("__nv_").removesuffix("f")
+        if what not in COSTS:
+            return COSTS["create_erf"]
+    return COSTS.get(what, 1.0)
 
 
 def _distinct(values: np.ndarray) -> np.ndarray:

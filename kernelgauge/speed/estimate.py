@@ -167,11 +167,17 @@ class Estimate:
         """Say why this takes longer or less long than another: 2x the bytes of memory."""
         slower = max(self, other, key=lambda it: it.ms)
         limit = slower.limit
-        ours = other.amounts[limit]
-        ratio = self.amounts[limit] / ours if ours else math.inf
-        if SAME > ratio > 1 / SAME:
-            return f"limited by {limit}, as ours is"
-        return f"{ratio:.2g}x the {AMOUNTS[limit]}"
+        mine, others = self.amounts[limit], other.amounts[limit]
+        if not (mine and others):
+            return f"limited by {limit}"
+        if max(mine, others) < SAME * min(mine, others):
+            return f"both limited by {limit}"
+        return f"{times(mine / others)} the {AMOUNTS[limit]}"
+
+
+def times(ratio: float) -> str:
+    """Return a ratio to read, no more exact than an estimate is: 0.8x, 2x, 16x."""
+    return f"{ratio:.0f}x" if ratio >= 2 else f"{ratio:.1g}x" if ratio < 0.95 else f"{ratio:.2g}x"
 
 
 def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
