@@ -487,6 +487,8 @@ def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
             "    launches * 1 * 1",
             "compiled for sm_90, x: *",
             "    registers a thread *",
+            "estimate (docs/estimates.md says how far off) of the time of x: *",
+            "    about, on an H200 * ms * ms",
             "    lines of code *",
             "What ours does differently:",
             "    The sigmoid is left to float32*",

@@ -26,6 +26,27 @@ SECTOR_BYTES = 32
 
 # So many sets of elements that programs load are compared with each other.
 MAX_COMPARED = 32
+# What operations cost, in additions, by the name of NumPy's function, of the builder's method or of
+# libdevice's symbol; any other symbol costs as much as erf.
+COSTS = {
+    "divide": 8.0,
+    "div_rn": 8.0,
+    "exp": 4.0,
+    "exp2": 4.0,
+    "sqrt": 4.0,
+    "create_rsqrt": 4.0,
+    "rsqrt": 4.0,
+    "log": 8.0,
+    "log2": 8.0,
+    "sin": 25.0,
+    "cos": 25.0,
+    "create_erf": 25.0,
+    "rint": 1.0,
+    "nearbyint": 1.0,
+    "floor": 1.0,
+    "ceil": 1.0,
+    "trunc": 1.0,
+}
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -80,15 +101,15 @@ class Flow:
 class Sampled:
     """What one launch moves and multiplies, as far as its programs ran.
 
-    loaded, stored: bytes of the 32-byte sectors of each access
+    loaded, stored: by storage, bytes of the 32-byte sectors of each access
     needed: by storage, bytes of all sectors that each program touches, however often
     sizes: by storage, bytes of the tensor
     macs: multiply-adds of tl.dot
     lanes: operations of single lanes on floats and unsigned integers
     """
 
-    loaded: float
-    stored: float
+    loaded: dict[int, float]
+    stored: dict[int, float]
     needed: dict[int, float]
     sizes: dict[int, int]
     macs: float
@@ -200,9 +221,10 @@ class TrafficMeter:
         found = []
         for number, programs in enumerate(self._touched):
             flows = {key: it for key, it in self._flows.items() if key[0] == number + 1}
-            moved = Counter[bool]()
-            for (_, _, is_store, _), (_, flow) in flows.items():
-                moved[is_store] += SECTOR_BYTES * flow.sectors
+            loaded, stored = Counter[int](), Counter[int]()
+            for (_, _, is_store, _), (region, flow) in flows.items():
+                moved = stored if is_store else loaded
+                moved[region.storage.key] += SECTOR_BYTES * flow.sectors
             needed: Counter[int] = Counter()
             for storages in programs.values():
                 for storage, runs in storages.items():
@@ -211,7 +233,7 @@ class TrafficMeter:
                 region.storage.key: region.numel * region.itemsize for region, _ in flows.values()
             }
             done = self.macs[number].total(), self.lanes[number]
-            found.append(Sampled(moved[False], moved[True], dict(needed), sizes, *done))
+            found.append(Sampled(dict(loaded), dict(stored), dict(needed), sizes, *done))
         return found
 
     def distinct(self, name: str) -> float:
@@ -284,15 +306,15 @@ class TrafficMeter:
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
         self._touched[-1][program][region.storage.key].append(np.stack((starts, ends)))
 
-    def count_lanes(self, weight: float) -> Callable[[Callable], Callable]:
-        """Return a wrapper of Triton's binary_op or unary_op that counts lanes, so much each."""
+    def count_lanes(self, name: str) -> Callable[[Callable], Callable]:
+        """Return a wrapper of a method of Triton's builder that counts lanes by what they cost."""
 
         def wrap(original: Callable) -> Callable:
-            def operation(builder: Any, first: Any, *rest: Any) -> Any:
-                result = original(builder, first, *rest)
-                dtype = first.dtype.scalar
+            def operation(builder: Any, *operands: Any) -> Any:
+                result = original(builder, *operands)
+                dtype = result.dtype.scalar
                 if dtype.is_floating() or dtype.is_int_unsigned():
-                    self.lanes[-1] += weight * result.data.size
+                    self.lanes[-1] += _cost(name, operands) * result.data.size
                 return result
 
             return operation
@@ -424,6 +446,18 @@ class TrafficMeter:
             if result.untyped_storage().data_ptr() == key:
                 return name
         return "scratch"
+
+
+def _cost(method: str, operands: tuple) -> float:
+    """Return what an operation of one lane costs, in additions."""
+    what = method
+    if method.endswith("_op"):
+        what = getattr(operands[-1], "__name__", "")
+    elif method.endswith("_elementwise"):
+        what = operands[2].removeprefix("__nv_").removesuffix("f")
+        if what not in COSTS:
+            return COSTS["create_erf"]
+    return COSTS.get(what, 1.0)
 
 
 def _distinct(values: np.ndarray) -> np.ndarray:
