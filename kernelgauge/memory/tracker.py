@@ -10,7 +10,7 @@ import triton.runtime.interpreter as interpreter
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import data_races, out_of_bounds
+from kernelgauge.memory import data_races, meetings, out_of_bounds
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
@@ -112,7 +112,8 @@ class Tracker:
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict and not self.watch.record:
-                raise Wrong(self._race(verb, site, region, units, conflict))
+                described = self._described(verb, site, pointers, mask, size)
+                raise Wrong(self._race(described, site, region, units, conflict))
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
         return real
@@ -202,13 +203,13 @@ class Tracker:
 
     def _race(
         self,
-        verb: Verb,
+        access: Access,
         site: int,
         region: Region,
         units: np.ndarray,
         conflict: data_races.Conflict,
     ) -> Fault:
-        storage = region.storage
+        storage, verb = region.storage, access.verb
         address = int(units[conflict.index]) * storage.ledger.unit + storage.base
         element = format_element(region, address - region.real)
         other = self.launch.program(self.history.program[conflict.access])
@@ -232,8 +233,12 @@ class Tracker:
         ]
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
+        offset, same = address - region.real, site == self.history.site[conflict.access]
+        why = meetings.explain(access, region, offset // region.itemsize, other, same)
+        if why:
+            said.append(why)
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed)
-        if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
+        if verb == conflict.verb == "writes" and same:
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 

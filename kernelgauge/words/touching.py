@@ -83,6 +83,83 @@ def _race(
     )
 
 
+def _with(names: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in names)
+
+
+def _is_made(index: str, value: int, definition: str, scalars: Sequence[tuple[str, int]]) -> str:
+    known = f", with {_with(scalars)}" if scalars else ""
+    return f"why: {index} is {value} there; {index} = {definition}{known}"
+
+
+def _product(index: str, value: int, factor: int, label: str, product: int) -> str:
+    times = f"{label} = {factor}" if label and label != str(factor) else str(factor)
+    return f"why: {index} = {value} times {times} is {product}, and an int32 ends at 2147483647"
+
+
+def _another_axis(axis: int, programs: int, other: int) -> str:
+    return (
+        f"why: the address depends on tl.program_id({other}), which is 0 in every program, and not "
+        f"on tl.program_id({axis}): the {programs} programs along axis {axis} have the same one"
+    )
+
+
+def _overlap(index: str, definition: str, length: int, step: int, overlap: int) -> str:
+    made = f" ({index} = {definition})" if definition else ""
+    return (
+        f"why: each program has {length} values of {index}, and the next one begins {step} further"
+        f"{made}: neighbours overlap by {overlap}"
+    )
+
+
+def _meet(here: Sequence[tuple[str, int]], there: Sequence[tuple[str, int]]) -> str:
+    there_too = f"{_with(there)} in the other one"
+    return f"why: {_with(here)} in this program and {there_too} are the same address"
+
+
+def _leaves(
+    index: str,
+    tensor: str,
+    size: int,
+    many: str,
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    return f"{_meet(here, there)}: {tensor} has {size} {many}, and {index} runs past them"
+
+
+def _one_stride(
+    names: Sequence[str],
+    factor: int,
+    tensor: str,
+    strides: tuple[int, ...],
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    elements = "1 element" if factor == 1 else f"{factor} elements"
+    return (
+        f"{_meet(here, there)}: a step of {' and of '.join(names)} moves by {elements} alike, but "
+        f"the strides of {tensor} are {strides}"
+    )
+
+
+def _no_stride(
+    index: str,
+    factor: int,
+    label: str,
+    tensor: str,
+    strides: tuple[int, ...],
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    called = f" ({label})" if label else ", without a stride"
+    elements = "element" if abs(factor) == 1 else "elements"
+    return (
+        f"{_meet(here, there)}: each step of {index} moves by {factor} {elements}{called}, but the "
+        f"strides of {tensor} are {strides}"
+    )
+
+
 def _raised(error: str, text: str, function: str = "", source: str = "") -> str:
     first, *rest = f"{error}: {text}".splitlines()
     if not function:
@@ -304,6 +381,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
         "elements, the stride of its {taken}: are its strides swapped?"
     ),
+    "strides-or-limits-are-swapped": (
+        "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
+        "elements, the stride of its {taken}: its strides are swapped, or the limits of the mask"
+    ),
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
@@ -350,6 +431,22 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     # Programs that run at the same time.
     "race": _race,
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
+    "address-of-no-program": (
+        "why: no part of this address depends on tl.program_id({axis}): the {programs} programs "
+        "along axis {axis} have the same one"
+    ),
+    "address-of-another-axis": _another_axis,
+    "tiles-overlap": _overlap,
+    "tiles-are-the-same": lambda indices: (
+        f"why: both programs have the same tile: {' and '.join(indices)} "
+        f"{'are' if len(indices) > 1 else 'is'} the same in both"
+    ),
+    "indices-meet": _meet,
+    "index-leaves-its-dimension": _leaves,
+    "indices-have-one-stride": _one_stride,
+    "factor-is-no-stride": _no_stride,
+    "index-is-made": _is_made,
+    "product-passes-int32": _product,
     "race-of-stores": (
         "let only one program store each element, or add with tl.atomic_add; storing the same "
         "value twice is a race too"
