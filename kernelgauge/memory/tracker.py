@@ -17,6 +17,7 @@ from kernelgauge.memory.coordinates import Access, format_element, noun
 from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
+from kernelgauge.memory.terms import terms_of
 from kernelgauge.memory.watch import Parts, Watch
 from kernelgauge.words.fault import Fault, Note, note
 
@@ -116,6 +117,9 @@ class Tracker:
                 raise Wrong(self._race(described, site, region, units, conflict))
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
+                if site not in self.traffic.terms:
+                    access = self._described(verb, site, pointers, mask, size)
+                    self.traffic.terms[site] = terms_of(access, region)
         return real
 
     def _described(

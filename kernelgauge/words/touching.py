@@ -10,6 +10,7 @@ from kernelgauge.words.fault import Place
 # The two ways of traffic: what was done to a tensor, and what a line does.
 DONE = {"loaded": "read", "stored": "written"}
 DOES = {"loaded": "reads", "stored": "writes"}
+DO = {"loaded": "read", "stored": "write"}
 
 # How many lines of a kernel, and how many tensors that a launcher allocated, are named.
 MAX_NAMED_LINES = 3
@@ -255,6 +256,56 @@ def _allocated(measured: int, limit: float, tensors: Sequence[str]) -> str:
         f"the launcher allocates {measured} bytes beside what it returns, "
         f"but the budget is {limit:.10g} ({listed})"
     )
+
+
+def _lanes_share(way: str, times: float, line: str) -> str:
+    return (
+        f"why: {times:.3g} lanes of an access have the same element at {line}: it "
+        f"is {DONE[way]} once for each of them"
+    )
+
+
+def _launches_share(way: str, kernels: Sequence[str]) -> str:
+    return f"why: {len(kernels)} launches each {DO[way]} it: {', '.join(kernels)}"
+
+
+def _programs_share(way: str, times: float, axes: Sequence[int], grid: tuple[int, ...]) -> str:
+    text = f"why: each element is {DONE[way]} by {times:.3g} programs"
+    if not axes:
+        return f"{text} on average"
+    which = " and ".join(f"the {grid[axis]} along axis {axis}" for axis in axes)
+    return f"{text}: of the grid {tuple(grid)}, {which} {DO[way]} the same ones"
+
+
+def _repeats(
+    way: str,
+    program: tuple[int, ...],
+    element: str,
+    lines: Sequence[str],
+    count: int,
+    of: int,
+    diagonal: bool,
+) -> str:
+    where = f"at {lines[0]}, turn after turn" if len(lines) == 1 else f"at {' and '.join(lines)}"
+    some = f" (as {count} of {of} programs do)" if count < of else ""
+    tiles = ": the tiles on the diagonal" if diagonal else ""
+    return f"why: program {program} {DOES[way]} {element} more than once, {where}{some}{tiles}"
+
+
+def _handed_on(tensor: str, kernel: str, line: str, other: str, other_line: str) -> str:
+    return f"why: {kernel} hands {tensor} on to {other}: stored at {line}, loaded at {other_line}"
+
+
+def _row(index: str, definition: str, count: int, nbytes: int) -> str:
+    return (
+        f"why: along memory the tile has {count} of {index}, {nbytes} bytes, and a sector has 32; "
+        f"{index} = {definition}"
+    )
+
+
+def _across(indices: Sequence[tuple[str, int]]) -> str:
+    steps = " and ".join(f"a step of {index} by {factor}" for index, factor in indices)
+    return f"why: no index of the tile moves by 1 element: {steps}"
 
 
 def _few_programs(measured: int, limit: int) -> str:
@@ -540,6 +591,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "besides the result, but the budget is {limit:.10g}: what kernels hand on through memory "
         "is traffic too"
     ),
+    "lanes-share-elements": _lanes_share,
+    "launches-share-elements": _launches_share,
+    "programs-share-elements": _programs_share,
+    "program-repeats-elements": _repeats,
+    "tensor-handed-on": _handed_on,
+    "row-of-a-tile": _row,
+    "tile-across-memory": _across,
     "skip-unused-tiles": (
         "whole tiles are loaded and multiplied of which nothing is used: let the loop begin and "
         "end where the mask does"
