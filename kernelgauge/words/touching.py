@@ -342,6 +342,59 @@ def _never_stored(
     )
 
 
+def _of_launch(kernel: str, launch: int, launches: int) -> str:
+    return f" of {kernel}, launch {launch} of {launches}," if kernel else ""
+
+
+def _mask_leaves(
+    program: tuple[int, ...],
+    element: Sequence[int],
+    tensor: str,
+    file: str,
+    line: int,
+    count: int,
+    of: int,
+    kernel: str,
+    launch: int,
+    launches: int,
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    at = show_place(Place(file, line))
+    some = "" if count == of else f"; {of - count} of the {of} missing ones are in no tile"
+    index = ", ".join(map(str, element))
+    return (
+        f"why: program {program}{which} has {tensor}[{index}] in its tile and masks it off at {at}"
+        f"{some}"
+    )
+
+
+def _no_tile(
+    programs: int,
+    storing: int,
+    tiles: int,
+    needed: int,
+    sides: Sequence[int],
+    ends: Sequence[str],
+    kernel: str,
+    launch: int,
+    launches: int,
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    if storing < programs:
+        done = f"{programs - storing} of the {programs} programs{which} store nothing"
+    elif tiles == storing:
+        one = "the only program" if programs == 1 else f"each of the {programs} programs"
+        done = f"{one}{which} stores one tile"
+    else:
+        many = "1 program" if programs == 1 else f"{programs} programs"
+        done = f"{many}{which} {'store' if programs > 1 else 'stores'} {tiles} tiles"
+    takes = f", and it takes {needed} tiles of {' x '.join(map(str, sides))}"
+    if tiles >= needed:
+        takes = ", as many as it takes: some lie outside or on one another" if needed else ""
+    where = f"; no tile goes beyond {' or '.join(ends)}" if ends else ""
+    return f"why: they are in no tile, masked off or not: {done}{takes}{where}"
+
+
 def _short_grid(
     programs: int, axis: int, covered: int, size: int, many: str, block: str, needed: int, at: int
 ) -> str:
@@ -539,6 +592,20 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "never-stored": _never_stored,
     "indices-along-axis": _indices,
     "range-never-stored": _range,
+    "mask-leaves-out": _mask_leaves,
+    "no-tile-has-them": _no_tile,
+    "tiles-end": lambda last, axis, dims: (
+        f"{_indices(axis, dims).removesuffix('s')} {last}"
+        if axis >= dims - 2
+        else f"index {last} of dimension {axis}"
+    ),
+    "no-store-to-result": lambda programs: (
+        "why: no program comes to a store to it" if programs else "why: the grid has no programs"
+    ),
+    "grid-of-too-few": (
+        "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
+        "loop over several"
+    ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
     "tiles-of-nobody": (
