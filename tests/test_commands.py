@@ -771,7 +771,9 @@ def test_what_the_compiler_made_is_printed_and_left_in_a_folder(grade, tmp_path)
         "innermost loops * none *",
         "code in */01_pointwise/vector_copy/float16/vector_copy_kernel.{sm_80,sm_90}.*",
     ]
-    result.stdout.fnmatch_lines(["01_pointwise/swish   not started   edit *", *table])
+    result.stdout.fnmatch_lines(
+        ["01_pointwise/swish   not started   *swish.py does not exist", *table]
+    )
     text = result.stdout.str()
     assert "scoreboard" not in text
     assert "\x1b" not in text

@@ -87,8 +87,10 @@ def _is_square(value: ast.expr) -> bool:
     """Return whether this is x * x or x ** 2 of some name, times anything."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow):
         return isinstance(value.right, ast.Constant) and value.right.value == 2
-    factors = [ast.dump(it) for it in _factors(value) if not isinstance(it, ast.Constant)]
-    return len(factors) > len(set(factors))
+    factors = [it for it in _factors(value) if not isinstance(it, ast.Constant)]
+    if len(factors) > 1 and any(map(_is_square, factors)):
+        return True
+    return len(factors) > len({ast.dump(it) for it in factors})
 
 
 def _factors(value: ast.expr) -> list[ast.expr]:
@@ -298,11 +300,16 @@ class _Flow:
         return tuple(joined[::-1])
 
     def _found(self, axis: Axis) -> None:
-        # Lanes that count the same numbers are the same lanes.
-        one, other = (ast.unparse(it) for it in (axis.lanes, axis.removed) if it)
-        plain = [ast.unparse(it) for values in self._given.values() for it in values]
-        if one != other or one not in plain:
+        # Lanes that count the same numbers may stand for one another.
+        one, other = (self._counted(it) for it in (axis.lanes, axis.removed) if it)
+        if one != other:
             self.found = self.found or axis.reduction
+
+    def _counted(self, lanes: ast.Call) -> str:
+        """Return what a variable is given of these lanes, as it is written."""
+        values = (value for values in self._given.values() for value in values)
+        within = (value for value in values if any(it is lanes for it in ast.walk(value)))
+        return ast.unparse(next(within, lanes))
 
 
 def _is_value(node: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernelgauge.core.dtypes import dtype_name, rounds
-from kernelgauge.diagnosis.wrong_result import HALF, MIN_WRONG, Symptom, WrongResult
+from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 from kernelgauge.words.fault import note
 
 # The fewest elements in which a dependence of the error on the value shows, and how much less the

@@ -21,7 +21,7 @@ from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
 from kernelgauge.memory.coordinates import Access, has_size, integers, noun, spacing
-from kernelgauge.memory.mask_limits import Limit, function_of, limits_of, mask_of
+from kernelgauge.memory.mask_limits import Limit, limits_of, mask_of
 from kernelgauge.memory.terms import Term, terms_of, wrapped
 from kernelgauge.words.fault import Note, note
 

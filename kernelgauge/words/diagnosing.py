@@ -377,7 +377,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "float32 rounds both: subtract the mean from each element before squaring"
     ),
     "sum-in-16-bits": (
-        "{source}, in line {line}, adds up in 16 bits: start the sum in float32, and convert what "
+        "{source}, in line {line}, adds up in 16 bits: start with a float32 sum, and convert what "
         "is added with .to(tl.float32)"
     ),
     "reduced-along-the-other-axis": (
