@@ -10,7 +10,7 @@ New here  offsets, a mask and a store of your own: replace each ... with what th
           asks for
 Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring
           elements, one launch
-Speed     at least 0.3x of x * x at 64 Mi float32 elements
+Speed     at least 0.3x the speed of x * x at 64 Mi float32 elements
 
 Run       pytest puzzles/01_pointwise/test_square.py
 
@@ -21,7 +21,7 @@ Sizes     N = 0; results beyond 2**31 elements
 Dtypes    int32
 Values    NaN and inf as in PyTorch, int32 exact
 Raise     ValueError that names x if it is not 1-D or not contiguous
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/01_pointwise/production/test_square.py
 """
 

@@ -9,7 +9,7 @@ Return    y (N,): a new tensor with the dtype of x
 New here  a launcher of your own: allocate y, choose BLOCK and the grid, launch, return y
 Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring
           elements, one launch, no program without elements
-Speed     at least 0.3x of torch.relu(x) at 64 Mi float32 elements
+Speed     at least 0.3x the speed of torch.relu(x) at 64 Mi float32 elements
 
 Run       pytest puzzles/01_pointwise/test_relu.py
 
@@ -20,7 +20,7 @@ Sizes     N = 0; results beyond 2**31 elements
 Dtypes    int32
 Values    NaN and inf as in PyTorch, int32 exact
 Raise     ValueError that names x if it is not 1-D or not contiguous
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/01_pointwise/production/test_relu.py
 """
 
