@@ -155,7 +155,7 @@ def test_strided_lanes_waste_their_sectors():
     assert traffic.tensor("x").loaded.ratio == 8
     assert traffic.tensor("result").stored.ratio == 1
     line, why = excess(traffic, sectors=1.1).splitlines()
-    assert why == "why: no index of the tile moves by 1 element: a step of offs by 8"
+    assert why == "why: no step along the tile moves by 1 element: one of offs moves by 8"
     assert "x is read in sectors of which 12 % is used: 8.0 times the minimum" in line
     assert "neighbouring lanes must access neighbouring addresses" in line
     traffic.check(sectors={"result": 1, "x": 8})

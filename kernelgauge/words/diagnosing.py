@@ -381,7 +381,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "is added with .to(tl.float32)"
     ),
     "reduced-along-the-other-axis": (
-        "{source}, in line {line}, removes the axis whose lanes its result is then used with: "
+        "{source}, in line {line}, reduces the axis along which its result is used afterwards: "
         "reduce along the other axis"
     ),
     "few-bits": (
@@ -510,8 +510,8 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "ends-too-early": "a loop, a mask or the grid ends too early",
     "accumulator-overwritten": ("each step overwrites the accumulator instead of adding to it"),
     "advanced-without-stride": lambda tensors: (
-        f"the pointers into {' and '.join(tensors)} advance by the size of a block, which their "
-        "stride is not multiplied with"
+        f"the pointers into {' and '.join(tensors)} advance by the size of a block, which is not "
+        "multiplied by their stride"
     ),
     "given-steps": "pointers that move by {block} elements from step to step",
     "given-first": "only the first {count} of the {length} along dimension {dim} of {name}",

@@ -149,8 +149,8 @@ def _one_stride(
 ) -> str:
     elements = "1 element" if factor == 1 else f"{factor} elements"
     return (
-        f"{_meet(here, there)}: a step of {' and of '.join(names)} moves by {elements} alike, but "
-        f"the strides of {tensor} are {strides}"
+        f"{_meet(here, there)}: a step of {' and one of '.join(names)} each move by {elements}, "
+        f"but the strides of {tensor} are {strides}"
     )
 
 
@@ -336,8 +336,8 @@ def _row(index: str, definition: str, count: int, nbytes: int) -> str:
 
 
 def _across(indices: Sequence[tuple[str, int]]) -> str:
-    steps = " and ".join(f"a step of {index} by {factor}" for index, factor in indices)
-    return f"why: no index of the tile moves by 1 element: {steps}"
+    steps = " and ".join(f"one of {index} moves by {factor}" for index, factor in indices)
+    return f"why: no step along the tile moves by 1 element: {steps}"
 
 
 def _few_programs(measured: int, limit: int) -> str:
@@ -651,7 +651,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         else f"index {last} of dimension {axis}"
     ),
     "no-store-to-result": lambda programs: (
-        "why: no program comes to a store to it" if programs else "why: the grid has no programs"
+        "why: no program reaches a store to it" if programs else "why: the grid has no programs"
     ),
     "grid-of-too-few": (
         "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
