@@ -85,8 +85,8 @@ def pytest_addoption(parser):
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="end a test after this many seconds, and a program of a kernel after a third of it, 0 for never "
-        "(default: 60)",
+        help="end a test after this many seconds, and a program of a kernel after a third of it, "
+        "0 for never (default: 60)",
     )
     add(
         "--speed-scale",

@@ -40,7 +40,7 @@ from kernelgauge.results import ResultCheck, Tensors
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
 from kernelgauge.speed import buffers, gpu, measure
-from kernelgauge.speed.estimate import Estimate, Gpu, Work, estimate
+from kernelgauge.speed.estimate import Work
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Limits
 from kernelgauge.subject import tamper
@@ -564,25 +564,23 @@ class Kernel:
             call.restore()
 
 
-def estimated(make: Callable[[], GuardedCall], path: Path, gpu: Gpu) -> Estimate | None:
-    """Return about how long a call takes on a GPU, from a few programs of each launch.
+def works_of(make: Callable[[], GuardedCall], path: Path, target: str) -> list[Work]:
+    """Return what each launch of a call does, from a few of its programs.
 
-    None if that cannot be told: where the launches themselves take long, where some have too few
-    programs to fill the GPU (those may ask how many multiprocessors there are), or where what a
-    launch does depends on what others compute.
+    Raises Wrong or NotMeasured where what a launch does depends on what others compute.
 
     make: returns the call, whose inputs need not hold anything
+    path: its file
     """
-    with uncopied(), contextlib.suppress(Wrong, NotMeasured):
+    with uncopied():
         outcome = make().run(programs="some", count=True, poison=False)
         assert outcome.watch
         assert outcome.watch.traffic
         works = []
         for launch, some in zip(outcome.launches, outcome.watch.traffic.sampled, strict=True):
-            (compiled,) = check_compiles([launch], (gpu.target,), subject=path, details=True)
+            (compiled,) = check_compiles([launch], (target,), subject=path, details=True)
             works.append(work_of(launch, some, compiled))
-        return estimate(works, gpu)
-    return None
+    return works
 
 
 def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
@@ -592,8 +590,8 @@ def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
     return Work(
         programs=count,
         resident=max(compiled.occupancy.programs, 1) if compiled.occupancy else 1,
-        loaded=some.loaded * each,
-        stored=some.stored * each,
+        loaded={storage: size * each for storage, size in some.loaded.items()},
+        stored={storage: size * each for storage, size in some.stored.items()},
         needed={storage: size * each for storage, size in some.needed.items()},
         sizes=some.sizes,
         macs=some.macs * each,
@@ -602,6 +600,7 @@ def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
         store_bytes=compiled.store_bytes,
         bits=compiled.factor_bits,
         newer=any(not name.startswith("mma") for name, _ in compiled.tensor_cores or ()),
+        in_flight=compiled.bytes_in_flight,
         spilled=2 * 32 * (compiled.spills or 0) * compiled.num_warps * count,
         atomics=bool(compiled.atomics),
     )

@@ -189,6 +189,20 @@ def test_the_first_level_comes_before_production():
     assert [group[0].level for group in found] == [SOLVED, PRODUCTION]
 
 
+def test_production_is_no_second_block_while_the_first_level_fails():
+    first, memory = failed(wrong("the mask is left out"), out_of_bounds(5))
+    lines = written([first, replace(memory, level=PRODUCTION)])
+    assert [it for it in lines if it.startswith("___")] == ["___ softmax: a wrong result"]
+    assert "  a load outside x: test_masks[case1]" in lines
+    alone = written([replace(it, level=PRODUCTION) for it in (first, memory)])
+    assert sum(it.startswith("___") for it in alone) == 2
+
+
+def test_broken_rules_of_honesty_come_before_what_does_not_compile():
+    wide, torch = Fault("not-compiled", said("too wide")), Fault("outside-kernel", said("uses add"))
+    assert written(failed(wide, torch))[0] == "___ softmax: work outside the kernel"
+
+
 def test_what_compiler_and_interpreter_say_of_one_line_is_one_cause():
     rejected, remedy = note("text", text="a power of 2", error="ValueError"), note("text", text="b")
     found = failures.grouped(

@@ -203,14 +203,16 @@ def test_views_pass(view, order):
     assert watch.stored(launch[3]).all()
 
 
-def test_a_message_is_place_and_call_then_what_happened_then_a_hint():
-    place, what, hint = fault(*copy_launch(torch.randn(100), "none")).splitlines()
+def test_a_message_is_place_and_call_then_what_happened_then_why_then_a_hint():
+    place, what, why, hint = fault(*copy_launch(torch.randn(100), "none")).splitlines()
     line = line_of(copy_kernel, "tl.load(x_ptr + offs))")
     assert place.endswith(f"{line}  tl.load(x_ptr + offs)")
     assert what == (
         "program (1, 0, 0) reads x[100..127] but x has 100 elements: "
         "28 of 64 lanes are out of bounds"
     )
+    made = "offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
+    assert why == f"why: offs is 100 there; {made}, with tl.program_id(0) = 1, BLOCK = 64"
     assert hint == "hint: the elements of this tile run past N; mask with offs < N"
 
 
@@ -458,6 +460,8 @@ def test_offsets_beyond_int32():
     wrong = found(large_kernel, (1,), x, y, 1024, 2**21, False, 64)
     assert (wrong.kind, wrong.remedy.id) == ("offset-overflow", "offset-wraps-around")
     assert "int64" in say(wrong.remedy)
+    why = "why: row = 1024 times stride = 2097152 is 2147483648, and an int32 ends at 2147483647"
+    assert say(wrong.said[1]) == why
     message = fault(large_kernel, (1,), x, y, 1000, 2**21, True, 128)
     assert "reads x[1000, 64..127] but x has 64 columns" in message
 

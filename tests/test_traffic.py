@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import triton
@@ -74,7 +76,8 @@ def test_several_launches_add_up():
     traffic = copied(torch.randn(1000), torch.empty(1000), repeat=3)
     assert traffic.launches == 3
     assert traffic.tensor("x").loads == 3
-    launches, reads, writes = excess(traffic, reads={"x": 1}, writes=1, launches=1).splitlines()
+    told = excess(traffic, reads={"x": 1}, writes=1, launches=1)
+    launches, reads, writes = told.splitlines()
     assert reads.startswith("x is read 3.0 times, but the budget is 1 (test_traffic.py:")
     assert "tl.load(in_ptr + offs * stride, mask=offs < N, other=0.0) reads it 3.0 times" in reads
     assert writes.startswith("the result is written 3.0 times, but the budget is 1 (test_traffic.")
@@ -82,6 +85,7 @@ def test_several_launches_add_up():
     assert launches == (
         "3 kernels are launched (copy_kernel, copy_kernel, copy_kernel), but the budget is 1"
     )
+    assert "why: 3 launches each read it: copy_kernel," in excess(traffic, reads={"x": 1})
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,8 @@ def test_strided_lanes_waste_their_sectors():
     traffic = count(lambda: copy(x[:, 0], y), y, x=x)
     assert traffic.tensor("x").loaded.ratio == 8
     assert traffic.tensor("result").stored.ratio == 1
-    (line,) = excess(traffic, sectors=1.1).splitlines()
+    line, why = excess(traffic, sectors=1.1).splitlines()
+    assert why == "why: no index of the tile moves by 1 element: a step of offs by 8"
     assert "x is read in sectors of which 12 % is used: 8.0 times the minimum" in line
     assert "neighbouring lanes must access neighbouring addresses" in line
     traffic.check(sectors={"result": 1, "x": 8})
@@ -160,7 +165,7 @@ def test_short_rows_waste_their_sectors():
     x, y = torch.randn(64, 16), torch.empty(64, 4)
     message = excess(count(lambda: rows_of_four_kernel[(1,)](x, y), y, x=x), sectors=1.1)
     assert "neighbouring lanes" not in message
-    assert "what lies side by side of it is 16 bytes" in message
+    assert "its contiguous pieces are 16 bytes long" in message
 
 
 @triton.jit
@@ -508,6 +513,87 @@ def test_programs_that_do_nothing_move_nothing():
     assert traffic.tensor("x").loads == 10 / 4
     assert traffic.window_bytes(["x"], 16) == 256
     assert traffic.window_bytes(["x"], 4) < 4 * 64
+
+
+@triton.jit
+def tiles_kernel(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr, FAULT: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    cols = tl.program_id(1) * BN + tl.arange(0, BN)
+    x = tl.load(x_ptr + rows[:, None] * N + cols[None, :])
+    if FAULT == "a column for each lane":
+        x += tl.load(x_ptr + rows[:, None] + cols[None, :] * 0)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], x)
+    if FAULT == "twice":
+        tl.store(y_ptr + rows[:, None] * N + cols[None, :], x + 1)
+
+
+def tiles(fault: str, x: torch.Tensor, grid: tuple[int, int], BN: int = 16) -> Traffic:
+    y = torch.empty_like(x)
+    return count(lambda: tiles_kernel[grid](x, y, *x.shape, 16, BN, fault), y, x=x)
+
+
+@pytest.mark.parametrize(
+    ("fault", "grid", "budget", "why"),
+    [
+        ("twice", (2, 4), {"writes": 1}, r"program \(0, 0, 0\) writes y\[0, 0\] more than once, "
+         r"at test_traffic.py:\d+ and test_traffic.py:\d+$"),
+        ("a column for each lane", (2, 4), {"reads": 1}, "16 lanes of an access have the same el"),
+        ("", (2, 4), {"reads": 0.5}, ""),
+    ],
+)  # fmt: skip
+def test_why_a_budget_is_exceeded(fault, grid, budget, why):
+    told = excess(tiles(fault, torch.zeros(32, 64), grid), **budget)
+    assert re.search(f"why: {why}", told, re.M) if why else "why:" not in told
+
+
+def test_tiles_that_are_their_own_mirror_image_are_stored_twice():
+    x = torch.zeros(32, 32)
+    traffic = count(lambda: triangle_of_tiles_kernel[(3,)](x, 32, 16), x)
+    assert re.search(
+        r"why: program \(0, 0, 0\) writes y\[0, 0\] more than once, at test_traffic.py:\d+ and "
+        r"test_traffic.py:\d+ \(as 2 of 3 programs do\): the tiles on the diagonal$",
+        excess(traffic, writes=1),
+        re.M,
+    )
+
+
+@triton.jit
+def triangle_of_tiles_kernel(y_ptr, N, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    rows = (pid + 1) // 2 * BLOCK + tl.arange(0, BLOCK)
+    cols = pid // 2 * BLOCK + tl.arange(0, BLOCK)
+    x = rows[:, None] + cols[None, :] + 0.0
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], x)
+    tl.store(y_ptr + cols[:, None] * N + rows[None, :], tl.trans(x))
+
+
+def test_what_each_program_along_an_axis_reads_again():
+    x, y = torch.zeros(64), torch.empty(8, 64)
+    traffic = count(lambda: column_kernel[(4, 8)](x, y, 64, 16), y, x=x)
+    assert (
+        "why: each element is read by 8 programs: of the grid (4, 8, 1), the 8 along axis 1 "
+        in (excess(traffic, reads=1))
+    )
+
+
+@triton.jit
+def column_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + tl.program_id(1) * N + cols, tl.load(x_ptr + cols))
+
+
+def test_what_a_launch_hands_on_to_the_next_one():
+    x, between, y = torch.zeros(64), torch.empty(64), torch.empty(64)
+    traffic = count(lambda: copy(x, between) or copy(between, y), y, x=x)
+    assert re.search(
+        r"why: copy_kernel hands out on to copy_kernel: stored at test_traffic.py:\d+, loaded at",
+        excess(traffic, scratch=0),
+    )
+
+
+def test_rows_of_a_tile_that_are_shorter_than_a_sector():
+    told = excess(tiles("", torch.zeros(32, 64), (2, 16), BN=4), sectors=1.1)
+    assert "why: along memory the tile has 4 of cols, 16 bytes, and a sector has 32; cols =" in told
 
 
 def test_descriptors_move_only_what_is_inside():

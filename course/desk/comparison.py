@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.paths import SOLUTIONS
+from kernelgauge.speed.estimate import times
 from kernelgauge.words.tables import aligned
 
 if TYPE_CHECKING:
@@ -92,12 +93,15 @@ def of_times(call: str, race: RaceResult) -> Group:
 
 def of_estimates(call: str, found: Sequence[tuple[str, Estimate, Estimate]]) -> Group:
     """Compare about how long two subjects take. found: for each GPU, the learner's time and ours"""
-    rows, said = [], []
+    rows = []
+    gpus: dict[str, list[str]] = {}
     for gpu, yours, ours in found:
-        rows.append([gpu, *(f"about {it.ms:.2g} ms" for it in (yours, ours))])
-        ratio = f"{ours.ms / yours.ms:.1f}x of ours on an {gpu}"
-        said.append(f"about {ratio}: {yours.reason(ours)}")
-    return {"of": f"estimate of the time of {call}", "rows": rows, "said": "; ".join(said)}
+        rows.append([f"about, on an {gpu}", *(f"{it.ms:.2g} ms" for it in (yours, ours))])
+        words = f"{times(ours.ms / yours.ms)} of ours{{}}: {yours.reason(ours)}"
+        gpus.setdefault(words, []).append(f"an {gpu}")
+    said = [words.format(f" on {' and '.join(names)}") for words, names in gpus.items()]
+    of = f"estimate (docs/estimates.md says how far off) of the time of {call}"
+    return {"of": of, "rows": rows, "said": "; ".join(said)}
 
 
 def of_files(yours: Path, puzzle: str) -> Group:

@@ -171,6 +171,9 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
         guessed = other[0].kind == WRONG_RESULT and not any(it.is_proven for it in other)
         if guessed and one.kind == WRONG_RESULT and one.reason:
             full = 1
+    # What production asks for can wait until the first level passes.
+    if verbosity <= 0 and groups and not groups[0][0].is_production:
+        full = min(full, sum(not group[0].is_production for group in groups))
     for number, group in enumerate(groups[:full]):
         _write_block(terminal, group, verbosity, brief=number > 0 and verbosity <= 0)
     if rest := groups[full:]:

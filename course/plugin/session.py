@@ -65,10 +65,10 @@ def require_measurable(check: str | None, level: str = SOLVED) -> None:
 
     In the interpreter --compare estimates the time of a first level, for inputs that are not drawn.
     """
-    inputs.are_hollow = asked.compares and settings.interpreted and level == SOLVED
-    inputs.are_hollow = inputs.are_hollow and check == "speedup"
-    if check == "speedup" and not inputs.are_hollow:
-        gpu.require()
+    if check == "speedup":
+        inputs.are_hollow = asked.compares and settings.interpreted and level == SOLVED
+        if not inputs.are_hollow:
+            gpu.require()
     if check == "traffic":
         require_interpreter()
 
@@ -79,5 +79,6 @@ def begin(test: str, *, defers: bool = False) -> None:
     defers: as `running.begin` has it
     """
     audit.debugged.clear()
+    inputs.are_hollow = False
     running.begin(test, defers=defers)
     inputs.seed(test)

@@ -97,6 +97,14 @@ class Compiled:
         return _mean_bytes(self.stores or ())
 
     @property
+    def bytes_in_flight(self) -> float:
+        """Bytes that all of a program's loads ask for; 0 where copies are of whole tiles."""
+        widths = [*(self.loads or ()), *((bits, count) for _, bits, count in self.copies or ())]
+        if not all(bits for bits, _ in widths):
+            return 0.0
+        return 32 * self.num_warps * sum(bits * count for bits, count in widths) / 8
+
+    @property
     def factor_bits(self) -> int:
         """Bits of a factor that tensor cores multiply, 32 being tf32; 0 without them."""
         for name, _ in self.tensor_cores or ():

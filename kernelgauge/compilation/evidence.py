@@ -44,12 +44,29 @@ def shapes_at(trace: TracebackType | None) -> Shapes:
         variables, file = trace.tb_frame.f_locals, trace.tb_frame.f_code.co_filename
         generator: Any = variables.get("self")
         if type(generator).__name__ == "CodeGenerator":
-            variables, file = generator.lscope, generator.file_name
+            inside = getattr(generator, "variables_of_loops", {})
+            variables, file = {**generator.lscope, **inside}, generator.file_name
         if not file.startswith(LIBRARIES):
             shapes = {name: shape for name, value in variables.items() if (shape := _shape(value))}
             found = shapes or found
         trace = trace.tb_next
     return found
+
+
+def keep_variables_of_loops() -> None:
+    """Let the compiler's generator keep the variables of a loop or branch that it rejects."""
+    from triton.compiler import code_generator
+
+    region: Any = code_generator.enter_sub_region
+    leave = region.__exit__
+
+    def leave_with_variables(self: Any, kind: Any, *error: Any) -> None:
+        if kind is not None:
+            outer = getattr(self.generator, "variables_of_loops", {})
+            self.generator.variables_of_loops = {**self.generator.lscope, **outer}
+        leave(self, kind, *error)
+
+    region.__exit__ = leave_with_variables
 
 
 def _shape(value: Any) -> tuple[int, ...]:
@@ -218,7 +235,7 @@ def _turned_store(statement: ast.stmt, shapes: Shapes) -> Note | None:
     for call in ast.walk(statement):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             name = ast.unparse(call.func.value)
-            for tile in (shapes.get(ast.unparse(it), ()) for it in call.args):
+            for tile in (shapes.get(ast.unparse(it), ()) for it in _names(call.args)):
                 if _is_turned(shapes.get(name, ()), tile):
                     return note("advice-turned-block", name=name, block=shapes[name], tile=tile)
     return None
@@ -237,25 +254,37 @@ def _turned_load(
         if isinstance(node, ast.Assign) and _loaded_by(node.value, shapes)
         for target in node.targets
     }
+
+    def tile_of(value: ast.expr) -> tuple[str | None, tuple[int, ...]]:
+        name = _loaded_by(loads.get(ast.unparse(value), value), shapes)
+        return name, shapes.get(name or ast.unparse(value), ())
+
     nodes = [it for it in ast.walk(statement) if isinstance(it, ast.expr)]
-    if multiplied:
-        dots = (it for it in nodes if isinstance(it, ast.Call) and "dot" in ast.unparse(it.func))
-        nodes = [operand for dot in dots for operand in dot.args[:2]]
-    names = {it: _loaded_by(loads.get(ast.unparse(it), it), shapes) for it in nodes}
-    tiles = {it: shapes.get(names[it] or ast.unparse(it), ()) for it in nodes}
-    for node, name in names.items():
-        block = tiles[node]
-        if not name or len(block) != 2:
-            continue
-        for other, tile in tiles.items():
-            if multiplied and len(tile) == 2 and other is not node:
-                is_left = nodes.index(node) < nodes.index(other)
-                fits = block[0] == tile[0] if is_left else block[1] == tile[1]
-            else:
-                fits = _is_turned(block, tile)
-            if fits:
-                return note("advice-turned-load", name=name, block=block, needed=block[::-1])
+    dots = [it for it in nodes if isinstance(it, ast.Call) and "dot" in ast.unparse(it.func)]
+    operands = dots[0].args[:2] if multiplied and dots else []
+    others = [tile for it in nodes if it not in operands and len(tile := tile_of(it)[1]) == 2]
+    if len(operands) == 2:
+        left, right = map(tile_of, operands)
+        turned = (left[0], left[1][::-1], right[1]), (right[0], left[1], right[1][::-1])
+        for name, a, b in turned:
+            product = a[:1] + b[1:]
+            if name and a[1:] == b[:1] and product in (others or [product]):
+                return _other_sides(name, shapes)
+        return None
+    for name, block in map(tile_of, nodes):
+        if name and any(_is_turned(block, tile) for tile in others):
+            return _other_sides(name, shapes)
     return None
+
+
+def _other_sides(name: str, shapes: Shapes) -> Note:
+    block = shapes[name]
+    return note("advice-turned-load", name=name, block=block, needed=block[::-1])
+
+
+def _names(values: list[ast.expr]) -> Iterator[ast.Name]:
+    nodes = (node for value in values for node in ast.walk(value))
+    return (node for node in nodes if isinstance(node, ast.Name))
 
 
 def _loaded_by(value: ast.AST, shapes: Shapes) -> str | None:

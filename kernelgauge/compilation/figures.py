@@ -65,7 +65,7 @@ def _shared(one: Compiled) -> str:
 
 
 def _widths(counts: Iterable[tuple[int, int]]) -> str:
-    return ", ".join(f"{count} of {bits}" for bits, count in counts)
+    return ", ".join(f"{count} x {bits}-bit" for bits, count in counts)
 
 
 def _loads(one: Compiled) -> str:
@@ -79,7 +79,7 @@ def _products(one: Compiled) -> str:
 def _copies(one: Compiled) -> str:
     parts: dict[str, list[str]] = {}
     for name, bits, count in one.copies or ():
-        parts.setdefault(name, []).append(f"{count} of {bits}" if bits else str(count))
+        parts.setdefault(name, []).append(f"{count} x {bits}-bit" if bits else str(count))
     return ", ".join(f"{name}: {', '.join(counts)}" for name, counts in parts.items()) or "none"
 
 
@@ -90,8 +90,8 @@ CELLS = (
     ("programs a multiprocessor", programs),
     ("  limited by", limits),
     ("tensor-core instructions", _products),
-    ("global loads, bits a thread", _loads),
-    ("global stores, bits a thread", lambda one: _widths(one.stores or ()) or "none"),
+    ("global loads", _loads),
+    ("global stores", lambda one: _widths(one.stores or ()) or "none"),
     ("global atomics", lambda one: str(one.atomics) if one.atomics else "none"),
     ("asynchronous copies", _copies),
 )

@@ -97,8 +97,11 @@ def main(descriptor: int) -> None:
     import torch  # noqa: F401
     import triton.compiler.compiler
 
+    from kernelgauge.compilation import evidence
+
     compiler = triton.compiler.compiler
     compiler.filter_traceback = _keep_facts(compiler.filter_traceback)
+    evidence.keep_variables_of_loops()
     pipe.send("ready")
     while True:
         try:

@@ -52,7 +52,7 @@ def explain(error: BaseException, path: Path) -> Fault:
     fault = Fault("raises", _raised(name, text, line), _place(frame) or Place(str(path)))
     if any(word in f"{text}{line}" for word in ASSUMES_CUDA):
         return fault.but(remedy=note("run-without-a-gpu"))
-    if str(error) == CALLED_WITHOUT_GRID:
+    if text == CALLED_WITHOUT_GRID:
         return fault.but(remedy=note("launch-with-a-grid"))
     return fault
 

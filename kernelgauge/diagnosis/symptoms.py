@@ -255,11 +255,14 @@ def swapped_parts(result: WrongResult) -> Symptom | None:
 
 
 ALWAYS = (
+    symptoms_order.of_the_other_axis,
     symptoms_nonfinite.not_a_number,
     symptoms_nonfinite.infinite,
     symptoms_nonfinite.lost_nan,
     sign_of_zero,
     zero,
+    symptoms_precision.cancelled,
+    symptoms_precision.narrow_sum,
     input_off,
     an_input,
     swapped_parts,
@@ -269,7 +272,6 @@ ALWAYS = (
     symptoms_order.transposed,
     symptoms_order.restarted,
     symptoms_index.wrong_index,
-    symptoms_precision.cancelled,
     offset,
     by_row,
     symptoms_precision.narrower,

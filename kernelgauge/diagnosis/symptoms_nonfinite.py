@@ -134,6 +134,8 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     if kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan)):
         pattern = note("inputs-are-not-nan", what=pattern, value=kind)
         return Symptom(pattern, note("undefined-avoided"))
+    if line := result.source.nan_replaced:
+        return Symptom(pattern, note("nan-replaced", line=line.number, source=line.text))
     return Symptom(pattern, note("nan-dropped"))
 
 

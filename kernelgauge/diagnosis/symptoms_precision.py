@@ -30,6 +30,10 @@ LOWER = {
     "step-in-half": {"fp16", "bf16", "to fp16", "to bf16"},
     "dot-in-tf32": {"TF32", "BF16x3"},
 }
+# Where the squared mean is so many times the variance, their difference loses bits; and so many
+# times as much as is lost is an error at most.
+MIN_FAR = 64.0
+MOST_LOST = 256.0
 
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
@@ -76,6 +80,21 @@ def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bo
     got, truth = result.got[result.wrong], result.truth[result.wrong]
     size = truth.abs().where(truth.abs() > 0, 1.0)
     return bool(((got - truth).abs() / size).median() <= of)
+
+
+def narrow_sum(result: WrongResult) -> Symptom | None:
+    """Detect errors that a sum in 16 bits leaves, where the source has one."""
+    line, got, truth = result.source.narrow_sum, result.got, result.truth
+    usable = result.wrong & got.isfinite() & truth.isfinite()
+    explicit = line is not None and line.is_explicit
+    if line is None or not usable.any() or not (result.narrow_inputs or explicit):
+        return None
+    # Where large terms cancel, little is left of a sum beside what it lost.
+    size = truth[truth.isfinite()].abs().square().mean().sqrt()
+    if (got - truth)[usable].abs().median() > MAX_LOSS_IN_HALF * size:
+        return None
+    cause = note("sum-in-16-bits", line=line.number, source=line.text)
+    return Symptom(None, cause)
 
 
 def row_sums(result: WrongResult) -> Symptom | None:
@@ -129,7 +148,11 @@ def approximated(result: WrongResult) -> Symptom | None:
 
 
 def cancelled(result: WrongResult) -> Symptom | None:
-    """Detect a variance of rows far from zero, off by what float32 loses of their squares."""
+    """Detect a variance of numbers far from zero, off by what float32 loses of their squares."""
+    line = result.source.difference_of_squares
+    if line and _is_lost_far_from_zero(result):
+        cause = note("difference-of-squares", line=line.number, source=line.text)
+        return Symptom(None, cause)
     if result.dtype != torch.float32:
         return None
     for name, value in result.inputs.items():
@@ -144,6 +167,26 @@ def cancelled(result: WrongResult) -> Symptom | None:
         if rows.any() and far.all() and lost.max() < 64 and lost.median() > 1 / 16:
             return Symptom(note("errors-of-cancellation", name=name), note("cancellation"))
     return None
+
+
+def _is_lost_far_from_zero(result: WrongResult) -> bool:
+    """Return whether errors are small, and some input is as far from zero as they would need."""
+    got, truth = result.got, result.truth
+    usable = result.wrong & got.isfinite() & truth.isfinite()
+    if not rounds(result.dtype) or truth.is_complex() or not usable.any():
+        return False
+    size = truth[truth.isfinite()].square().mean().sqrt()
+    error = float((got - truth)[usable].abs().max() / size)
+    far = 0.0
+    for value in result.inputs.values():
+        if not rounds(value.dtype) or value.is_complex() or not value.isfinite().all():
+            continue
+        for dim in (dim for dim, length in enumerate(value.shape) if length > 1):
+            variance, mean = torch.var_mean(value, dim, correction=0)
+            ratio = (mean.square() / variance.clamp(min=1e-30)).nanmedian()
+            far = max(far, float(ratio))
+    lost = 2.0**-24 * far
+    return far > MIN_FAR and error < MOST_LOST * lost
 
 
 def _error_of_variance(result: WrongResult, value: torch.Tensor) -> torch.Tensor | None:

@@ -16,6 +16,7 @@ from kernelgauge.memory.watch import NAMES
 from kernelgauge.numerics.compare import Mismatch
 from kernelgauge.words.fault import Note, note
 
+HALF = (torch.float16, torch.bfloat16)
 # A pattern in fewer wrong elements than this means nothing.
 MIN_WRONG = 4
 # And so many elements that are nearly all the same number do not tell mistakes apart.
@@ -28,13 +29,13 @@ MAX_SAMPLED = 128
 class Symptom:
     """A pattern in a wrong result and its usual cause.
 
-    pattern: a clause that holds for the result
+    pattern: a clause that holds for the result; None where the source shows the cause
     cause: what usually produces that pattern, as a clause or a noun phrase
     strong: the pattern explains the wrong elements by itself, so its cause is preferred to the one
         suggested by where they are
     """
 
-    pattern: Note
+    pattern: Note | None
     cause: Note
     strong: bool = True
 
@@ -65,6 +66,7 @@ class WrongResult:
     wrong, allowed: which elements are wrong, and the error allowed in each
     worst, dtype, exact, drift: as in Mismatch
     inputs: the arguments by name; integers stay integers
+    narrow_inputs: whether some have 16 bits
     anything: masked lanes may have held anything, because some load had no `other`
     source: what is known about the learner's code
     rounded: the formats that its kernels rounded to, as in memory.watch; None if that is not known
@@ -90,6 +92,7 @@ class WrongResult:
         self.dtype = mismatch.dtype
         self.exact = mismatch.exact
         self.drift = mismatch.drift
+        self.narrow_inputs = any(it.dtype in HALF for it in (inputs or {}).values())
         self.inputs = {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()}
         self.anything = anything
         self.source = source

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory import excess
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.traffic import Flow, TrafficMeter
 from kernelgauge.words.fault import Call, Fault, Note, note
@@ -126,7 +127,7 @@ class Traffic(TrafficMeter):
             *self._over(Figure("scratch moved", own, within, "elements"), "too-much-scratch"),
         ]
         if found:
-            said = tuple(it for _, it in found)
+            said = tuple(self._explained(it for _, it in found))
             ids = {it.id for it in said}
             raise Wrong(
                 Fault(
@@ -137,6 +138,48 @@ class Traffic(TrafficMeter):
                     remedy=next(self._remedies(reads, dot_macs), None),
                 )
             )
+
+    def _explained(self, said: Iterable[Note]) -> Iterator[Note]:
+        """Yield what is said, and below it why; a reason of the same kind only once."""
+        told: set[str] = set()
+        for it in said:
+            if it.id == "too-many-launches":
+                told.add("launches-share-elements")
+            yield it
+            why = self._why(it)
+            if why and why.id not in told:
+                yield why
+                told.add(why.id)
+
+    def _why(self, said: Note) -> Note | None:
+        """Return why a budget is exceeded, if what was counted shows it."""
+        if said.id == "moved-too-often":
+            name, way = said.values["tensor"], said.values["way"]
+            limit = said.values["limit"]
+            return excess.why(
+                self.touched(name, way), self.grids, self.kernels, self._line, way, limit
+            )
+        if said.id == "too-much-scratch":
+            return next(excess.handed_on(self.scratch_flows(), self.kernels, self._line), None)
+        if said.id == "sectors-mostly-unused":
+            return self._row(said.values["tensor"], said.values["way"])
+        return None
+
+    def _row(self, name: str, way: str) -> Note | None:
+        """Return how few bytes of a row a tile has, on the line that moves most of a tensor."""
+        flow: Flow = getattr(self.tensor(name), way)
+        site = max(flow.lines, key=flow.lines.__getitem__)
+        regions = [
+            it.region
+            for programs in self.touched(name, way)
+            for touched in programs.values()
+            for it in touched
+            if it.site == site
+        ]
+        return excess.row_of(self.terms.get(site, []), regions[0]) if regions else None
+
+    def _line(self, site: int) -> str:
+        return self.sites[site].short
 
     def _exceeds(self, figure: Figure) -> bool:
         """Take note of a figure. Returns whether it is beyond its limit."""

@@ -187,7 +187,7 @@ class _Converter:
         if not hasattr(value, "data_ptr"):
             return value
         tensor = value.base if isinstance(value, TensorWrapper) else value
-        region = self._tracker.watch.region(_without_suffix(name), tensor)
+        region = self._tracker.watch.region(region_name(name), tensor)
         self._tracker.space.place(region)
         if region.storage not in self.storages:
             self.storages.append(region.storage)
@@ -211,7 +211,8 @@ def _annotated(fn: Callable) -> dict[str, tl.dtype]:
     }
 
 
-def _without_suffix(name: str) -> str:
+def region_name(name: str) -> str:
+    """Return what a parameter's tensor is called: its name without _ptr."""
     for suffix in ("_ptr", "_ptrs", "_desc"):
         if name.endswith(suffix):
             return name.removesuffix(suffix) or name

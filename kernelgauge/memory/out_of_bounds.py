@@ -83,7 +83,9 @@ def _explain_near(
         kind, remedy = "offset-overflow", note("offset-wraps-around")
     else:
         remedy = _remedy(access, region, element, placed, dim, bad)
-    return fault.but(kind=kind, said=(what,), numbers=numbers, remedy=remedy)
+    made = wrong_address.made(access, region, bad)
+    said_too = (what, made) if made else (what,)
+    return fault.but(kind=kind, said=said_too, numbers=numbers, remedy=remedy)
 
 
 def _lanes(access: Access, bad: np.ndarray) -> Note:

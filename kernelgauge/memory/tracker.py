@@ -11,7 +11,7 @@ import triton.runtime.interpreter as interpreter
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import data_races, out_of_bounds
+from kernelgauge.memory import data_races, meetings, out_of_bounds
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
@@ -19,6 +19,7 @@ from kernelgauge.memory.mask_limits import stores_a_sum
 from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
+from kernelgauge.memory.terms import terms_of
 from kernelgauge.memory.watch import Parts, Watch
 from kernelgauge.words.fault import Fault, Note, note
 
@@ -122,9 +123,13 @@ class Tracker:
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict and not self.watch.record:
-                raise Wrong(self._race(verb, site, region, units, conflict))
+                described = self._described(verb, site, pointers, mask, size)
+                raise Wrong(self._race(described, site, region, units, conflict))
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
+                if site not in self.traffic.terms:
+                    access = self._described(verb, site, pointers, mask, size)
+                    self.traffic.terms[site] = terms_of(access, region)
         return real
 
     def _described(
@@ -212,13 +217,13 @@ class Tracker:
 
     def _race(
         self,
-        verb: Verb,
+        access: Access,
         site: int,
         region: Region,
         units: np.ndarray,
         conflict: data_races.Conflict,
     ) -> Fault:
-        storage = region.storage
+        storage, verb = region.storage, access.verb
         address = int(units[conflict.index]) * storage.ledger.unit + storage.base
         element = format_element(region, address - region.real)
         other = self.launch.program(self.history.program[conflict.access])
@@ -242,6 +247,9 @@ class Tracker:
         ]
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
+        offset, same = address - region.real, site == self.history.site[conflict.access]
+        if why := meetings.explain(access, region, offset // region.itemsize, other, same):
+            said.append(why)
         if "reads" in (verb, conflict.verb):
             stores = self.number if verb != "reads" else self.history.program[conflict.access]
             counts = self._is_loaded_by(stores, storage.ledger, int(units[conflict.index]))
@@ -249,7 +257,7 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
-        if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
+        if verb == conflict.verb == "writes" and same:
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 

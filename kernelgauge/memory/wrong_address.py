@@ -22,6 +22,7 @@ from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
 from kernelgauge.memory.coordinates import Access, has_size, integers, noun, spacing
 from kernelgauge.memory.mask_limits import Limit, limits_of, mask_of
+from kernelgauge.memory.terms import Term, terms_of, wrapped
 from kernelgauge.words.fault import Note, note
 
 
@@ -42,6 +43,8 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
 
     element: int64 offsets in elements, of the tile's shape
     """
+    if reason := _wrong_factor(access, region, terms_of(access, region)):
+        return reason
     limits = limits_of(access)
     steps = spacing(element)
     flat = [limit for limit in limits.values() if limit.value == region.numel]
@@ -49,6 +52,7 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
         return said
     if steps is None or not region.shape:
         return None
+    swapped = _are_swapped(region, steps, limits)
     start = int(element.flat[0])
     # The dimensions that an axis of the tile runs along, and what bounds it there.
     taken: dict[int, Limit | None] = {}
@@ -83,7 +87,7 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
             return _wrong_stride(access, region, limit, used)
         fitting = [dim for dim in dims if limit.value <= region.shape[dim] and dim not in taken]
         if dims and not fitting and through > 1:
-            return _other_dimension(access, region, limit, used, dims[-1])
+            return _other_dimension(access, region, limit, used, dims[-1], swapped)
         if fitting:
             best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
             taken[best] = limit
@@ -108,6 +112,62 @@ def _of_flat_index(
     if steps == [limit.step] == [1] and sum(size > 1 for size in region.shape) > 1:
         return note("flat-index-is-not-split", **said)
     return None
+
+
+def made(access: Access, region: Region, bad: np.ndarray) -> Note | None:
+    """Return how the index was made that leaves its dimension in the bad lanes, if it is known."""
+    for term in terms_of(access, region):
+        dims = _dims_of(term, region)
+        values = term.values[bad]
+        if len(dims) == 1 and not _is_within(values, size := region.shape[dims[0]]):
+            outside = values[(values < 0) | (values >= size)]
+            known = term.definition and not term.is_loaded and not term.is_offset(region.strides)
+            return term.made(int(outside[0])) if known else None
+    return wrapped(access, region, bad)
+
+
+def _dims_of(term: Term, region: Region) -> list[int]:
+    """Return the dimensions whose stride an index moves by, but not those of one element."""
+    sizes, one = zip(region.shape, region.strides, strict=True), len(region.shape) == 1
+    return [
+        d for d, (size, stride) in enumerate(sizes) if stride == term.factor and (size > 1 or one)
+    ]
+
+
+def _is_within(values: np.ndarray, size: int) -> bool:
+    return bool(((values >= 0) & (values < size)).all())
+
+
+def _wrong_factor(access: Access, region: Region, terms: list[Term]) -> Note | None:
+    """Name the index that moves by no stride of the tensor, where the indices fit its dimensions.
+
+    So they would be inside with the strides in place of their factors: it is not the mask.
+    """
+    terms = [term for term in terms if term.values[access.mask].any()]
+    wrong = [term for term in terms if term.is_tile and not _dims_of(term, region)]
+    named = [it for it in wrong if it.label in access.launch.arguments or not it.label]
+    if len(wrong) != 1 or not named or not access.is_masked:
+        return None
+    taken = set()
+    for term in terms:
+        if term not in wrong:
+            dims = [d for d in _dims_of(term, region) if d not in taken]
+            lanes = term.values[access.mask]
+            if len(dims) != 1 or not _is_within(lanes, region.shape[dims[0]]):
+                return None
+            taken.add(dims[0])
+    left = [d for d, size in enumerate(region.shape) if size > 1 and d not in taken]
+    (term,) = wrong
+    if len(left) != 1 or not _is_within(term.values[access.mask], region.shape[left[0]]):
+        return None
+    return note(
+        "wrong-stride",
+        variable=term.index,
+        used=term.factor,
+        label=term.label,
+        tensor=region.name,
+        strides=region.strides,
+    )
 
 
 def _in_turn(region: Region, limit: Limit, step: int) -> int | None:
@@ -138,14 +198,35 @@ def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> No
     )
 
 
+def _are_swapped(region: Region, steps: list[int], limits: dict[int, Limit]) -> bool:
+    """Return whether the mask bounds each of two axes by the size along which the other one runs.
+
+    Not where the names of the limits say that these are what is swapped: offs_m < N.
+    """
+    if len(region.shape) != 2 or len(limits) != 2 or not all(it.step for it in limits.values()):
+        return False
+    names = [(it.variable.lower().split("_")[-1], it.name.lower()) for it in limits.values()]
+    if any(one == other for (one, _), (_, other) in (names, names[::-1])):
+        return False
+    sizes = [limits[axis].value for axis in sorted(limits)]
+    used = [steps[axis] / limits[axis].step for axis in sorted(limits)]
+    own = [
+        size
+        for step in used
+        for size, its in zip(region.shape, region.strides, strict=True)
+        if its == step
+    ]
+    return sizes == own[::-1] != own
+
+
 def _other_dimension(
-    access: Access, region: Region, limit: Limit, used: int, dim: int
+    access: Access, region: Region, limit: Limit, used: int, dim: int, swapped: bool
 ) -> Note | None:
     """The mask allows what the dimension of this stride does not have."""
     shape = region.shape
     variable, name = limit.variable, limit.name
     meant = [d for d, size in enumerate(shape) if size == limit.value and d != dim]
-    if meant and limit.is_of_its_name:
+    if meant and (swapped or limit.is_of_its_name):
         takes = {
             "variable": variable,
             "limit": name,
@@ -154,6 +235,8 @@ def _other_dimension(
             "used": region.strides[dim],
             "taken": noun(shape, dim),
         }
+        if not limit.is_of_its_name:
+            return note("strides-or-limits-are-swapped", **takes)
         factors = _factors_of(access, region.strides[dim], variable)
         return note("takes-another-stride", **takes, swapped=bool(factors))
     compares = note("mask-compares", variable=variable, limit=name, value=limit.value)

@@ -17,6 +17,10 @@ LOAD_CYCLES, STORE_CYCLES = 4.2, 6.9
 ARITHMETIC = 0.73 * 128
 # What of the tensor cores' rate a kernel comes to, and what of that with the older instructions.
 PRODUCTS, OLDER_PRODUCTS = 0.92, 0.62
+# What of the shorter phases of a program shows, unless others fill the gaps meanwhile.
+EXPOSED = 0.5
+# Seconds from a program's loads to the next ones that need what they bring.
+LATENCY = 1.2e-6
 # A tensor of so much of the L2 is still there for the next launch.
 KEPT_IN_L2 = 0.6
 # In so few rounds of programs the last one counts.
@@ -29,16 +33,21 @@ SMALL_PART = 0.1
 # Amounts that differ by less are told to be the same.
 SAME = 1.1
 
-MEMORY, L2, ACCESSES, ARITHMETICS, DOTS = LIMITS = (
-    "memory", "the L2", "load and store instructions", "arithmetic", "products",
-)  # fmt: skip
-
+MEMORY, L2, ACCESSES, ARITHMETICS, DOTS, WAITS = LIMITS = (
+    "memory",
+    "the L2",
+    "load and store instructions",
+    "arithmetic",
+    "products",
+    "waiting for memory",
+)
 AMOUNTS = {
     MEMORY: "bytes",
     L2: "bytes from the L2",
     ACCESSES: "load and store instructions",
     ARITHMETICS: "arithmetic",
     DOTS: "multiply-adds",
+    WAITS: "trips to memory, one after the other",
 }
 
 
@@ -67,7 +76,7 @@ class Gpu:
     another: float = 2e-6
 
 
-# Rates as `python -m course.benchmark` measured them (reference/H200.md), and a fitted one of the L2.
+# Rates that `python -m course.benchmark` measured (reference/H200.md), and a fitted one of the L2.
 H200 = Gpu(
     "H200",
     "sm_90",
@@ -99,21 +108,22 @@ class Work:
 
     programs: of the grid
     resident: programs that a multiprocessor holds
-    loaded, stored: bytes of the sectors of all accesses
+    loaded, stored: by storage, bytes of the sectors of all accesses
     needed: by storage, bytes that programs touch, each program's once
     sizes: by storage, bytes of the tensor
     macs, lanes: multiply-adds of tl.dot, and operations of single lanes
     load_bytes, store_bytes: of a lane's access, on average
     bits: of a factor on the tensor cores; 0 without them
     newer: whether products are by wgmma or newer instructions
+    in_flight: bytes that all loads of a program ask for at once; 0 where that is not known
     spilled: bytes that spill to memory
     atomics: whether it has any
     """
 
     programs: int
     resident: int
-    loaded: float
-    stored: float
+    loaded: Mapping[int, float]
+    stored: Mapping[int, float]
     needed: Mapping[int, float]
     sizes: Mapping[int, int]
     macs: float
@@ -122,6 +132,7 @@ class Work:
     store_bytes: float
     bits: int
     newer: bool
+    in_flight: float = 0.0
     spilled: float = 0.0
     atomics: bool = False
 
@@ -156,11 +167,17 @@ class Estimate:
         """Say why this takes longer or less long than another: 2x the bytes of memory."""
         slower = max(self, other, key=lambda it: it.ms)
         limit = slower.limit
-        ours = other.amounts[limit]
-        ratio = self.amounts[limit] / ours if ours else math.inf
-        if SAME > ratio > 1 / SAME:
-            return f"limited by {limit}, as ours is"
-        return f"{ratio:.2g}x the {AMOUNTS[limit]}"
+        mine, others = self.amounts[limit], other.amounts[limit]
+        if not (mine and others):
+            return f"limited by {limit}"
+        if max(mine, others) < SAME * min(mine, others):
+            return f"both limited by {limit}"
+        return f"{times(mine / others)} the {AMOUNTS[limit]}"
+
+
+def times(ratio: float) -> str:
+    """Return a ratio to read, no more exact than an estimate is: 0.8x, 2x, 16x."""
+    return f"{ratio:.0f}x" if ratio >= 2 else f"{ratio:.1g}x" if ratio < 0.95 else f"{ratio:.2g}x"
 
 
 def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
@@ -173,9 +190,13 @@ def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
         known |= set(work.needed)
         times = _seconds(work, gpu, needs)
         most = max(times, key=lambda it: times[it])
-        parts[most] += 1e3 * times[most]
+        # A loop over tl.dot loads ahead.
+        phases = (ARITHMETICS, DOTS) if work.macs else (MEMORY, ACCESSES, ARITHMETICS)
+        rest = sum(times[limit] for limit in phases if limit != most)
+        ms = 1e3 * (times[most] + EXPOSED * rest / work.resident)
+        parts[most] += ms
         if work.programs < gpu.multiprocessors or work.atomics:
-            idle += 1e3 * times[most]
+            idle += ms
         for limit, amount in needs.items():
             amounts[limit] += amount
     launches = 1e3 * (gpu.launch + gpu.another * (len(works) - 1))
@@ -188,19 +209,29 @@ def _amounts(work: Work, gpu: Gpu, known: set[int]) -> dict[str, float]:
 
     known: storages that an earlier launch touched
     """
+    room = KEPT_IN_L2 * gpu.l2_bytes
+    at_once = min(work.programs, work.resident * gpu.multiprocessors) / work.programs
+    is_crowded = at_once * sum(work.needed.values()) > room
     crossing = work.spilled
     for storage, size in work.sizes.items():
-        if not (storage in known and size <= KEPT_IN_L2 * gpu.l2_bytes):
-            # What neighbours share is read once.
-            crossing += min(work.needed.get(storage, 0.0), size)
-    accesses = work.loaded / work.load_bytes * LOAD_CYCLES
-    accesses += work.stored / work.store_bytes * STORE_CYCLES
+        loaded, stored = (it.get(storage, 0.0) for it in (work.loaded, work.stored))
+        needed = work.needed[storage]
+        if not (storage in known and size <= room):
+            # What neighbours share crosses once; what a program loads again, only where the L2
+            # cannot hold what all programs need in the meantime.
+            again = max(loaded / needed, 1.0) if is_crowded else 1.0
+            crossing += min(loaded, needed, size) * again
+        crossing += min(stored, needed, size)
+    loaded, stored = sum(work.loaded.values()), sum(work.stored.values())
+    accesses = loaded / work.load_bytes * LOAD_CYCLES + stored / work.store_bytes * STORE_CYCLES
+    held = min(work.programs, work.resident * gpu.multiprocessors) * work.in_flight
     amounts = (
         crossing,
-        work.loaded + work.stored + work.spilled,
+        loaded + stored + work.spilled,
         accesses / 32,
         work.lanes,
         work.macs,
+        loaded / held if held else 0.0,
     )
     return dict(zip(LIMITS, amounts, strict=True))
 
@@ -214,5 +245,12 @@ def _seconds(work: Work, gpu: Gpu, amounts: Mapping[str, float]) -> dict[str, fl
     rate = gpu.plain / 2
     if work.bits:
         rate = gpu.products[work.bits] * (PRODUCTS if work.newer else OLDER_PRODUCTS)
-    rates = gpu.memory, gpu.l2 * used, cycles, cycles * ARITHMETIC, rate / 2 * used / last
+    rates = (
+        gpu.memory,
+        gpu.l2 * used,
+        cycles,
+        cycles * ARITHMETIC,
+        rate / 2 * used / last,
+        1 / LATENCY,
+    )
     return {name: amounts[name] / rate for name, rate in zip(LIMITS, rates, strict=True)}

@@ -26,7 +26,7 @@ from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
 from kernelgauge.core.tensors import flat, put, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
-from kernelgauge.memory.executor import KernelError
+from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import tamper, unwritten
@@ -433,6 +433,28 @@ class GuardedCall:
         # Of its own launcher's results one may return an input, and several views of one tensor.
         return {storage: whose for storage, whose in earlier.items() if storage not in given}
 
+    def _why_unwritten(
+        self, log: LaunchLog, launches: list[Launch], missing: np.ndarray, result: torch.Tensor
+    ) -> tuple[Note, Note | None] | None:
+        """Run the call again, with a record of what its programs have in their tiles, and see."""
+        if not isinstance(log, Watch) or log.record or missing.size > unwritten.MAX_ELEMENTS:
+            return None
+        recording = Recording()
+        self.restore()
+        with contextlib.suppress(Verdict):
+            self.run(order=log.order, poison=log.poison, seed=log.seed, record=recording)
+        given = [any(it is launch for launch in launches) for it in log.launches]
+        numbers = [number for number, is_given in enumerate(given) if is_given]
+        if len(recording.launches) != len(log.launches):
+            return None
+        names = {
+            region_name(name)
+            for launch in launches
+            for name, value in launch.arguments.items()
+            if any(storage_of(it) == storage_of(result) for it in tensors((value,)))
+        }
+        return unwritten.left_out(recording, numbers, names, missing, tuple(result.stride()))
+
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
         """Raise Wrong unless a kernel stored every element of each result.
 
@@ -452,11 +474,15 @@ class GuardedCall:
             missing = int(stored.size - np.count_nonzero(stored))
             launches = [launch for launch in log.launches if _takes(launch, result)]
             ranges, remedy = unwritten.explain(~stored, launches)
+            why = self._why_unwritten(log, launches, ~stored, result)
             name = self.named(number, len(results))
             numbers = {"missing": missing, "of": stored.size}
             said = [note("never-stored", result=name, index=index, ranges=ranges, **numbers)]
             if launches:
                 said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
+            if why:
+                said.append(why[0])
+                remedy = unwritten.surest(remedy, why[1])
             raise Wrong(
                 Fault(
                     "unwritten",

@@ -372,6 +372,18 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "the mean of the squares minus the square of the mean, two large numbers that are "
         "nearly equal: subtract the mean from each element first"
     ),
+    "difference-of-squares": (
+        "cancellation: {source}, in line {line}, is the small difference of two large numbers, and "
+        "float32 rounds both: subtract the mean from each element before squaring"
+    ),
+    "sum-in-16-bits": (
+        "{source}, in line {line}, adds up in 16 bits: start with a float32 sum, and convert what "
+        "is added with .to(tl.float32)"
+    ),
+    "reduced-along-the-other-axis": (
+        "{source}, in line {line}, removes the axis whose lanes its result is then used with: "
+        "reduce along the other axis"
+    ),
     "few-bits": (
         "an intermediate result has too few bits: a sum is accumulated in {dtype} instead of "
         "float32, or it is a difference of large numbers"
@@ -448,6 +460,7 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
     "undefined-avoided": (
         "inf - inf, inf / inf, 0 * inf or 0 / 0 is avoided, although its NaN is expected here"
     ),
+    "nan-replaced": "{source}, in line {line}, gives a number where NaN belongs",
     "nan-dropped": (
         "a maximum, minimum or comparison drops NaN: tl.maximum keeps it only if asked to"
     ),
@@ -496,6 +509,11 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "cast-on-the-way": _cast,
     "ends-too-early": "a loop, a mask or the grid ends too early",
     "accumulator-overwritten": ("each step overwrites the accumulator instead of adding to it"),
+    "advanced-without-stride": lambda tensors: (
+        f"the pointers into {' and '.join(tensors)} advance by the size of a block, which their "
+        "stride is not multiplied with"
+    ),
+    "given-steps": "pointers that move by {block} elements from step to step",
     "given-first": "only the first {count} of the {length} along dimension {dim} of {name}",
     "given-last": "only the last {count} of the {length} along dimension {dim} of {name}",
     "sum-in-few-bits": "a sum is accumulated in {dtype} instead of float32",

@@ -20,15 +20,25 @@ class Kind:
     group: str
 
 
-RUNS, MEMORY, RAISES, RESULTS = "runs", "memory", "raises", "results"
+STARTS, HONESTY, RUNS, MEMORY = "starts", "honesty", "runs", "memory"
+RAISES, RESULTS = "raises", "results"
 
 _TITLES = {
-    RUNS: {
+    STARTS: {
         "debugger-left": "you quit the debugger",
         "endless": "it does not finish",
         "process-ended": "it kills the whole process",
         "syntax-error": "the file is not valid Python",
         "no-function": "the function is missing",
+    },
+    # Where kernels do not do the work, nothing else of them is to be mended yet.
+    HONESTY: {
+        "tampering": "it interferes with the grading",
+        "outside-kernel": "work outside the kernel",
+        "not-own-memory": "a result that this call did not allocate",
+        "no-launch": "no kernel was launched",
+    },
+    RUNS: {
         "not-compiled": "it does not compile for a GPU",
         "does-not-fit": "it does not fit on a GPU",
         "register-spills": "it spills registers to memory",
@@ -56,11 +66,7 @@ _TITLES = {
         "raises": "it raises {error}",
     },
     RESULTS: {
-        "no-launch": "no kernel was launched",
         "waits-for-gpu": "the launcher waits for the GPU",
-        "outside-kernel": "work outside the kernel",
-        "tampering": "it interferes with the grading",
-        "not-own-memory": "a result that this call did not allocate",
         "wrong-result": "a wrong result",
         "wrong-form": "a result with the wrong shape, dtype or strides",
         "differs-between-runs": "results that differ from run to run",

@@ -10,6 +10,7 @@ from kernelgauge.words.fault import Place
 # The two ways of traffic: what was done to a tensor, and what a line does.
 DONE = {"loaded": "read", "stored": "written"}
 DOES = {"loaded": "reads", "stored": "writes"}
+DO = {"loaded": "read", "stored": "write"}
 
 # How many lines of a kernel, and how many tensors that a launcher allocated, are named.
 MAX_NAMED_LINES = 3
@@ -93,6 +94,83 @@ def _race(
     )
 
 
+def _with(names: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in names)
+
+
+def _is_made(index: str, value: int, definition: str, scalars: Sequence[tuple[str, int]]) -> str:
+    known = f", with {_with(scalars)}" if scalars else ""
+    return f"why: {index} is {value} there; {index} = {definition}{known}"
+
+
+def _product(index: str, value: int, factor: int, label: str, product: int) -> str:
+    times = f"{label} = {factor}" if label and label != str(factor) else str(factor)
+    return f"why: {index} = {value} times {times} is {product}, and an int32 ends at 2147483647"
+
+
+def _another_axis(axis: int, programs: int, other: int) -> str:
+    return (
+        f"why: the address depends on tl.program_id({other}), which is 0 in every program, and not "
+        f"on tl.program_id({axis}): the {programs} programs along axis {axis} have the same one"
+    )
+
+
+def _overlap(index: str, definition: str, length: int, step: int, overlap: int) -> str:
+    made = f" ({index} = {definition})" if definition else ""
+    return (
+        f"why: each program has {length} values of {index}, and the next one begins {step} further"
+        f"{made}: neighbours overlap by {overlap}"
+    )
+
+
+def _meet(here: Sequence[tuple[str, int]], there: Sequence[tuple[str, int]]) -> str:
+    there_too = f"{_with(there)} in the other one"
+    return f"why: {_with(here)} in this program and {there_too} are the same address"
+
+
+def _leaves(
+    index: str,
+    tensor: str,
+    size: int,
+    many: str,
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    return f"{_meet(here, there)}: {tensor} has {size} {many}, and {index} runs past them"
+
+
+def _one_stride(
+    names: Sequence[str],
+    factor: int,
+    tensor: str,
+    strides: tuple[int, ...],
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    elements = "1 element" if factor == 1 else f"{factor} elements"
+    return (
+        f"{_meet(here, there)}: a step of {' and of '.join(names)} moves by {elements} alike, but "
+        f"the strides of {tensor} are {strides}"
+    )
+
+
+def _no_stride(
+    index: str,
+    factor: int,
+    label: str,
+    tensor: str,
+    strides: tuple[int, ...],
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    called = f" ({label})" if label else ", without a stride"
+    elements = "element" if abs(factor) == 1 else "elements"
+    return (
+        f"{_meet(here, there)}: each step of {index} moves by {factor} {elements}{called}, but the "
+        f"strides of {tensor} are {strides}"
+    )
+
+
 def _raised(error: str, text: str, function: str = "", source: str = "") -> str:
     first, *rest = f"{error}: {text}".splitlines()
     if not function:
@@ -162,7 +240,7 @@ def _sectors(
     run: float,
     scattered: bool,
 ) -> str:
-    why = f"what lies side by side of it is {run:.0f} bytes on average"
+    why = f"its contiguous pieces are {run:.0f} bytes long on average"
     if scattered:
         why = "neighbouring lanes must access neighbouring addresses"
     return (
@@ -185,8 +263,7 @@ def _distinct(measured: float, limit: float, tensor: str, overlap: bool) -> str:
     return (
         f"the programs together load {tensor} {_above(measured, limit)} times, counting each "
         f"element once per program, but the budget is {limit:.10g}"
-        + ": longer tiles overlap less"
-        * overlap
+        + (": longer tiles overlap less" if overlap else "")
     )
 
 
@@ -211,6 +288,56 @@ def _allocated(measured: int, limit: float, tensors: Sequence[str]) -> str:
         f"the launcher allocates {measured} bytes beside what it returns, "
         f"but the budget is {limit:.10g} ({listed})"
     )
+
+
+def _lanes_share(way: str, times: float, line: str) -> str:
+    return (
+        f"why: {times:.3g} lanes of an access have the same element at {line}: it "
+        f"is {DONE[way]} once for each of them"
+    )
+
+
+def _launches_share(way: str, kernels: Sequence[str]) -> str:
+    return f"why: {len(kernels)} launches each {DO[way]} it: {', '.join(kernels)}"
+
+
+def _programs_share(way: str, times: float, axes: Sequence[int], grid: tuple[int, ...]) -> str:
+    text = f"why: each element is {DONE[way]} by {times:.3g} programs"
+    if not axes:
+        return f"{text} on average"
+    which = " and ".join(f"the {grid[axis]} along axis {axis}" for axis in axes)
+    return f"{text}: of the grid {tuple(grid)}, {which} {DO[way]} the same ones"
+
+
+def _repeats(
+    way: str,
+    program: tuple[int, ...],
+    element: str,
+    lines: Sequence[str],
+    count: int,
+    of: int,
+    diagonal: bool,
+) -> str:
+    where = f"at {lines[0]}, turn after turn" if len(lines) == 1 else f"at {' and '.join(lines)}"
+    some = f" (as {count} of {of} programs do)" if count < of else ""
+    tiles = ": the tiles on the diagonal" if diagonal else ""
+    return f"why: program {program} {DOES[way]} {element} more than once, {where}{some}{tiles}"
+
+
+def _handed_on(tensor: str, kernel: str, line: str, other: str, other_line: str) -> str:
+    return f"why: {kernel} hands {tensor} on to {other}: stored at {line}, loaded at {other_line}"
+
+
+def _row(index: str, definition: str, count: int, nbytes: int) -> str:
+    return (
+        f"why: along memory the tile has {count} of {index}, {nbytes} bytes, and a sector has 32; "
+        f"{index} = {definition}"
+    )
+
+
+def _across(indices: Sequence[tuple[str, int]]) -> str:
+    steps = " and ".join(f"a step of {index} by {factor}" for index, factor in indices)
+    return f"why: no index of the tile moves by 1 element: {steps}"
 
 
 def _few_programs(measured: int, limit: int) -> str:
@@ -249,6 +376,59 @@ def _never_stored(
         f"no program stored {element}: {missing} of {of} element{'s' * (of != 1)} "
         f"{'was' if missing == 1 else 'were'} never written by a kernel{''.join(ranges)}"
     )
+
+
+def _of_launch(kernel: str, launch: int, launches: int) -> str:
+    return f" of {kernel}, launch {launch} of {launches}," if kernel else ""
+
+
+def _mask_leaves(
+    program: tuple[int, ...],
+    element: Sequence[int],
+    tensor: str,
+    file: str,
+    line: int,
+    count: int,
+    of: int,
+    kernel: str,
+    launch: int,
+    launches: int,
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    at = show_place(Place(file, line))
+    some = "" if count == of else f"; {of - count} of the {of} missing ones are in no tile"
+    index = ", ".join(map(str, element))
+    return (
+        f"why: program {program}{which} has {tensor}[{index}] in its tile and masks it off at {at}"
+        f"{some}"
+    )
+
+
+def _no_tile(
+    programs: int,
+    storing: int,
+    tiles: int,
+    needed: int,
+    sides: Sequence[int],
+    ends: Sequence[str],
+    kernel: str,
+    launch: int,
+    launches: int,
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    if storing < programs:
+        done = f"{programs - storing} of the {programs} programs{which} store nothing"
+    elif tiles == storing:
+        one = "the only program" if programs == 1 else f"each of the {programs} programs"
+        done = f"{one}{which} stores one tile"
+    else:
+        many = "1 program" if programs == 1 else f"{programs} programs"
+        done = f"{many}{which} {'store' if programs > 1 else 'stores'} {tiles} tiles"
+    takes = f", and it takes {needed} tiles of {' x '.join(map(str, sides))}"
+    if tiles >= needed:
+        takes = ", as many as it takes: some lie outside or on one another" if needed else ""
+    where = f"; no tile goes beyond {' or '.join(ends)}" if ends else ""
+    return f"why: they are in no tile, masked off or not: {done}{takes}{where}"
 
 
 def _short_grid(
@@ -355,6 +535,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "wrong-stride": _wrong_stride,
     "takes-another-stride": _takes_another_stride,
+    "strides-or-limits-are-swapped": (
+        "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
+        "elements, the stride of its {taken}: its strides are swapped, or the limits of the mask"
+    ),
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
@@ -403,6 +587,22 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the result depends on the order in which the programs of a launch run"
     ),
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
+    "address-of-no-program": (
+        "why: no part of this address depends on tl.program_id({axis}): the {programs} programs "
+        "along axis {axis} have the same one"
+    ),
+    "address-of-another-axis": _another_axis,
+    "tiles-overlap": _overlap,
+    "tiles-are-the-same": lambda indices: (
+        f"why: both programs have the same tile: {' and '.join(indices)} "
+        f"{'are' if len(indices) > 1 else 'is'} the same in both"
+    ),
+    "indices-meet": _meet,
+    "index-leaves-its-dimension": _leaves,
+    "indices-have-one-stride": _one_stride,
+    "factor-is-no-stride": _no_stride,
+    "index-is-made": _is_made,
+    "product-passes-int32": _product,
     "race-of-stores": (
         "let only one program store each element; storing the same value twice is a race too"
     ),
@@ -447,6 +647,20 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "never-stored": _never_stored,
     "indices-along-axis": _indices,
     "range-never-stored": _range,
+    "mask-leaves-out": _mask_leaves,
+    "no-tile-has-them": _no_tile,
+    "tiles-end": lambda last, axis, dims: (
+        f"{_indices(axis, dims).removesuffix('s')} {last}"
+        if axis >= dims - 2
+        else f"index {last} of dimension {axis}"
+    ),
+    "no-store-to-result": lambda programs: (
+        "why: no program comes to a store to it" if programs else "why: the grid has no programs"
+    ),
+    "grid-of-too-few": (
+        "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
+        "loop over several"
+    ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
     "tiles-of-nobody": (
@@ -471,11 +685,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
-    "no-multiple": "{value} is no multiple of {factor}, which tl.multiple_of promises",
+    "no-multiple": "{value} is not a multiple of {factor}, which tl.multiple_of promises",
     "assumption-fails": "what tl.assume promises is False here",
     "promise-what-holds": (
         "promise what holds for every call, and check it in the launcher where it depends on the "
-        "arguments; a compiled kernel relies on it and does not look"
+        "arguments; a compiled kernel relies on it and does not check"
     ),
     "integer-overflow": (
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
@@ -507,6 +721,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "besides the result, but the budget is {limit:.10g}: what kernels hand on through memory "
         "is traffic too"
     ),
+    "lanes-share-elements": _lanes_share,
+    "launches-share-elements": _launches_share,
+    "programs-share-elements": _programs_share,
+    "program-repeats-elements": _repeats,
+    "tensor-handed-on": _handed_on,
+    "row-of-a-tile": _row,
+    "tile-across-memory": _across,
     "skip-unused-tiles": (
         "whole tiles are loaded and multiplied of which nothing is used: let the loop begin and "
         "end where the mask does"

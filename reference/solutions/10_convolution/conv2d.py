@@ -78,6 +78,13 @@ def conv2d_kernel(
     tl.store(out_ptr + (filters * PQ + pq[None, :]), acc, mask=mask_f[:, None] & mask_p[None, :])
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an A100's in the interpreter."""
+    if device.type != "cuda":
+        return 163 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
 def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
     """(height, width). Raises ValueError unless both are ints of at least this much."""
     both = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
@@ -122,10 +129,11 @@ def conv2d(
     # Few channels would leave most of a step of one tap empty: let it have several.
     FLAT = C < 32
     # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
-    # of 2 bytes go through registers, and beside the sums there are few of them.
+    # of 2 bytes go through registers, and beside the sums there are few of them. GPUs for
+    # workstations have 99 KiB of shared memory.
     last = x.stride(1) == weight.stride(1) == 1
     BLOCK_F = max(16, min(triton.next_power_of_2(K), 128 if last else 256))
-    BLOCK_P = 256 if last and BLOCK_F == 128 else 128
+    BLOCK_P = 256 if last and BLOCK_F == 128 and shared_memory(x.device) > 2**17 else 128
     BLOCK_K = 32 if FLAT or not last else 128 // x.element_size()
     # Offsets of 64 bits take twice as many registers. Half of the range is left to masked lanes.
     ends = (

@@ -42,11 +42,11 @@ def descriptor_matmul_kernel(
         c_desc.store([m, n], acc.to(c_desc.dtype))
 
 
-def has_little_shared_memory(device: torch.device) -> bool:
-    """Whether a program can have less than 128 KiB, as on an RTX 5090, which has TMA too."""
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an A100's in the interpreter."""
     if device.type != "cuda":
-        return False
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin < 2**17
+        return 163 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def is_addressable(x: torch.Tensor) -> bool:
@@ -83,7 +83,7 @@ def descriptor_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"b must have so many columns that 16 divides the bytes of a row, not {N}")
     # A tile of c waits in shared memory too until it is stored, beside those of a and b.
     BLOCK_M, BLOCK_N, num_warps = 128, 512 // a.element_size(), 8
-    if has_little_shared_memory(a.device):
+    if shared_memory(a.device) < 2**17:  # as an RTX 5090 has, which has TMA too
         BLOCK_N //= 2
     # Small products need small tiles: otherwise there are too few to give each program one.
     if max(M, N) <= 1024:
