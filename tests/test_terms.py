@@ -62,8 +62,8 @@ MEET = {
     "stride of another": "each step of rows moves by 24 elements (M), but the strides of y are "
     "(40, 1)",
     "without a stride": "a step of rows and one of cols each move by 1 element, but the strides of "
-    "are (40, 1)",
     "y are (40, 1)",
+}
 
 
 def test_the_right_kernel_passes():
