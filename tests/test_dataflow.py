@@ -38,6 +38,8 @@ def found(detect, body):
         ("m = tl.sum(z)\nv = (tl.sum(z * z) - N * m ** 2) / N", "tl.sum(z * z) - N * m ** 2"),
         ("d = z - tl.sum(z) / N\nv = tl.sum(d * d)", None),
         ("v = z - z * z", None),
+        # What is shifted first may lie near zero.
+        ("d = z - 3\nm = tl.sum(d) / N\nv = tl.sum(d * d) / N - m * m", None),
     ],
 )
 def test_difference_of_squares(body, text):

@@ -126,8 +126,9 @@ def test_what_a_launch_leaves_in_the_l2_is_not_loaded_from_memory():
         [replace(COPY, programs=100)],
         [replace(COPY, atomics=True)],
         [COPY, replace(COPY, programs=131)],
+        [replace(PRODUCT, load_bytes=2)],
     ],
-    ids=["launch", "few_programs", "atomics", "few_programs_in_one_of_two"],
+    ids=["launch", "few_programs", "atomics", "few_programs_in_one_of_two", "narrow_factors"],
 )
 def test_of_what_the_model_does_not_know_nothing_is_said(works):
     assert not estimate(works, H200).is_clear

@@ -191,3 +191,16 @@ def test_products_of_integers_are_no_origin():
     with Origins((0, 0, 0)) as origins:
         watched(integer_dot_kernel, (1,), torch.zeros(16, 16), torch.empty(16, 16))
     assert origins.found.operation == "log(-16)"
+
+
+@triton.jit
+def two_infinities_kernel(x_ptr, y_ptr):
+    offs = tl.arange(0, 16)
+    low = tl.where(offs >= 0, float("-inf"), 0.0)
+    tl.store(y_ptr + offs, low + tl.log(tl.load(x_ptr + offs)))
+
+
+def test_of_two_infinities_the_one_that_was_made_counts():
+    with Origins((0, 0, 0)) as origins:
+        watched(two_infinities_kernel, (1,), torch.zeros(16), torch.empty(16))
+    assert origins.found.operation == "log(0)"

@@ -112,6 +112,19 @@ def test_where_the_indices_fit_it_is_the_stride_whatever_the_mask_looks_like():
     assert "each step of cols moves by 128 elements (N), but the strides of y are (64, 1)" in told
 
 
+def test_the_stride_of_a_single_row_is_a_stride_too():
+    x, y = torch.randn(64, 1), torch.empty(1, 64)
+    told = fault(swapped_kernel, (2,), x, y, 64, 64, 32)
+    assert "each step of rows moves by 64 elements" not in told
+
+
+@triton.jit
+def swapped_kernel(x_ptr, y_ptr, M, stride_ym, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = rows < M
+    tl.store(y_ptr + rows * stride_ym, tl.load(x_ptr + rows, mask=mask), mask=mask)
+
+
 @triton.jit
 def window_kernel(x_ptr, y_ptr, W, padding, taps, stride_xh, BLOCK: tl.constexpr):
     q = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -298,7 +298,7 @@ class Scoreboard:
         name = puzzle.partition("/")[2]
         terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
         if estimate := self.rows[puzzle].compared.get("speedup", {}).get("said"):
-            terminal.line(f"An estimate of speed: about {estimate}.")
+            terminal.line(f"An estimate of speed: at best about {estimate}.")
         if checks_of(puzzle, PRODUCTION):
             self._write_production(terminal, puzzle, found)
         if settings.subjects == PUZZLES and not self.config.option.compare:

@@ -79,8 +79,11 @@ def difference_of_squares(tree: ast.AST) -> Line | None:
 
 
 def _sums_squares(value: ast.expr, given: dict[str, list[ast.expr]]) -> bool:
+    """Return whether a value is made of squares, and not of numbers that were shifted before."""
     nodes = [node for source in _sources(value, given) for node in ast.walk(source)]
-    return any(isinstance(node, ast.expr) and _is_square(node) for node in nodes)
+    squares = [node for node in nodes if isinstance(node, ast.expr) and _is_square(node)]
+    inside = [node for it in squares for one in _sources(it, given) for node in ast.walk(one)]
+    return bool(squares) and not any(isinstance(node, ast.Sub) for node in inside)
 
 
 def _is_square(value: ast.expr) -> bool:

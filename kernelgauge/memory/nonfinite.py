@@ -184,14 +184,12 @@ class Origins:
         given = [(it, numbers) for it in operands if (numbers := _numbers(it)) is not None]
         made_by = np.zeros(values.shape, np.int32)
         for holds in (np.isnan, np.isinf):
-            lanes = holds(values)
-            for operand, numbers in given:
-                same = lanes & np.broadcast_to(holds(numbers), lanes.shape)
-                if not (passing and holds is np.isinf):
-                    made_by = np.where(
-                        same & (made_by == 0), self._makers(operand, lanes.shape), made_by
-                    )
-                    lanes = lanes & ~same
+            lanes = there = holds(values)
+            for operand, numbers in () if passing and holds is np.isinf else given:
+                same = there & np.broadcast_to(holds(numbers), lanes.shape)
+                makers = self._makers(operand, lanes.shape)
+                made_by = np.where(same & (made_by == 0), makers, made_by)
+                lanes = lanes & ~same
             meant = holds is np.isinf and _is_meant(lanes, values, [it for _, it in given])
             if shown and lanes.any() and not meant:
                 first = tuple(int(i) for i in np.argwhere(lanes)[0])

@@ -17,6 +17,7 @@ from kernelgauge.memory.coordinates import (
     has_size,
     locate,
     noun,
+    spacing,
     spans,
 )
 from kernelgauge.memory.mask_limits import STRICT, Limit, limit_names, limits_of
@@ -132,8 +133,12 @@ def _remedy(
             "descriptor-of-another-tensor", tensor=name, shape=placed.shape, strides=strides
         )
     many, compared = noun(placed.shape, dim), {"variable": variable, "limit": limit}
-    if apart := _apart(placed, dim):
-        return note("lanes-are-apart", step=apart, many=many, tensor=name, strides=strides)
+    steps = spacing(element)
+    if steps and not placed.axis:
+        apart = [it for it in steps if it]
+        return note("lanes-take-no-stride", steps=apart, tensor=name, strides=strides)
+    if steps and (nth := _apart(placed, dim)) and steps[placed.axis[dim]] not in strides:
+        return note("lanes-are-apart", step=nth, many=many, tensor=name, strides=strides)
     if not access.is_masked:
         return note("tile-without-mask", many=many, **compared)
     most = int(index[access.mask].max())
@@ -159,6 +164,9 @@ def _remedy(
                 value=found.value,
                 **compared,
             )
+    if dim not in placed.axis:
+        # Which index is too large is not known, only where that leads.
+        return through
     return note("mask-lets-index-through", through=through, **compared)
 
 
@@ -207,7 +215,8 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
     names = placed.names.get(dim, {})
     own = AddressSource(access).names
     names = {n: axes for n, axes in names.items() if n in own} or names
-    if len(limits) > 1 or not names:
+    alike = {name for n in names for name in limits if n.lower().split("_")[-1] == name.lower()}
+    if (len(limits) > 1 and not alike) or not names:
         # Another argument may have the same value by chance.
         known = [name for name in limits if name in limit_names(access)]
         limits = (known or limits) if names or size > MAX_BY_CHANCE else []

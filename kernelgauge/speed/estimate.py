@@ -28,6 +28,8 @@ FEW_ROUNDS = 8
 # A call takes this many times as long as its launches, or nothing is said of it.
 CLEAR_OF_LAUNCHES = 4.0
 
+# Where a lane loads so few bytes of a factor at once, products wait for registers.
+NARROW = 8.0
 # Of the time, what launches may take of which the model knows too little.
 SMALL_PART = 0.1
 # Amounts that differ by less are told to be the same.
@@ -142,14 +144,15 @@ class Estimate:
     """About how long a call takes.
 
     launches_ms: of that, what it takes to launch kernels
-    fills: whether the launches that matter have programs for all multiprocessors, and no atomics
+    is_known: whether the launches that matter have programs for all multiprocessors, no atomics,
+        and no factors that are loaded by few bytes
     parts: milliseconds by limit, of the launches that each of them limits
     amounts: how much there is of each
     """
 
     ms: float
     launches_ms: float
-    fills: bool
+    is_known: bool
     parts: Mapping[str, float] = field(default_factory=dict)
     amounts: Mapping[str, float] = field(default_factory=dict)
 
@@ -161,7 +164,7 @@ class Estimate:
     @property
     def is_clear(self) -> bool:
         """Whether the model knows what takes the time, and so whether to tell of it."""
-        return self.fills and self.ms >= CLEAR_OF_LAUNCHES * self.launches_ms
+        return self.is_known and self.ms >= CLEAR_OF_LAUNCHES * self.launches_ms
 
     def reason(self, other: Estimate) -> str:
         """Say why this takes longer or less long than another: 2x the bytes of memory."""
@@ -183,7 +186,7 @@ def times(ratio: float) -> str:
 def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
     """Return about how long these launches take, one after the other."""
     parts, amounts = dict.fromkeys(LIMITS, 0.0), dict.fromkeys(LIMITS, 0.0)
-    idle = 0.0
+    unknown = 0.0
     known: set[int] = set()
     for work in works:
         needs = _amounts(work, gpu, known)
@@ -195,13 +198,14 @@ def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
         rest = sum(times[limit] for limit in phases if limit != most)
         ms = 1e3 * (times[most] + EXPOSED * rest / work.resident)
         parts[most] += ms
-        if work.programs < gpu.multiprocessors or work.atomics:
-            idle += ms
+        narrow = work.macs and work.load_bytes <= NARROW
+        if work.programs < gpu.multiprocessors or work.atomics or narrow:
+            unknown += ms
         for limit, amount in needs.items():
             amounts[limit] += amount
     launches = 1e3 * (gpu.launch + gpu.another * (len(works) - 1))
     ms = launches + sum(parts.values())
-    return Estimate(ms, launches, idle < SMALL_PART * ms, parts, amounts)
+    return Estimate(ms, launches, unknown < SMALL_PART * ms, parts, amounts)
 
 
 def _amounts(work: Work, gpu: Gpu, known: set[int]) -> dict[str, float]:

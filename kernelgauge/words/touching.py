@@ -486,7 +486,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tensor-has-gaps": "{tensor} has strides {strides}; what lies between is not part of it",
     # What would keep it inside: the mask.
     "tile-before-tensor": (
-        "the whole tile is before {tensor}: begin later, or mask with {variable} >= 0"
+        "the whole tile is before {tensor}: its number, from the program id, a loop or memory, is "
+        "wrong, or a mask with {variable} >= 0 is missing"
     ),
     "negative-index": "a negative index lies before the tensor: mask with {variable} >= 0",
     "scalar-past-end": "the last {one} is {last}: mask with < {limit}, or skip the access",
@@ -497,15 +498,18 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tile-without-mask": (
         "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
     ),
+    "lanes-take-no-stride": lambda steps, tensor, strides: (
+        f"lanes are {' and '.join(map(str, steps))} elements apart along the tile, "
+        f"but the strides of {tensor} are {tuple(strides)}"
+    ),
     "lanes-are-apart": (
         "each lane is {step} {many} of {tensor} after the one before it; its strides are {strides}"
     ),
     "address-is-shifted": (
-        "the mask is right, {variable} < {limit}, but the address is {shift} further on than "
-        "{variable}"
+        "{variable} < {limit} holds, but the address is {shift} further on than {variable}"
     ),
     "address-has-another-index": (
-        "the mask is right, {variable} < {limit}, but the address is not that of {variable}"
+        "{variable} < {limit} holds, but the address is not that of {variable}"
     ),
     "mask-without-bound": (
         "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
