@@ -286,7 +286,7 @@ class _Reader:
                 factor *= _one(self.value(it))
         values = np.broadcast_to(self.value(index), self.access.pointers.shape)
         bare = self._bare(index)
-        set_to = self._last(bare.id) if isinstance(bare, ast.Name) else None
+        set_to = self._definition(bare.id) if isinstance(bare, ast.Name) else None
         return Term(
             ast.unparse(bare),
             values,
@@ -296,6 +296,16 @@ class _Reader:
             self._scalars(set_to if set_to is not None else bare),
             index,
         )
+
+    def _definition(self, name: str) -> ast.expr | None:
+        """Return what a name was set to, if that gives its value, or is all it is ever set to."""
+        set_to = self._last(name)
+        if set_to is None:
+            return None
+        made, own = self._plain(set_to), self._plain(ast.Name(name, ast.Load()))
+        if made is None or own is None:
+            return set_to if len(list(self._sources(name))) == 1 else None
+        return set_to if np.array_equal(made.ravel(), own.ravel()) else None
 
     def _is_factor(self, node: ast.expr) -> bool:
         """Return whether an expression is one number that no program id or loop makes."""
