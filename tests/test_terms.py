@@ -126,6 +126,21 @@ def swapped_kernel(x_ptr, y_ptr, M, stride_ym, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def branch_kernel(x_ptr, y_ptr, late, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    offs = lanes + 8
+    if late == 0:
+        offs = lanes - 1
+    tl.store(y_ptr + lanes, tl.load(x_ptr + offs))
+
+
+@pytest.mark.parametrize(("late", "why"), [(1, ""), (0, "why: offs is -1 there; offs = lanes - 1")])
+def test_what_another_branch_sets_is_not_how_an_index_was_made(late, why):
+    told = fault(branch_kernel, (1,), torch.randn(8), torch.empty(8), late, 8)
+    assert why in told if why else "why:" not in told
+
+
+@triton.jit
 def window_kernel(x_ptr, y_ptr, W, padding, taps, stride_xh, BLOCK: tl.constexpr):
     q = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     for tap in range(taps):

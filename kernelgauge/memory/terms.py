@@ -23,6 +23,8 @@ from kernelgauge.words.fault import Note, note
 MAX_DEPTH = 12
 # More scalars than these are not listed beside the expression that they stand in.
 MAX_SCALARS = 4
+# A longer expression is not repeated.
+MAX_WIDTH = 100
 
 # What a condition may be made of that is worked out from constexprs.
 PLAIN: tuple[type[ast.AST], ...] = (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Constant)
@@ -286,7 +288,9 @@ class _Reader:
                 factor *= _one(self.value(it))
         values = np.broadcast_to(self.value(index), self.access.pointers.shape)
         bare = self._bare(index)
-        set_to = self._last(bare.id) if isinstance(bare, ast.Name) else None
+        set_to = self._definition(bare.id) if isinstance(bare, ast.Name) else None
+        if set_to is not None and len(ast.unparse(set_to)) > MAX_WIDTH:
+            set_to = None
         return Term(
             ast.unparse(bare),
             values,
@@ -296,6 +300,17 @@ class _Reader:
             self._scalars(set_to if set_to is not None else bare),
             index,
         )
+
+    def _definition(self, name: str) -> ast.expr | None:
+        """Return what a name was set to, if that gives its value, or is all it is ever set to."""
+        set_to = self._last(name)
+        if set_to is None:
+            return None
+        made, own = self._plain(set_to), self._plain(ast.Name(name, ast.Load()))
+        if made is None or own is None:
+            others = [it for _, it in self._sources(name) if it is not set_to]
+            return None if others else set_to
+        return set_to if np.array_equal(made.ravel(), own.ravel()) else None
 
     def _is_factor(self, node: ast.expr) -> bool:
         """Return whether an expression is one number that no program id or loop makes."""
@@ -355,6 +370,8 @@ class _Reader:
     def _last(self, name: str) -> ast.expr | None:
         """Return what a name was last set to above the access."""
         set_to = [it for _, it in self._sources(name) if not _is_target(it)]
+        # `rows = rows.to(tl.int64)` changes nothing.
+        set_to = [it for it in set_to if getattr(self._bare(it), "id", "") != name]
         above = [it for it in set_to if it.lineno <= self.access.site.line]
         return max(above, key=lambda it: it.lineno, default=None)
 
