@@ -93,8 +93,10 @@ def _beats_limit(
 
 
 def times(ratio: float) -> str:
-    """Return a ratio to read, no more exact than an estimate is: 0.8x, 2x, 16x."""
-    return f"{ratio:.0f}x" if ratio >= 2 else f"{ratio:.1g}x" if ratio < 0.95 else f"{ratio:.2g}x"
+    """Return a ratio to read, no more exact than an estimate is: 0.8x, 1.0x, 16x."""
+    return (
+        f"{ratio:.0f}x" if ratio >= 1.95 else f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.1g}x"
+    )
 
 
 # What an estimate knows to limit a kernel, and what there is more or less of then.
