@@ -14,6 +14,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.kernel import count, works_of
 from kernelgauge.memory.executor import sample
 from kernelgauge.speed.estimate import H200, Work, estimate
+from kernelgauge.words import say
 
 BYTES = 2**30
 # A copy of 1 GiB by 16 bytes a lane, in blocks of 4 KiB.
@@ -82,13 +83,13 @@ def test_a_product_is_limited_by_tensor_cores():
     [
         (
             {"loaded": {1: 8 * BYTES}, "needed": {1: 8 * BYTES, 2: BYTES}},
-            "the L2",
+            "l2",
             "4x the bytes from the L2",
         ),
-        ({"load_bytes": 1, "store_bytes": 1}, "load and store instructions", "16x"),
+        ({"load_bytes": 1, "store_bytes": 1}, "accesses", "16x"),
         ({"lanes": 2e11}, "arithmetic", "limited by arithmetic"),
         ({"spilled": 2 * BYTES}, "memory", "2x the bytes"),
-        ({"in_flight": 64, "resident": 4}, "waiting for memory", "1024x the trips to memory"),
+        ({"in_flight": 64, "resident": 4}, "waits", "1024x the trips to memory"),
     ],
     ids=["again", "narrow", "arithmetic", "spills", "few_in_flight"],
 )
@@ -96,7 +97,7 @@ def test_what_takes_longer_is_told_with_its_reason(change, limit, words):
     ours, yours = estimate([COPY], H200), estimate([replace(COPY, **change)], H200)
     assert yours.ms > 1.3 * ours.ms
     assert yours.limit == limit
-    assert words in yours.reason(ours)
+    assert words in say(yours.reason(ours))
 
 
 def test_what_neighbours_share_crosses_once():

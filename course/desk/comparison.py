@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.paths import SOLUTIONS
-from kernelgauge.speed.estimate import times
+from kernelgauge import words
+from kernelgauge.words.compiling import times
 from kernelgauge.words.tables import aligned
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ def of_estimates(call: str, found: Sequence[tuple[str, Estimate, Estimate]]) -> 
     gpus: dict[str, list[str]] = {}
     for gpu, yours, ours in found:
         rows.append([f"about, on an {gpu}", *(f"{it.ms:.2g} ms" for it in (yours, ours))])
-        words = f"{times(ours.ms / yours.ms)} of ours{{}}: {yours.reason(ours)}"
-        gpus.setdefault(words, []).append(f"an {gpu}")
-    said = [words.format(f" on {' and '.join(names)}") for words, names in gpus.items()]
+        clause = f"{times(ours.ms / yours.ms)} of ours{{}}: {words.say(yours.reason(ours))}"
+        gpus.setdefault(clause, []).append(f"an {gpu}")
+    said = [clause.format(f" on {' and '.join(names)}") for clause, names in gpus.items()]
     of = f"estimate (docs/estimates.md says how far off) of the time of {call}"
     return {"of": of, "rows": rows, "said": "; ".join(said)}
 

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelgauge.words.fault import Note, note
+
 # Cycles that a multiprocessor takes for an instruction that loads or stores for the 32 lanes of a
 # warp, and what of its 128 additions a cycle it comes to. Fitted to the solutions' times.
 LOAD_CYCLES, STORE_CYCLES = 4.2, 6.9
@@ -35,22 +37,9 @@ SMALL_PART = 0.1
 # Amounts that differ by less are told to be the same.
 SAME = 1.1
 
-MEMORY, L2, ACCESSES, ARITHMETICS, DOTS, WAITS = LIMITS = (
-    "memory",
-    "the L2",
-    "load and store instructions",
-    "arithmetic",
-    "products",
-    "waiting for memory",
-)
-AMOUNTS = {
-    MEMORY: "bytes",
-    L2: "bytes from the L2",
-    ACCESSES: "load and store instructions",
-    ARITHMETICS: "arithmetic",
-    DOTS: "multiply-adds",
-    WAITS: "trips to memory, one after the other",
-}
+MEMORY, L2, ACCESSES, LANES, DOTS, WAITS = LIMITS = (
+    "memory", "l2", "accesses", "arithmetic", "products", "waits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -166,21 +155,15 @@ class Estimate:
         """Whether the model knows what takes the time, and so whether to tell of it."""
         return self.is_known and self.ms >= CLEAR_OF_LAUNCHES * self.launches_ms
 
-    def reason(self, other: Estimate) -> str:
-        """Say why this takes longer or less long than another: 2x the bytes of memory."""
-        slower = max(self, other, key=lambda it: it.ms)
-        limit = slower.limit
+    def reason(self, other: Estimate) -> Note:
+        """Return why this takes longer or less long than another: 2x the bytes."""
+        limit = max(self, other, key=lambda it: it.ms).limit
         mine, others = self.amounts[limit], other.amounts[limit]
         if not (mine and others):
-            return f"limited by {limit}"
+            return note("limited-by", limit=limit)
         if max(mine, others) < SAME * min(mine, others):
-            return f"both limited by {limit}"
-        return f"{times(mine / others)} the {AMOUNTS[limit]}"
-
-
-def times(ratio: float) -> str:
-    """Return a ratio to read, no more exact than an estimate is: 0.8x, 2x, 16x."""
-    return f"{ratio:.0f}x" if ratio >= 2 else f"{ratio:.1g}x" if ratio < 0.95 else f"{ratio:.2g}x"
+            return note("both-limited-by", limit=limit)
+        return note("more-of", ratio=mine / others, limit=limit)
 
 
 def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
@@ -194,7 +177,7 @@ def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
         times = _seconds(work, gpu, needs)
         most = max(times, key=lambda it: times[it])
         # A loop over tl.dot loads ahead.
-        phases = (ARITHMETICS, DOTS) if work.macs else (MEMORY, ACCESSES, ARITHMETICS)
+        phases = (LANES, DOTS) if work.macs else (MEMORY, ACCESSES, LANES)
         rest = sum(times[limit] for limit in phases if limit != most)
         ms = 1e3 * (times[most] + EXPOSED * rest / work.resident)
         parts[most] += ms

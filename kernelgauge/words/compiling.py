@@ -105,6 +105,23 @@ def _beats_limit(
     )
 
 
+def times(ratio: float) -> str:
+    """Return a ratio to read, no more exact than an estimate is: 0.8x, 1.0x, 16x."""
+    return (
+        f"{ratio:.0f}x" if ratio >= 1.95 else f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.1g}x"
+    )
+
+
+# What an estimate knows to limit a kernel, and what there is more or less of then.
+LIMITS = {
+    "memory": ("memory", "bytes"),
+    "l2": ("the L2", "bytes from the L2"),
+    "accesses": ("load and store instructions", "load and store instructions"),
+    "arithmetic": ("arithmetic", "arithmetic"),
+    "products": ("products", "multiply-adds"),
+    "waits": ("waiting for memory", "trips to memory, one after the other"),
+}
+
 WORDS: Mapping[str, str | Callable[..., str]] = {
     # What is wrong with a kernel, for which targets.
     "does-not-compile": _rejected("does not compile"),
@@ -151,6 +168,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "this is {ptx} in machine code, which may be off in the last bits; the spec asks for those "
         "of PyTorch, whose divisions are rounded to nearest"
     ),
+    "limited-by": lambda limit: f"limited by {LIMITS[limit][0]}",
+    "both-limited-by": lambda limit: f"both limited by {LIMITS[limit][0]}",
+    "more-of": lambda ratio, limit: f"{times(ratio)} the {LIMITS[limit][1]}",
     "argument-of-no-kernel": "the argument {name} is a {type}, which a kernel does not take",
     "complex-argument": "the argument {name} is a {dtype} tensor: Triton has no complex numbers",
     "constexpr-of-no-kernel": "the constexpr {name} is a {type}",

@@ -27,7 +27,7 @@ Layout    any strides of all four, including 0; offsets and results beyond 2**31
 Sizes     as many tiles as the first axis of a grid takes
 Values    NaN and inf in x as in PyTorch
 Traffic   scale and zero loaded at most 4 * ceil(M / 32) times: once a step, not once a weight;
-          sectors of 32 bytes of weight loaded whole, as steps of at least 64 along K do
+          from group 64 on, sectors of 32 bytes of weight are loaded whole, in steps of 64 or more
 Raise     ValueError that names x if it is not 2-D or has another dtype, or 32 does not divide K,
           weight if it is not uint8 (N, K / 2), scale if it is not (N, K / group) of the dtype of x
           with one of the four groups, and zero if it is not uint8 of the shape of scale.

@@ -149,7 +149,7 @@ def test_traffic_scales(group):
         reads={"weight": 1, "x": 4, "scale": 4, "zero": 4},
         writes=1,
         launches=1,
-        sectors={"weight": 1.1},
+        sectors={"weight": 1.1 if group > 32 else 2.1},
         scratch=0,
     )
 
