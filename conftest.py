@@ -30,14 +30,14 @@ def pytest_addoption(parser):
         help="write what the run finds as data: every check, fault, figure and time; "
         "docs/report.schema.json describes it",
     )
-    add("--production", action="store_true", help="grade by the second level too")
+    add("--production", action="store_true", help="grade the second level too")
     add("--list", action="store_true", help="show the ladder with your progress; grade nothing")
     add(
         "--explain",
         nargs="?",
         const="",
         metavar="KIND",
-        help="say what a kind of fault means, how to find it and how to mend it; without KIND list "
+        help="say what a kind of fault means, how to find it and how to fix it; without KIND list "
         "all kinds; grade nothing",
     )
     add("--hint", action="store_true", help="print the next hint of a puzzle; grade nothing")
@@ -61,7 +61,7 @@ def pytest_addoption(parser):
     add(
         "--compare",
         action="store_true",
-        help="grade, then say how what is solved stands beside our solution",
+        help="grade, then compare what is solved with our solution",
     )
     add(
         "--show-solution",
@@ -74,7 +74,7 @@ def pytest_addoption(parser):
         help="grade, and write to DIR pictures of what a call of each puzzle did: which program "
         "touches what, sectors, the order of tiles, reuse, and where a result is wrong",
     )
-    add("--proof", action="store_true", help="run what proves the tests and the judge, no more")
+    add("--proof", action="store_true", help="run only what proves the tests and the judge")
     add(
         "--allow-unrepaired",
         action="store_true",
@@ -85,15 +85,15 @@ def pytest_addoption(parser):
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="end a test after so long, and a program of a kernel after a third of it, 0 for never "
-        "(default: 60)",
+        help="end a test after this many seconds, and a program of a kernel after a third of it, "
+        "0 for never (default: 60)",
     )
     add(
         "--speed-scale",
         type=float,
         default=1.0,
         metavar="FACTOR",
-        help="ask for so much of each speed-up: the bars were set on an H200 (default: 1)",
+        help="ask for this share of each speed-up: the bars were set on an H200 (default: 1)",
     )
     add(
         "--targets",

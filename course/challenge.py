@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from course import loader, paths, running
 from course.options import asked
+from kernelgauge.core.functions import launcher_globals
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.kernel import Kernel
@@ -27,13 +27,15 @@ SOLUTION = "solution"
 LABELS = {None: "eager PyTorch", SOLUTION: "ours"}
 
 
-def challenge(function: str, **rules: Any) -> Challenge:
+def challenge(function: str, *, names_causes: bool = True, **rules: Any) -> Challenge:
     """Return the puzzle whose test file calls this, for example puzzles/07_matmul/test_tiled.py.
 
     function: the name of the function to grade; the reference has the same name
+    names_causes: whether failures say why, or leave that to be found, as debugging is learnt
     rules: the fields of `kernelgauge.rules.Rules`
     """
-    return Challenge(function, Path(sys._getframe(1).f_globals["__file__"]), **rules)
+    test_file = Path(sys._getframe(1).f_globals["__file__"])
+    return Challenge(function, test_file, names_causes, **rules)
 
 
 def broken_rule(text: str, hint: str = "", place: Place | None = None) -> Wrong:
@@ -54,6 +56,7 @@ class Challenge(Kernel):
 
     name: the name of the function to grade; the reference has the same name
     test_file: puzzles/NN_chapter/test_name.py, or production/test_name.py in that folder
+    names_causes: as in `challenge`
     chapter: the folder of the puzzle, 07_matmul
     puzzle: 07_matmul/tiled
     """
@@ -61,8 +64,9 @@ class Challenge(Kernel):
     # People are graded.
     strict = True
 
-    def __init__(self, function: str, test_file: Path, **rules: Any):
+    def __init__(self, function: str, test_file: Path, names_causes: bool = True, **rules: Any):
         self.name, self.test_file, self.rules = function, test_file, Rules(**rules)
+        self.names_causes = names_causes
         self.chapter, file = paths.puzzle_at(test_file)
         self.puzzle = f"{self.chapter}/{file}"
         # Kernels that people ship rely on masked lanes being 0. In production they are not, and
@@ -73,6 +77,11 @@ class Challenge(Kernel):
     def is_production(self) -> bool:
         """Whether the test file is one of the second level."""
         return self.poison
+
+    @property
+    def any_layout(self) -> bool:
+        """Whether results need not be contiguous: at the first level few puzzles are about it."""
+        return super().any_layout or not (self.is_production or self.rules.contiguous)
 
     @property
     def run(self) -> Run:  # type: ignore[override]
@@ -141,7 +150,7 @@ class Challenge(Kernel):
         multiprocessors: what `multiprocessors(device)` returns
         shared_memory: what `shared_memory(device)` returns, in bytes
         """
-        names = inspect.unwrap(self.subject).__globals__
+        names = launcher_globals(self.subject)
         # Name by name: what the interpreter adds to them meanwhile must stay.
         with pytest.MonkeyPatch.context() as patch:
             for name, size in sizes.items():

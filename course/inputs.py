@@ -20,6 +20,11 @@ from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured
 
+# Whether inputs are only as large as drawn ones, where nothing depends on what they hold.
+are_hollow = False
+# Bytes of the largest of them.
+MAX_HOLLOW = 2**30
+
 _generators: dict[str, torch.Generator] = {}
 _case = ""
 
@@ -86,6 +91,8 @@ def multiprocessors() -> int:
 def randn(*shape: int, dtype: str | torch.dtype = "float32") -> torch.Tensor:
     """Numbers of the standard normal distribution."""
     dtype = _dtype(dtype)
+    if are_hollow:
+        return _hollow(shape, dtype)
     drawn = torch.complex64 if dtype.is_complex else torch.float32
     return _draw(torch.randn, shape, dtype=drawn).to(settings.device, dtype)
 
@@ -94,6 +101,8 @@ def uniform(
     *shape: int, low: float = 0.0, high: float = 1.0, dtype: str | torch.dtype = "float32"
 ) -> torch.Tensor:
     """Numbers spread evenly over [low, high)."""
+    if are_hollow:
+        return _hollow(shape, _dtype(dtype))
     return (_draw(torch.rand, shape) * (high - low) + low).to(settings.device, _dtype(dtype))
 
 
@@ -377,6 +386,13 @@ def reserve(size: int, dtype: str | torch.dtype) -> torch.Tensor:
         return make(size, dtype=_dtype(dtype), device=settings.device)
     except (RuntimeError, torch.OutOfMemoryError) as error:
         raise NotMeasured(f"this machine has too little memory: {error}") from None
+
+
+def _hollow(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    size = torch.Size(shape).numel()
+    if size * dtype.itemsize > MAX_HOLLOW:
+        raise NotMeasured("speed takes a GPU, and these inputs are too large for an estimate")
+    return reserve(size, dtype).view(shape)
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:

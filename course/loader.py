@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 from course import paths
-from kernelgauge.core.paths import load
+from kernelgauge import words
+from kernelgauge.core.paths import display_path, load
 from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Unsolved
 from kernelgauge.subject import loader
+from kernelgauge.words.fault import note
 
 
 def load_subject(chapter: str, name: str, function: str) -> Callable:
-    """Return the function to grade. Raises Unsolved without a file, Wrong if it does not load."""
-    return loader.load_subject(settings.subjects / chapter / f"{name}.py", function)
+    """Return the function to grade.
+
+    Raises Unsolved without a file or with gaps in it, Wrong if it does not load.
+    """
+    path = settings.subjects / chapter / f"{name}.py"
+    found = loader.load_subject(path, function)
+    if lines := gaps(path):
+        raise Unsolved(words.say(note("fill-the-gaps", file=display_path(path), lines=lines)))
+    return found
+
+
+def gaps(path: Path) -> list[int]:
+    """Return the lines of a file's kernels in which a `...` is still to be replaced."""
+    source = path.read_bytes()
+    if b"..." not in source:
+        return []
+    kernels = (
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+        and any("jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+    )
+    return [
+        statement.lineno
+        for kernel in kernels
+        for statement in ast.walk(kernel)
+        if isinstance(statement, (ast.Assign, ast.Expr))
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value is ...
+    ]
 
 
 def load_reference(chapter: str, function: str) -> Callable:

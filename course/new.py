@@ -23,16 +23,15 @@ Given     x (N,): float16, bfloat16 or float32, contiguous, N >= 1
 Return    y (N,): a new tensor with the dtype of x
 New here  what this puzzle teaches
 Traffic   each element of x loaded once, each of y stored once, one launch
-Speed     at least 0.3x of the reference at 64 Mi float32 elements
+Speed     at least 0.3x the speed of the reference at 64 Mi float32 elements
 
 Run       pytest puzzles/{chapter}/test_{name}.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0; offsets and results beyond 2**31 elements
+Layout    any strides, including 0; offsets and results beyond 2**31 elements
 Raise     ValueError that names x if it is not 1-D.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/{chapter}/production/test_{name}.py
 """
 

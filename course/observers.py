@@ -17,13 +17,16 @@ from kernelgauge.core import timeouts
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import Wrong
-from kernelgauge.kernel import Contest, Kernel, count, launches_of
+from kernelgauge.core.verdict import NotMeasured, Wrong
+from kernelgauge.kernel import Contest, Kernel, count, launches_of, works_of
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.results import ResultCheck
 from kernelgauge.run import Observer
+from kernelgauge.speed.estimate import H200, RTX_4090, estimate
 from kernelgauge.speed.timer import CudaTimer
 
+# How long an estimate may take, in seconds of processor time.
+MAX_SECONDS = 30.0
 # How many peers stand on a roofline.
 MAX_PEERS = 2
 
@@ -67,6 +70,27 @@ class Comparing(Observer):
             if yours_need and ours_need:
                 group = comparison.of_resources(str(arguments), yours_need, ours_need)
                 self.found["compiles"] = group
+
+    def instead_of_race(self, kernel: Kernel, arguments: Arguments) -> None:
+        if not self.wants(kernel, "speedup") or not isinstance(kernel, Challenge):
+            return
+        sides = (kernel.guarded, kernel.path), (kernel.guarded_solution, kernel.solution)
+        rows = []
+        # What the programs of others would have computed may be missing: then nothing is told.
+        with (
+            contextlib.suppress(Wrong, NotMeasured),
+            timeouts.no_time_limit(),
+            timeouts.time_limit(MAX_SECONDS),
+        ):
+            for gpu in (H200, RTX_4090):
+                yours, ours = (
+                    estimate(works_of(lambda make=make: make(arguments), path, gpu.target), gpu)
+                    for make, path in sides
+                )
+                if yours.is_clear and ours.is_clear:
+                    rows.append((gpu.name, yours, ours))
+        if rows:
+            self.found["speedup"] = comparison.of_estimates(str(arguments), rows)
 
 
 class Racing(Observer):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,24 +23,28 @@ import torch
 from triton.runtime.errors import OutOfResources
 
 from kernelgauge import words
-from kernelgauge.compilation.ahead_of_time import DoesNotFit, check_compiles
+from kernelgauge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
+from kernelgauge.core.functions import launcher_name, underlying
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 from kernelgauge.interpreter import overflow
 from kernelgauge.memory.budgets import Traffic
+from kernelgauge.memory.executor import sample
+from kernelgauge.memory.traffic import Sampled
 from kernelgauge.results import ResultCheck, Tensors
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
 from kernelgauge.speed import buffers, gpu, measure
+from kernelgauge.speed.estimate import Work
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Limits
 from kernelgauge.subject import tamper
-from kernelgauge.subject.canaries import MAX_COPIED_BYTES
+from kernelgauge.subject.canaries import MAX_COPIED_BYTES, uncopied
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guard import MAX_SCALARS_READ, one_stream
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome, name_of
@@ -129,10 +134,15 @@ class Kernel:
         self.rules, self.strict = Rules(**rules), strict
         self.subject = self.graded(function)
         self.reference = self.graded(_with_parameters(reference, function))
-        self.path = Path(inspect.getfile(inspect.unwrap(function)))
-        self.name, self.mistakes = function.__name__, mistakes
+        self.path = Path(inspect.getfile(underlying(function)))
+        self.name, self.mistakes = launcher_name(function), mistakes
         self.poison, self.machine_code = poison, machine_code
-        self.run = run or Run(function.__name__)
+        self.run = run or Run(self.name)
+
+    @property
+    def any_layout(self) -> bool:
+        """Whether results need not be contiguous."""
+        return bool(self.rules.in_place) or not self.strict
 
     def graded(self, function: Callable) -> Callable:
         """Return a function as it is graded, with its backward pass if the rules say so."""
@@ -273,6 +283,15 @@ class Kernel:
         """
         return self.guarded(self.arguments(inputs, options)).run(programs="none").configs
 
+    def declared_configs(self, *inputs: Any, **options: Any) -> int:
+        """Return how many different configurations an autotuner has before any are left out.
+
+        0 if this call is not autotuned.
+        """
+        call = self.guarded(self.arguments(inputs, options))
+        call.run(programs="none")
+        return call.declared
+
     def saved_for_backward(self, *inputs: Any, at_most: int, **options: Any) -> None:
         """Check how much stays for the backward pass, beside the inputs and the result.
 
@@ -300,6 +319,7 @@ class Kernel:
         *inputs: Any,
         every_config: bool = False,
         spills: int | None = None,
+        div_rn: bool = False,
         targets: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
@@ -312,6 +332,7 @@ class Kernel:
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         spills: how many bytes a thread may spill to memory, if that is limited
+        div_rn: whether each division of floats must be rounded to nearest, as tl.div_rn does
         targets: the GPUs to compile for, instead of those of this run
         """
         arguments = self.arguments(inputs, options)
@@ -327,7 +348,12 @@ class Kernel:
                 whole = self.machine_code and target == targets[-1] and launches is runs[0]
                 try:
                     check_compiles(
-                        launches, (target,), subject=self.path, machine_code=whole, spills=spills
+                        launches,
+                        (target,),
+                        subject=self.path,
+                        machine_code=whole,
+                        spills=spills,
+                        div_rn=div_rn,
                     )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)
@@ -380,6 +406,10 @@ class Kernel:
         label: what observers call the baseline
         """
         arguments = self.arguments(inputs, options)
+        if settings.interpreted:
+            for observer in self.run.observers:
+                observer.instead_of_race(self, arguments)
+        gpu.require()
         outcome = self.guarded(arguments).run()
         whole = nbytes((*arguments.tensors.values(), *outcome.results))
         if bytes_moved is None and operations is None:
@@ -532,6 +562,48 @@ class Kernel:
                 call.restore()
                 call.run(order="shuffled", poison=poison)
             call.restore()
+
+
+def works_of(make: Callable[[], GuardedCall], path: Path, target: str) -> list[Work]:
+    """Return what each launch of a call does, from a few of its programs.
+
+    Raises Wrong or NotMeasured where what a launch does depends on what others compute.
+
+    make: returns the call, whose inputs need not hold anything
+    path: its file
+    """
+    with uncopied():
+        outcome = make().run(programs="some", count=True, poison=False)
+        assert outcome.watch
+        assert outcome.watch.traffic
+        works = []
+        for launch, some in zip(outcome.launches, outcome.watch.traffic.sampled, strict=True):
+            (compiled,) = check_compiles([launch], (target,), subject=path, details=True)
+            works.append(work_of(launch, some, compiled))
+    return works
+
+
+def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
+    """Return what a launch does, if a few of its programs stand for all."""
+    count = math.prod(launch.grid)
+    each = count / max(len(sample(count)), 1)
+    return Work(
+        programs=count,
+        resident=max(compiled.occupancy.programs, 1) if compiled.occupancy else 1,
+        loaded={storage: size * each for storage, size in some.loaded.items()},
+        stored={storage: size * each for storage, size in some.stored.items()},
+        needed={storage: size * each for storage, size in some.needed.items()},
+        sizes=some.sizes,
+        macs=some.macs * each,
+        lanes=some.lanes * each,
+        load_bytes=compiled.load_bytes,
+        store_bytes=compiled.store_bytes,
+        bits=compiled.factor_bits,
+        newer=any(not name.startswith("mma") for name, _ in compiled.tensor_cores or ()),
+        in_flight=compiled.bytes_in_flight,
+        spilled=2 * 32 * (compiled.spills or 0) * compiled.num_warps * count,
+        atomics=bool(compiled.atomics),
+    )
 
 
 def _with_parameters(function: Callable, like: Callable) -> Callable:

@@ -19,6 +19,7 @@ from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.diagnosis import mistakes, report
 from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, diagnose
 from kernelgauge.diagnosis.source import Source
+from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
 from kernelgauge.numerics.compare import Mismatch, Rule
@@ -128,6 +129,7 @@ class ResultCheck:
                 inputs,
                 anything=not watch or bool(watch.loads_without_other),
                 source=source,
+                rounded=watch.rounded if watch else None,
                 origin=self._origin(call, outcome, other, expected) if other == number else None,
             )
         store = watch.store_of(outcome.results[number], mismatches[number].worst) if watch else None
@@ -193,12 +195,17 @@ class ResultCheck:
                 strict=call.strict,
                 named=call.named,
             )
+            try:
+                expected = self.expected(other.original)
+            except IMPOSSIBLE:
+                # The reference refuses the other inputs without the option.
+                continue
             other.restore()
             try:
                 results = other.run(order="shuffled").results
             except Verdict:
                 continue
-            if self._mismatch(number, results[number], self.expected(other.original)) is None:
+            if self._mismatch(number, results[number], expected) is None:
                 shown = {"default": default, "value": value}
                 if any(isinstance(it, torch.dtype) for it in shown.values()):
                     shown = {key: str(it) for key, it in shown.items()}
@@ -419,6 +426,8 @@ class ResultCheck:
         same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
         if outcome.configs > 1 and right_if(rehearse=False, **same):
             return Cause(note("tuned-on-the-tensors"), SHOWN)
+        if outcome.zeroed and right_if(restores=True, **same):
+            return Cause(note("zeroed-before-it-is-read", names=[*outcome.zeroed]), SHOWN)
         if sites and watch.poison and right_if(order="shuffled", poison=False):
             lines = [f"{Path(file).name}:{line}" for file, line in sites]
             return Cause(note("masked-lanes-reach-the-result", lines=lines), SHOWN)
@@ -441,8 +450,7 @@ class ResultCheck:
                 if found != wanted:
                     form = {"aspect": aspect, "found": found, "wanted": wanted}
                     raise Wrong(self._fault("wrong-form", note("form", name=name, **form), name))
-            any_layout = self.kernel.rules.in_place or not self.kernel.strict
-            if not any_layout and not got.is_contiguous():
+            if not self.kernel.any_layout and not got.is_contiguous():
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
                 raise Wrong(self._fault("wrong-form", said, name))

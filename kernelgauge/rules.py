@@ -22,6 +22,7 @@ class Rules:
         of a normalized row before the weight, or of silu before the product
     ranks: the arguments are lists, with a tensor for each rank, which lie on all GPUs
     alike: the results of all ranks must agree bit for bit; or the names of those that must
+    contiguous: results must be contiguous at the first level too, because layout is what it teaches
     rounded: take more yardsticks, runs of the reference with every step rounded at random: for
         references in which large terms cancel between steps, as in attention's backward pass
     """
@@ -35,4 +36,5 @@ class Rules:
     rounded_on_the_way: bool = False
     ranks: bool = False
     alike: bool | tuple[str, ...] = False
+    contiguous: bool = False
     rounded: bool = False

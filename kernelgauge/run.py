@@ -39,6 +39,9 @@ class Observer:
     def on_compiled(self, kernel: Kernel, arguments: Arguments, targets: Sequence[str]) -> None:
         """Take notice of a compile check that passed."""
 
+    def instead_of_race(self, kernel: Kernel, arguments: Arguments) -> None:
+        """Take notice of a race that cannot be run, because there is no GPU."""
+
     def on_race(self, kernel: Kernel, contest: Contest) -> None:
         """Take notice of a race, while the GPU is still held."""
 

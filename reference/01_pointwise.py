@@ -7,6 +7,14 @@ def vector_copy(x):
     return x.clone()
 
 
+def square(x):
+    return (x * x).contiguous()
+
+
+def relu(x):
+    return torch.relu(x).contiguous()
+
+
 def vector_add(x, y):
     return (x + y).contiguous()
 

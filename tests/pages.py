@@ -52,7 +52,7 @@ def solved(name: str, number: str) -> Puzzle:
                "production": dict.fromkeys(("masks", "numerics", "traffic", "compiles", "speedup"),
                                            "-") | {"shapes": "1/2"}},
         checks=[check("test_shapes[one]"), traffic, race, bad_input],
-        causes=[Cause("bad input is neither rejected nor answered", "bad-input", "production",
+        causes=[Cause("bad input is neither rejected nor handled", "bad-input", "production",
                       [bad_input.test], bad_input.message, "", "pytest a_test.py")],
         pictures=[Picture("tiles", "Tiles of c", "Each program stores one.", DRAWING)],
     )  # fmt: skip

@@ -223,6 +223,13 @@ def test_only_the_first_call_for_a_key_is_benchmarked(options, rehearse, first):
         assert add(kernel, y) == [first + 1]
 
 
+def test_what_is_reset_to_zero_is_put_back_if_asked_for():
+    y = fives(8)
+    with ConfigSweep(0, rehearse=True, restores=True) as sweep:
+        assert add(tuned(_add_kernel, **RESET), y) == [6]
+    assert sweep.zeroed == ["y_ptr"]
+
+
 def test_another_key_or_dtype_is_reset_again():
     kernel = tuned(_add_kernel, **RESET)
     with ConfigSweep(0):

@@ -376,7 +376,10 @@ def test_the_command_rejects(monkeypatch, capsys, environment, arguments, messag
 
 POINTWISE = [
     f"01_pointwise/{name}"
-    for name in ("vector_copy", "vector_add", "fma", "swish", "polynomial", "complex_multiply")
+    for name in (
+        *("vector_copy", "square", "relu", "vector_add"),
+        *("fma", "swish", "polynomial", "complex_multiply"),
+    )
 ]
 BOTH = ["13_attention/grouped_query", "13_attention/grouped_query:causal"]
 

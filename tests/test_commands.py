@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from course.desk.stubs import STUBS
 from course.page import report as pages
 from course.paths import ROOT, SOLUTIONS
 from kernelgauge.core import crash_notes
@@ -96,12 +97,17 @@ def test_first_chapter_of_a_fresh_clone(grade):
     text = result.stdout.str()
     assert "Traceback" not in text
     assert "Error" not in text
-    for name in ("vector_add", "fma", "swish", "polynomial", "complex_multiply"):
+    for name in ("relu", "vector_add", "fma", "swish", "polynomial", "complex_multiply"):
         rows = [line for line in text.splitlines() if line.startswith(f"01_pointwise/{name}")]
         assert len(rows) == 1
         assert rows[0].split()[1:] == ["not", "started", "edit", f"{HERE}/{name}.py"]
     result.stdout.fnmatch_lines(
-        ["triton-kata: *torch*triton*numpy*", "1 of 6 solved.*", f"Next: {HERE}/vector_add.py"]
+        [
+            "triton-kata: *torch*triton*numpy*",
+            f"01_pointwise/square *gaps left *edit {HERE}/square.py: replace the ... in lines *",
+            "1 of 8 solved.*",
+            f"Next: {HERE}/square.py",
+        ]
     )
 
 
@@ -139,14 +145,21 @@ def test_unsolved_stub_fails_in_one_line(grade):
     assert outcomes == {"unsolved": 1}
 
 
+def test_gaps_are_named_until_all_are_filled(grade):
+    stub = (STUBS / "01_pointwise" / "square.py").read_text()
+    result = grade(f"{HERE}/square.py", square=stub.replace("mask = ...", "mask = offs < N"))
+    (row,) = (it for it in result.outlines if it.startswith("01_pointwise/square"))
+    lines = stub.splitlines()
+    first, last = lines.index("    offs = ...") + 1, lines.index("    ...") + 1
+    assert row.endswith(f"square.py: replace the ... in lines {first} and {last}")
+
+
 def test_stepwise_climbs_and_goes_on(grade):
     first = grade("puzzles", "--sw")
-    first.stdout.fnmatch_lines(
-        ["01_pointwise/vector_copy*", "01_pointwise/vector_add*not started*"]
-    )
+    first.stdout.fnmatch_lines(["01_pointwise/vector_copy*", "01_pointwise/square*gaps left*"])
     second = grade("puzzles", "--sw")
     assert "01_pointwise/vector_copy" not in second.stdout.str()
-    second.stdout.fnmatch_lines(["01_pointwise/vector_add*not started*"])
+    second.stdout.fnmatch_lines(["01_pointwise/square*gaps left*"])
 
 
 def test_nothing_of_ours_when_silent(grade):
@@ -327,8 +340,8 @@ def test_a_solved_puzzle_says_so_and_how_far_production_is(grade):
             "01_pointwise/vector_copy*solved*production not tried",
             "vector_copy is solved.*Speed was not measured: that takes a GPU.",
             f"Production, what it takes to ship it: pytest {HERE}/test_vector_copy.py --production",
-            f"Beside our solution: pytest {HERE}/vector_copy.py --compare",
-            f"Next: {HERE}/vector_add.py",
+            f"Compare with ours: pytest {HERE}/vector_copy.py --compare",
+            f"Next: {HERE}/square.py",
         ]
     )
     # Without a terminal it is plain.
@@ -344,22 +357,22 @@ def said(result) -> str:
 def test_the_ladder_is_listed_with_progress(grade, clone):
     fresh = said(grade("--list"))
     assert "01 Pointwise: loads, stores, masks, program ids" in fresh
-    assert re.search(r"vector_copy +the worked example.*<- next", fresh)
-    assert re.search(r"^07 Matmul: .*\n +matvec +not started", fresh, re.MULTILINE)
+    assert re.search(r"vector_copy +10 min +easy +the worked example.*<- next", fresh)
+    assert re.search(r"^07 Matmul: .*\n +matvec +45 min +medium +not started", fresh, re.MULTILINE)
     assert fresh.endswith(f"Next: {HERE}/vector_copy.py")
     grade(f"{HERE}/vector_copy.py")
     (clone / HERE / "fma.py").write_text(solution("fma"))
     (clone / HERE / "polynomial.py").unlink()
     chapter = said(grade(HERE, "--list"))
     for row in (
-        "vector_copy +solved +production not tried",
-        "vector_add +not started +<- next",
-        "fma +changed, and not graded since",
-        "swish +not started",
-        "polynomial +the file is gone: --reset brings the stub back",
+        "vector_copy +10 min +easy +solved +production not tried",
+        "square +15 min +easy +not started +<- next",
+        "fma +30 min +easy +changed, and not graded since",
+        "swish +30 min +easy +not started",
+        "polynomial +45 min +medium +the file is gone: --reset brings the stub back",
     ):
         assert re.search(rf"^    {row}", chapter, re.MULTILINE), row
-    assert "1 of 6 solved.\nOn the whole ladder: 1 of" in chapter
+    assert "1 of 8 solved.\nOn the whole ladder: 1 of" in chapter
 
 
 def test_a_kind_of_fault_is_explained(grade):
@@ -367,6 +380,25 @@ def test_a_kind_of_fault_is_explained(grade):
     assert "race: programs race for the same element" in page
     assert page.endswith("(puzzles/08_debugging/README.md)")
     assert re.search(r"^register-spills +it spills registers", said(grade("--explain")), re.M)
+
+
+def test_where_debugging_is_learnt_the_cause_is_named_once_all_hints_are_seen(grade, tmp_path):
+    file = "puzzles/08_debugging/momentum_step.py"
+    stub = (ROOT / "reference/stubs" / Path(file).relative_to("puzzles")).read_text()
+    (tmp_path / "subjects/08_debugging").mkdir(parents=True)
+    (tmp_path / "subjects/08_debugging/momentum_step.py").write_text(stub)
+    graded = [file, "-k", "single_element", "--subject", str(tmp_path / "subjects")]
+    cause, written = "the autotuner has run it", tmp_path / "out.json"
+    symptom = grade(*graded, "--json", str(written)).stdout.str()
+    assert "param is wrong in 1 of 1 element" in symptom
+    assert cause not in symptom
+    (report,) = pages.load(written)
+    (check,) = report.graded[0].checks
+    assert check.withheld
+    assert check.fault["cause"]["id"] == "tuned-on-the-tensors"
+    for _ in range(3):
+        grade(file, "--hint")
+    assert cause in grade(*graded).stdout.str()
 
 
 def test_hints_come_one_at_a_time(grade, clone):
@@ -386,7 +418,7 @@ def test_hints_come_one_at_a_time(grade, clone):
     assert lesson[int(places["The idea"]) - 1] == "## The idea"
     assert lesson[int(places["the hints of swish"]) - 1].endswith("swish: a question</summary>")
     # Of a folder the first that is not solved; the worked example has no hints.
-    assert "01_pointwise/vector_add: hint 1 of 3" in said(grade(HERE, "--hint"))
+    assert "01_pointwise/square: hint 1 of 3" in said(grade(HERE, "--hint"))
     assert "no hints for vector_copy" in said(grade(f"{HERE}/vector_copy.py", "--hint"))
 
 
@@ -412,10 +444,10 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
     ("command", "message"),
     [
         ("--hint --list", "--list and --hint do not go together: give one of them"),
-        ("--explain rase", "--explain: rase is no kind of fault: did you mean *race*"),
+        ("--explain rase", "--explain: rase is not a kind of fault: did you mean *race*"),
         ("--explain race --list", "--list and --explain do not go together: give one of them"),
         ("--reset --solutions puzzles/01_pointwise/swish.py", "--reset and --solutions do not*"),
-        ("--hint tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
+        ("--hint tests/test_inputs.py", "tests/test_inputs.py is not a puzzle: name a*"),
         ("--hint puzzles/01_pointwise/wish.py", "puzzles/01_pointwise/wish.py does not exist: *"),
         ("--reset puzzles/01_pointwise", "--reset takes the file of one puzzle, such as *"),
         ("--reset", "--reset takes the file of one puzzle, such as *"),
@@ -424,7 +456,7 @@ def test_reset_brings_the_stub_back_and_loses_nothing(grade, clone):
         ("--watch --compiled", "--compiled and --watch do not go together: give one of them"),
         ("--pictures README.md", "--pictures README.md: cannot write there: File exists"),
         ("--pictures out --hint", "--hint and --pictures do not go together: give one of them"),
-        ("--watch tests/test_inputs.py", "tests/test_inputs.py is no puzzle: name a*"),
+        ("--watch tests/test_inputs.py", "tests/test_inputs.py is not a puzzle: name a*"),
         ("--watch puzzles/01_pointwise/test_fma.py::test_masks", "*names one test: choose with -k"),
         ("--page swish.py", "--page swish.py: name a file that ends in .html"),
         ("--page no/such/page.html", "--page no/such/page.html: No such file or directory"),
@@ -449,12 +481,14 @@ def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
     result = grade(f"{HERE}/swish.py", f"{HERE}/vector_add.py", "--compare")
     result.stdout.fnmatch_lines(
         [
-            "*- swish: yours beside ours -*",
+            "*- swish: yours next to ours -*",
             "*yours *ours",
             "traffic of x: float32 (*",
             "    launches * 1 * 1",
             "compiled for sm_90, x: *",
             "    registers a thread *",
+            "estimate (docs/estimates.md says how far off) of the time of x: *",
+            "    about, on an H200 * ms * ms",
             "    lines of code *",
             "What ours does differently:",
             "    The sigmoid is left to float32*",
@@ -590,6 +624,8 @@ class Terminal:
 
 def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("square", "relu"):
+        (clone / HERE / f"{name}.py").write_text(solution(name))
     file, right = clone / HERE / "vector_add.py", solution("vector_add")
     wrong = right.replace(", mask=mask", "", 1)
     endless = right.replace("    z = ", "    while True: pass\n    z = ", 1)
@@ -601,7 +637,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
     try:
         first = terminal.until(end)
         assert f"{cleared}vector_copy is solved. Measured" in first
-        assert f"\n1 of 6 solved. Next: {HERE}/vector_add.py\n" in first
+        assert f"\n3 of 8 solved. Next: {HERE}/vector_add.py\n" in first
         assert re.search(r"\nvector_add: not started", first)
 
         file.write_text(wrong)
@@ -631,7 +667,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         file.write_text("def vector_add(x, y:\n")
         assert "SyntaxError" in terminal.until(end)
         file.write_text(endless)
-        assert "vector_add: it does not come to an end" in terminal.until(end)
+        assert "vector_add: it does not finish" in terminal.until(end)
         file.write_text(endless + "\n")
         terminal.until("grading 01_pointwise/vector_add")
         # A save in two steps, while that one is graded.
@@ -639,7 +675,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         file.write_text(wrong)
         again = terminal.until(end)
         assert "a load outside" in again
-        assert "come to an end" not in again
+        assert "does not finish" not in again
         file.unlink()
         assert "waiting for it" in terminal.until(f"{HERE}/vector_add.py is gone")
         (clone / "saved").write_text(right)
@@ -648,7 +684,7 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         assert "vector_add is solved." in last
         assert "\nfma: not started" in last
         terminal.process.send_signal(signal.SIGINT)
-        assert "2 of 6 solved." in terminal.until("The watch has ended")
+        assert "4 of 8 solved." in terminal.until("The watch has ended")
         assert terminal.process.wait(10) == 0
     finally:
         terminal.end()
@@ -735,7 +771,9 @@ def test_what_the_compiler_made_is_printed_and_left_in_a_folder(grade, tmp_path)
         "innermost loops * none *",
         "code in */01_pointwise/vector_copy/float16/vector_copy_kernel.{sm_80,sm_90}.*",
     ]
-    result.stdout.fnmatch_lines(["01_pointwise/swish   not started   edit *", *table])
+    result.stdout.fnmatch_lines(
+        ["01_pointwise/swish   not started   *swish.py does not exist", *table]
+    )
     text = result.stdout.str()
     assert "scoreboard" not in text
     assert "\x1b" not in text

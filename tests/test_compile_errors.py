@@ -19,6 +19,8 @@ from kernelgauge.words.fault import Place, note
 from tests import kernels_to_compile
 from tests.compiling import launch_from, launch_of, load_kernels, rejection, x
 
+WIDE = "wide = x[:, None] + tl.arange(0, 32)[None, :]\n"
+
 # What the interpreter accepts and the compiler rejects: the body of a kernel, words of the message.
 REJECTED = {
     "break": ("for i in range(n):\n    if i > 2:\n        break", "no `break`"),
@@ -84,6 +86,45 @@ REJECTED = {
     "power": ("y = x ** 2", r"x \* x"),
     "item": ("y = x[0]", "a tile has no items"),
     "static_range": ("for i in tl.static_range(n):\n    x += i", "unrolled by the compiler"),
+    "range_over_a_tuple": (
+        "scales = (1.0, 2.0)\nfor i in range(2):\n    x += scales[1 - i]",
+        r"hint: i counts in a range, in line \d+,.* tl\.static_range",
+    ),
+    "loaded_index_of_a_tuple": (
+        "i = tl.load(x_ptr).to(tl.int32)\nfor j in range(2):\n    x += (1.0, 2.0)[i]",
+        "an index into a tuple must be known",
+    ),
+    "histogram_of_int64": (
+        "counts = tl.histogram(x.to(tl.int64), 16)\ntl.store(x_ptr + tl.arange(0, 16), counts)",
+        r"hint: .*x\.to\(tl\.int32\)",
+    ),
+    "sum_along_the_other_axis": (
+        f"{WIDE}mean = tl.sum(wide, axis=0) / 32\nshare = mean / 2\ny = wide - share[:, None]",
+        r"hint: tl\.sum in line \d+ goes along axis 0 .*: axis=1 leaves 16, one for each row",
+    ),
+    "maximum_along_the_other_axis": (
+        f"{WIDE}for i in range(3):\n    x = tl.maximum(x, tl.max(wide, 0))",
+        r"tl\.max in line \d+ goes along axis 0 of a 16 x 32 tile",
+    ),
+    "sum_that_is_right": (
+        f"{WIDE}mean = tl.sum(wide, axis=1)\ny = wide - mean[:, None] + tl.arange(0, 32)[:, None]",
+        "tiles are broadcast as in NumPy",
+    ),
+    "turned_block_of_a_store": (
+        f"{WIDE}d = tl.make_tensor_descriptor(x_ptr, [n, 64], [64, 1], [32, 16])\n"
+        "d.store([0, 0], wide)",
+        "d was made with a block_shape of 32 x 16, and the tile is 16 x 32",
+    ),
+    "turned_block_of_a_dot": (
+        f"{WIDE}d = tl.make_tensor_descriptor(x_ptr, [n, 64], [64, 1], [64, 32])\n"
+        "b = d.load([0, 0])\ny = tl.dot(wide, b)",
+        "d loads blocks of 64 x 32, .* 32 x 64 would fit here",
+    ),
+    "turned_block_of_a_sum": (
+        f"{WIDE}d = tl.make_tensor_descriptor(x_ptr, [n, 64], [64, 1], [32, 16])\n"
+        "y = wide + d.load([0, 0])",
+        "d loads blocks of 32 x 16, .* 16 x 32 would fit here",
+    ),
     "long_offsets_of_a_descriptor": (
         "d = tl.make_tensor_descriptor(x_ptr, [n, 16], [16, 1], [16, 16])\n"
         "y = d.load([tl.program_id(0).to(tl.int64), 0])",

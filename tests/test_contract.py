@@ -30,15 +30,23 @@ NATURAL = ROOT / "tests" / "alternatives" / "natural"
 MAX_LINES = 90
 MAX_SPEC_LINES = 15
 
+# How long a puzzle is said to take: estimates are no finer.
+TIMES = [f"{minutes} min" for minutes in (10, 15, 20, 30, 45)] + [
+    f"{hours} h" for hours in (1, 1.5, 2, 3, 4, 5, 6, 8)
+]
+
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
 # Kernels that a stub gives whole, because what is new in the puzzle is something else.
-GIVEN = {"12_transformer/train_step": {"matmul_kernel"}}
+GIVEN = {"01_pointwise/relu": {"relu_kernel"}, "12_transformer/train_step": {"matmul_kernel"}}
+# Their stubs are whole but for three gaps in the kernel.
+WITH_GAPS = ["01_pointwise/square"]
+with_gaps = pytest.mark.parametrize("puzzle", WITH_GAPS)
 # Their stubs are whole kernels with one fault, which is the first mutant of their solution.
 PLANTED = [p for p in LADDER if p.startswith("08_debugging/")]
 planted = pytest.mark.parametrize("puzzle", PLANTED)
 stubs = pytest.mark.parametrize("puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES])
 empty_stubs = pytest.mark.parametrize(
-    "puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES and p not in PLANTED]
+    "puzzle", [p for p in LADDER if p not in (*WORKED_EXAMPLES, *PLANTED, *WITH_GAPS)]
 )
 
 
@@ -112,6 +120,13 @@ def test_parts_are_there(puzzle):
     assert row, f"the table in the lesson of {chapter} has no row for [{name}.py]({name}.py)"
 
 
+@puzzles
+def test_the_lesson_says_how_long_it_takes_and_how_hard_it_is(puzzle):
+    time, difficulty = ladder.effort_of(puzzle)
+    assert difficulty in ladder.DIFFICULTIES
+    assert time in TIMES
+
+
 @stubs
 def test_three_hints(puzzle):
     kinds = [hint.kind for hint in hints.hints_of(puzzle)]
@@ -162,8 +177,8 @@ def test_one_signature(puzzle):
 @puzzles
 def test_solution_fills_in_the_kernels_of_the_stub(puzzle):
     given, solved = kernels(PUZZLES / f"{puzzle}.py"), kernels(SOLUTIONS / f"{puzzle}.py")
+    assert given
     empty = {name: it for name, it in given.items() if name not in GIVEN.get(puzzle, ())}
-    assert empty
     for name, kernel in empty.items():
         remaining = iter(parameters(solved[name]))
         assert all(parameter in remaining for parameter in parameters(kernel))
@@ -192,6 +207,26 @@ def test_stub_is_unsolved(puzzle):
     assert blame.is_unsolved(raised.value, path)
 
 
+@with_gaps
+def test_each_gap_says_what_to_write(puzzle):
+    path = PUZZLES / f"{puzzle}.py"
+    lines, gaps = path.read_text().splitlines(), loader.gaps(path)
+    assert [lines[gap - 2].split(":")[0].strip() for gap in gaps] == [
+        f"# TODO, gap {number}" for number in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("puzzle", [*WITH_GAPS, "01_pointwise/relu"])
+def test_natural_answer_keeps_what_the_stub_gives(puzzle):
+    """It is solved, as tests/test_other_answers.py shows, and so what is given is right."""
+    natural = functions(NATURAL / f"{puzzle}.py")
+    gaps = loader.gaps(PUZZLES / f"{puzzle}.py")
+    for name, given in functions(PUZZLES / f"{puzzle}.py").items():
+        if "NotImplementedError" not in ast.unparse(given):
+            for ours, theirs in zip(given.body, natural[name].body, strict=True):
+                assert ours.lineno in gaps or ast.unparse(ours) == ast.unparse(theirs)
+
+
 def undocumented(source: str) -> str:
     """What a file does, without docstrings, comments and layout."""
     tree = ast.parse(source)
@@ -207,6 +242,12 @@ def test_stub_is_the_solution_with_one_fault(puzzle):
     assert first.name == "planted"
     assert len(others) >= 5, "a planted fault needs wrong ways to fix it among the mutants"
     assert undocumented((PUZZLES / f"{puzzle}.py").read_text()) == undocumented(first.source())
+
+
+@pytest.mark.parametrize("level", ladder.LEVELS)
+@puzzles
+def test_causes_are_named_but_where_debugging_is_learnt(puzzle, level):
+    assert runner.module_of(puzzle, level).puzzle.names_causes == (puzzle not in PLANTED)
 
 
 @puzzles

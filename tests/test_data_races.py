@@ -35,7 +35,27 @@ def test_two_programs_store_one_element(same, order):
     assert "race: program (" in message
     assert "writes y[3], which program (" in message
     assert "also writes at " in message
-    assert "tl.atomic_add" in message
+    assert "tl.atomic_add" not in message
+
+
+@triton.jit
+def count_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr, LOADS: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    count = 0
+    count += tl.sum((tl.load(x_ptr + offs) > 0).to(y_ptr.dtype.element_ty))
+    if LOADS:
+        count += tl.load(y_ptr)
+    tl.store(y_ptr, count)
+
+
+@pytest.mark.parametrize("loads", [False, True])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+@ORDERS
+def test_only_counts_are_to_be_added_by_atomics(dtype, loads, order):
+    wrong = fault(
+        count_kernel, (2,), torch.randn(64), torch.zeros(1, dtype=dtype), 32, loads, order=order
+    )
+    assert ("tl.atomic_add" in wrong) is (dtype == torch.int32)
 
 
 @triton.jit
@@ -88,6 +108,7 @@ def test_reading_what_another_program_overwrites(order):
     watched(shift_kernel, (4,), x, y, 100, 32, order=order)
     assert torch.equal(y[:-1], x[1:])
     message = fault(shift_kernel, (4,), x, x, 100, 32, order=order)
+    assert "tl.atomic_add" not in message
     assert "race" in message
     assert "x and y share this memory" in message
     assert "reads" in message

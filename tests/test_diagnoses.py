@@ -6,11 +6,12 @@ in it one for each fault, with
 
     fault           what is wrong, in a sentence
     cause           a regular expression that the first block of the puzzle's output must match
+    never           one that no block may match: what is false of this kernel, and was said once
     find, replace   as in course/proof/mutants.py, applied to the natural answer
     every_case      true where all cases are run, since what is told first shows in a later test
 
 A kernel that no small edit makes stands beside it as a whole, NN_chapter/puzzle__fault.py, and
-begins with a comment for each of `fault` and `cause`.
+begins with a comment for each of `fault`, `cause` and, if there is any, `never`.
 
 Of our mutants, about one in SAMPLE goes through all tests of its level, too. The shares of first
 messages that name the cause are printed at the end of the run, and hold a bar: see conftest.py.
@@ -41,7 +42,7 @@ pytestmark = [
 
 FOLDER = paths.ROOT / "tests" / "diagnosis"
 NATURAL = paths.ROOT / "tests" / "alternatives" / "natural"
-HEADER = re.compile(r"# fault: .+\n# cause: (?P<cause>.+)\n")
+HEADER = re.compile(r"# fault: .+\n# cause: (?P<cause>.+)\n(# never: (?P<never>.+)\n)?")
 # One mutant in so many runs through all tests of its level, as a learner's kernel would. Which
 # ones is chosen by their names, so that a new mutant does not choose others.
 SAMPLE = 16
@@ -61,13 +62,14 @@ MUTANTS = [
 
 @dataclass(frozen=True)
 class WrongKernel:
-    """A learner's kernel with one fault, and the pattern of its cause."""
+    """A learner's kernel with one fault, and the patterns of its cause and of what is false."""
 
     puzzle: str
     name: str
     cause: str
     source: Callable[[], str]
     every_case: bool = False
+    never: str | None = None
 
 
 def edits_of(path: Path) -> list[WrongKernel]:
@@ -79,6 +81,7 @@ def edits_of(path: Path) -> list[WrongKernel]:
             fields["cause"],
             partial(mutants.edited, NATURAL / f"{puzzle}.py", fields["find"], fields["replace"]),
             fields.get("every_case", False),
+            fields.get("never"),
         )
         for puzzle, fault, fields in mutants.tables(path)
     ]
@@ -94,6 +97,7 @@ def whole(path: Path) -> WrongKernel:
         fault,
         header["cause"],
         path.read_text,
+        never=header["never"],
     )
 
 
@@ -102,23 +106,23 @@ KERNELS += [whole(path) for path in sorted(FOLDER.glob("*/*.py"))]
 
 
 @pytest.fixture
-def told_first(monkeypatch, tmp_path) -> Callable[..., str]:
-    """Grade a kernel, and return the title and the message of what is printed first.
+def told(monkeypatch, tmp_path) -> Callable[..., list[str]]:
+    """Grade a kernel, and return the title and the message of each cause that is printed.
 
     One case in three runs on other contents too, which takes most of the time. A kernel whose cause
     is named without that is not graded so.
     """
 
-    def graded(puzzle: str, source: str, wanted: str, **options) -> str:
+    def graded(puzzle: str, source: str, wanted: str, **options) -> list[str]:
         with runner.graded(puzzle, source, tmp_path):
             cases = runner.cases_of(puzzle)
             with monkeypatch.context() as patch:
                 patch.setattr(kernel, "is_thorough", lambda case: False)
-                first = runner.first_told(cases, **options)
-            if not (first and re.search(wanted, block(first), re.IGNORECASE)):
-                first = runner.first_told(cases, **options)
-        assert first, f"this kernel passes the first level of {puzzle}"
-        return block(first)
+                blocks = [*map(block, runner.told(cases, **options))]
+            if not (blocks and re.search(wanted, blocks[0], re.IGNORECASE)):
+                blocks = [*map(block, runner.told(cases, **options))]
+        assert blocks, f"this kernel passes the first level of {puzzle}"
+        return blocks
 
     return graded
 
@@ -128,17 +132,20 @@ def block(failure: failures.Failure) -> str:
 
 
 @pytest.mark.parametrize("wrong", KERNELS, ids=lambda it: f"{it.puzzle}-{it.name}")
-def test_first_message_names_the_cause(wrong, told_first, record_property):
+def test_first_message_names_the_cause(wrong, told, record_property):
     record_property("names the cause", "wrong kernels")
     options = {"enough": math.inf} if wrong.every_case else {}
-    told = told_first(wrong.puzzle, wrong.source(), wrong.cause, **options)
-    assert re.search(wrong.cause, told, re.IGNORECASE), f"nothing says {wrong.cause!r}:\n{told}"
+    blocks = told(wrong.puzzle, wrong.source(), wrong.cause, **options)
+    first = blocks[0]
+    assert re.search(wrong.cause, first, re.IGNORECASE), f"nothing says {wrong.cause!r}:\n{first}"
+    false = [it for it in blocks if wrong.never and re.search(wrong.never, it, re.IGNORECASE)]
+    assert not false, f"this matches {wrong.never!r}, which is false:\n{false[0]}"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.puzzle}-{mutant.name}")
-def test_first_message_names_what_was_mutated(mutant, told_first, record_property):
+def test_first_message_names_what_was_mutated(mutant, told, record_property):
     record_property("names the cause", "mutants")
     wanted = mutant.cause or re.escape(mutant.message)
-    told = told_first(mutant.puzzle, mutant.source(), wanted)
-    if not re.search(wanted, told, re.IGNORECASE):
-        pytest.xfail(f"nothing says {wanted!r}:\n{told}")
+    first = told(mutant.puzzle, mutant.source(), wanted)[0]
+    if not re.search(wanted, first, re.IGNORECASE):
+        pytest.xfail(f"nothing says {wanted!r}:\n{first}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -41,7 +42,16 @@ A_MISTAKE = note("text", text="a mistake")
 
 
 def describe(
-    got, truth, *, exact=None, yardstick=None, mistakes=(), anything=True, source=None, **inputs
+    got,
+    truth,
+    *,
+    exact=None,
+    yardstick=None,
+    mistakes=(),
+    anything=True,
+    source=None,
+    rounded=None,
+    **inputs,
 ):
     """Return the message about `got` where the truth is this, in float64 unless it is exact."""
     truth = wide(truth)
@@ -49,6 +59,7 @@ def describe(
         yardstick = truth.to(got.dtype)
     mismatch = compare.compare(got, truth, yardstick, exact=exact)
     more = {"source": source} if source else {}
+    more["rounded"] = rounded
     fault = diagnosed(
         got, truth, mismatch, inputs=inputs, mistakes=mistakes, anything=anything, **more
     )
@@ -184,7 +195,7 @@ SYMPTOMS = {
     "the values are right, but in the wrong places ... wrong stride or index": case(
         X[torch.randperm(67, generator=seeded(0))], X
     ),
-    "columns 1, 3, 5, ...: every second ... counts in the wrong unit": case(
+    "columns 1, 3, 5, ...: every second ... is in the wrong unit": case(
         changed(X, (COLUMNS, slice(1, None, 2)), 0.0), X
     ),
     "the square of the expected ... a square root is missing": case(
@@ -233,7 +244,7 @@ SYMPTOMS = {
     "only element 0 ... masked lanes are counted too": case(
         torch.tensor([61, 43, 52]), torch.tensor([30, 43, 52]), x=LINE
     ),
-    "off by whole numbers ... no rounding error": case(
+    "off by whole numbers ... not a rounding error": case(
         SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T
     ),
     "the complex conjugate ... the sign of the imaginary part": case(IMAGE.conj(), IMAGE),
@@ -491,6 +502,36 @@ def test_a_mistake_may_tell_which_rows_are_nan():
 def test_large_errors_are_not_blamed_on_sums_in_16_bits(size, said):
     got = (X + size * randn(67, 131, seed=3)).bfloat16()
     assert ("too few bits" in describe(got, X)) is said
+
+
+@pytest.mark.parametrize(
+    ("rounded", "said"), [(set(), False), ({"fp16"}, False), ({"bf16"}, True), (None, True)]
+)
+def test_sums_in_16_bits_are_named_if_kernels_compute_in_16_bits(rounded, said):
+    for case in (
+        ((X + 0.02 * randn(67, 131, seed=3)).bfloat16(), X),
+        accumulated(A.bfloat16(), B.bfloat16()),
+        softmax_with_sums_in(torch.bfloat16, 0.25),
+    ):
+        text = describe(*case, rounded=rounded)
+        assert bool(re.search("too few bits|is accumulated", text)) is said
+
+
+def test_a_lower_precision_is_named_if_kernels_have_it():
+    got = A.half().float() @ B.half().float()
+    assert "lower precision" not in describe(got, PRODUCT, rounded={"fp32", "IEEE"})
+    dot = describe(got, PRODUCT, rounded={"fp32", "TF32"})
+    assert "lower precision: a tl.dot in tf32" in dot
+    cast = describe(got, PRODUCT, rounded={"fp32", "IEEE", "to fp16"})
+    assert "lower precision: a cast to half precision on the way" in cast
+    assert "tf32" not in cast
+
+
+def test_a_column_alone_shares_nothing():
+    truth = X[:, :1] * 3
+    got = (truth * (1 + 0.02 * randn(67, 1, seed=3).abs())).bfloat16()
+    text = describe(got, truth, rounded={"bf16"})
+    assert "whole row" not in text
 
 
 def test_mistakes_are_tried_for_a_limited_time(monkeypatch):

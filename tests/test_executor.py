@@ -399,3 +399,38 @@ def test_reinterpreted_tensors():
     watch = watched(move_kernel, (1,), *views, 16)
     assert torch.equal(x, y)
     assert watch.stored(y).all()
+
+
+@triton.jit
+def rounding_kernel(x_ptr, y_ptr, STEP: tl.constexpr):
+    offs = tl.arange(0, 16)
+    x = tl.load(x_ptr + offs)
+    if STEP == "product":
+        x = x * x
+    elif STEP == "sum":
+        x += tl.sum(x, axis=0)
+    elif STEP == "scratch":
+        tl.store(y_ptr + offs, x)
+        tl.debug_barrier()
+        x = tl.load(y_ptr + offs)
+    elif STEP == "maximum":
+        x = tl.maximum(x, tl.max(x, axis=0))
+    tl.store(y_ptr + offs, x.to(tl.float32) * 2)
+
+
+@pytest.mark.parametrize(
+    ("step", "rounded"),
+    [
+        ("", set()),
+        ("maximum", set()),
+        ("product", {"fp16"}),
+        ("sum", {"fp16"}),
+        ("scratch", {"scratch fp16"}),
+    ],
+)
+def test_the_formats_that_a_kernel_rounds_to_are_known(step, rounded):
+    x = torch.ones(16).half()
+    with Watch(inputs={"x": x}) as watch:
+        rounding_kernel[(1,)](x, torch.empty_like(x), step)
+    assert watch.rounded & {"fp16", "scratch fp16"} == rounded
+    assert {"fp32", "to fp16"} <= watch.rounded

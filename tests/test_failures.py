@@ -88,7 +88,7 @@ def test_failures_with_one_cause_are_one_block():
     assert [line for line in lines if line.startswith("___")] == ["___ softmax: a load outside x"]
     assert "reads x[5..1023]" in lines[2]
     assert lines[-4:] == [
-        "3 checks fail alike: test_masks[case0], test_masks[case1], test_masks[case2]",
+        "3 checks fail for this reason: test_masks[case0], test_masks[case1], test_masks[case2]",
         "run this one: pytest t.py -k 'test_masks and case0'",
         "draw it: pytest t.py --pictures out",
         "what it means: pytest --explain out-of-bounds-load",
@@ -117,7 +117,7 @@ def test_what_to_fix_first_comes_first_and_two_causes_are_shown():
     ]
     rest = lines[lines.index("and after that:") + 1 :]
     assert rest[0] == "  a wrong result: test_masks[case2]"
-    assert rest[1] == "  bad input is neither rejected nor answered: test_masks[case0]"
+    assert rest[1] == "  bad input is neither rejected nor handled: test_masks[case0]"
     assert "-v shows them in full" in rest[2]
 
 
@@ -139,7 +139,7 @@ def test_verbose_shows_every_cause():
 
 def test_bad_input_that_runs_out_of_bounds_has_the_cause_of_the_others():
     lines = written(failed(out_of_bounds(9), BAD_INPUT.but(instead=out_of_bounds(5))))
-    assert "2 checks fail alike: test_masks[case0], test_masks[case1]" in lines
+    assert "2 checks fail for this reason: test_masks[case0], test_masks[case1]" in lines
 
 
 def test_a_result_that_is_wrong_instead_of_an_error_is_bad_input():
@@ -189,6 +189,20 @@ def test_the_first_level_comes_before_production():
     assert [group[0].level for group in found] == [SOLVED, PRODUCTION]
 
 
+def test_production_is_no_second_block_while_the_first_level_fails():
+    first, memory = failed(wrong("the mask is left out"), out_of_bounds(5))
+    lines = written([first, replace(memory, level=PRODUCTION)])
+    assert [it for it in lines if it.startswith("___")] == ["___ softmax: a wrong result"]
+    assert "  a load outside x: test_masks[case1]" in lines
+    alone = written([replace(it, level=PRODUCTION) for it in (first, memory)])
+    assert sum(it.startswith("___") for it in alone) == 2
+
+
+def test_broken_rules_of_honesty_come_before_what_does_not_compile():
+    wide, torch = Fault("not-compiled", said("too wide")), Fault("outside-kernel", said("uses add"))
+    assert written(failed(wide, torch))[0] == "___ softmax: work outside the kernel"
+
+
 def test_what_compiler_and_interpreter_say_of_one_line_is_one_cause():
     rejected, remedy = note("text", text="a power of 2", error="ValueError"), note("text", text="b")
     found = failures.grouped(
@@ -220,3 +234,32 @@ def test_the_second_cause_is_told_briefly():
 def test_kinds_come_in_the_order_in_which_to_fix_them():
     assert list(KINDS).index("out-of-bounds-load") < list(KINDS).index("wrong-result")
     assert list(KINDS).index("wrong-result") < list(KINDS).index("too-slow")
+
+
+def test_a_cause_that_is_withheld_is_in_the_data_and_not_on_the_screen():
+    shown = written(
+        [
+            Failure(
+                "08_debugging/entropy",
+                SOLVED,
+                "test_masks",
+                "t.py",
+                0,
+                failures.told(out_of_bounds(5), withheld=True),
+            )
+        ]
+    )
+    assert shown[0] == "___ entropy: a load outside x"
+    assert shown[3:] == [
+        "run this one: pytest t.py -k test_masks",
+        "look inside, with print() or breakpoint() in the kernel: TRITON_INTERPRET=1 pytest t.py "
+        "-k test_masks -x -s",
+        "draw it: pytest puzzles/08_debugging/entropy.py --pictures out",
+        "get nearer to the cause, a step at a time: pytest puzzles/08_debugging/entropy.py --hint",
+    ]
+    assert failures.told(out_of_bounds(5), withheld=True)["fault"]["remedy"]
+
+
+def test_a_remedy_that_is_about_the_run_is_not_withheld():
+    fault = Fault("endless", said("did not return"), call=CALL, remedy=note("end-every-loop"))
+    assert failures.told(fault, withheld=True) == failures.told(fault) | {"withheld": True}

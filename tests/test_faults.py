@@ -34,7 +34,7 @@ else:
 SHOWN_BY = tomllib.loads((ROOT / "tests" / "kinds.toml").read_text())
 HEADER = re.compile(r"# puzzle: (.+)\n# mode: (.+)\n")
 LINKS = re.compile(r"\]\(([^)#\s]+)")
-# A page is read while a kernel is being mended.
+# A page is read while a kernel is being fixed.
 SHORTEST, LONGEST = 15, 30
 MAX_EXAMPLE_LINES = 4
 
@@ -71,17 +71,17 @@ def test_there_is_a_page_for_every_kind_and_no_other():
 
 
 @kinds
-def test_a_page_says_what_it_means_how_to_mend_and_find_it_and_where_the_lesson_is(kind):
+def test_a_page_says_what_it_means_how_to_fix_and_find_it_and_where_the_lesson_is(kind):
     page = page_of(kind)
     assert page.partition("\n")[0] == f"# {kind}: {faults.title_of(kind)}"
     assert SHORTEST <= page.count("\n") <= LONGEST
-    meaning, wrong, mended, right, rest = faults.CODE.split(page)
+    meaning, wrong, fixed, right, rest = faults.CODE.split(page)
     assert all(part.count("\n") <= MAX_EXAMPLE_LINES for part in (wrong, right))
     assert wrong != right
-    paragraphs = [part.strip().split("\n\n") for part in (meaning, mended, rest)]
+    paragraphs = [part.strip().split("\n\n") for part in (meaning, fixed, rest)]
     assert [len(it) for it in paragraphs] in ([2, 1, 2], [3, 1, 2])
     _, (how,), (find, lesson) = paragraphs
-    assert how.startswith("Mended")
+    assert how.startswith("Fixed")
     assert find.startswith("To find it: ")
     assert lesson.startswith("Lesson:")
     assert "/puzzles/" in LINKS.findall(lesson)[0]
@@ -102,9 +102,11 @@ def test_a_page_is_text_in_a_terminal_whose_paths_can_be_opened(kind, monkeypatc
 
 
 def test_what_explains_nothing_is_one_line():
-    with pytest.raises(pytest.UsageError, match=r"rase is no kind of fault: did you mean .*race"):
+    with pytest.raises(
+        pytest.UsageError, match=r"rase is not a kind of fault: did you mean .*race"
+    ):
         desk._explain(None, "rase")
-    with pytest.raises(pytest.UsageError, match=r"^--explain: \? is no kind of fault\. pytest"):
+    with pytest.raises(pytest.UsageError, match=r"^--explain: \? is not a kind of fault\. pytest"):
         desk._explain(None, "?")
 
 

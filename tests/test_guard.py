@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from kernelgauge import words
+from kernelgauge.core import paths
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.canaries import Arena
@@ -35,6 +36,8 @@ ALLOWED = {
     "queries": lambda x: (x.shape, x.stride(), x.is_contiguous(), x.data_ptr(), x.numel(), x.dim()),
     "one scalar": lambda x: x[0, 0].item(),
     "split": lambda x: x.split(2),
+    "empty_permuted": lambda x: torch.empty_permuted((2, 3), (1, 0), device=x.device),
+    "a range for a profiler": lambda x: torch.profiler.record_function("pass").__enter__(),
 }
 
 FORBIDDEN = {
@@ -70,6 +73,29 @@ def test_allowed(x, action):
         ALLOWED[action](x)
     assert guard.violations == []
     guard.check_canaries()
+
+
+OPERATOR = """
+import torch
+
+@torch.library.custom_op("kata_tests::fresh", mutates_args=())
+def fresh(x: torch.Tensor) -> torch.Tensor:
+    return {returned}
+"""
+
+
+@pytest.mark.parametrize("returned", ["torch.empty_like(x)", "x * 2"])
+def test_an_operator_of_the_subject_is_a_part_of_it(x, returned, tmp_path, monkeypatch):
+    monkeypatch.setattr(settings, "subjects", tmp_path)
+    path = tmp_path / "fresh.py"
+    path.write_text(OPERATOR.format(returned=returned))
+    fresh, guard = paths.load(path).fresh, Guard("subject")
+    with contextlib.suppress(Wrong), guard.watching():
+        fresh(x)
+    told = [words.message(fault) for fault in guard.violations]
+    assert len(guard.arenas) + len(told) == 1
+    assert all("torch's mul" in it for it in told)
+    assert bool(told) is (returned == "x * 2")
 
 
 @pytest.mark.parametrize("action", FORBIDDEN)

@@ -244,6 +244,16 @@ WRONG_IN_THE_INTERPRETER = with_messages(
 def copy(x):
     assert x.is_cuda
     return launch(x, torch.empty_like(x))
+### swaps the arguments | the input x was changed ... launched with x for y_ptr
+def copy(x):
+    y = torch.empty_like(x)
+    launch(y, x)
+    return y
+### launches without a grid | RuntimeError: Cannot call ... kernel[grid](...)
+def copy(x):
+    y = torch.empty_like(x)
+    kernel(x, y, x.numel(), BLOCK=64)
+    return y
 ### writes back | the input x was stored to, with the values it had ... copy.py:19  tl.store(x_ptr
 @triton.jit
 def and_back(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
@@ -264,7 +274,7 @@ def add_nothing(x_ptr):
 def copy(x):
     add_nothing[(1,)](x)
     return launch(x, torch.empty_like(x))
-### result never stored | was stored by no program
+### result never stored | no program stored
 def copy(x):
     launch(x, torch.empty_like(x))
     return torch.zeros_like(x)
@@ -282,7 +292,7 @@ def test_right_subject_passes(copying, case, make):
 @pytest.mark.parametrize(("source", "parts"), WRONG + WRONG_IN_THE_INTERPRETER)
 def test_wrong_subject_fails(copying, source, parts):
     with pytest.raises(Wrong, match="copy") as caught:
-        copying(source).check(inputs.randn(300))
+        copying(source, contiguous=True).check(inputs.randn(300))
     assert [part for part in parts if part not in str(caught.value)] == []
 
 
@@ -387,7 +397,7 @@ def test_offsets_of_a_large_result_that_are_int32(copying, large):
 
 @on_a_gpu
 def test_end_of_a_large_result_that_is_not_stored(copying, large):
-    with pytest.raises(Wrong, match=r"\[2147483648\] was stored by no program: 77 of"):
+    with pytest.raises(Wrong, match=r"no program stored result\[2147483648\]: 77 of"):
         copying(chunks(grid="2**21")).check_large_offsets(large)
 
 
@@ -444,7 +454,7 @@ def copy(x):
 def test_values_of_programs_that_did_not_run_are_not_used(copying):
     x = inputs.integers(100_000, dtype="float16")
     copying(VIA_A_LIST.format("")).check_large_offsets(x)
-    with pytest.raises(NotMeasured, match="not all programs ran"):
+    with pytest.raises(NotMeasured, match="not all programs had run"):
         copying(VIA_A_LIST.format("assert list[-64].item() == N - 64")).check_large_offsets(x)
 
 
@@ -588,7 +598,7 @@ def test_the_largest_allocations_are_named(copying):
 
 
 def test_launcher_that_raises_not_implemented_is_unsolved(copying):
-    with pytest.raises(Unsolved, match=r"unsolved: edit .*copy\.py"):
+    with pytest.raises(Unsolved, match=r"^not started   edit .*copy\.py$"):
         copying("def copy(x):\n    raise NotImplementedError").check(inputs.randn(3))
 
 
@@ -717,3 +727,102 @@ def test_a_call_leaves_no_tensor_to_the_garbage_collection(copying):
         assert living_tensors() == before
     finally:
         gc.enable()
+
+
+RIGHT_FORMS = {
+    "a partial": """
+        import functools
+        def copied(empty, x):
+            return launch(x, empty(x))
+        copy = functools.partial(copied, torch.empty_like)
+        """,
+    "an object": """
+        class Copy:
+            def __call__(self, x):
+                return launch(x, torch.empty_like(x))
+        copy = Copy()
+        """,
+    "a method": """
+        class Copier:
+            def copy(self, x):
+                return launch(x, torch.empty_like(x))
+        copy = Copier().copy
+        """,
+    "a lambda": "copy = lambda x: launch(x, torch.empty_like(x))",
+    "a closure": """
+        def made(empty):
+            def copied(x):
+                return launch(x, empty(x))
+            return copied
+        copy = made(torch.empty_like)
+        """,
+    "without gradients": """
+        @torch.no_grad()
+        def copy(x):
+            return launch(x, torch.empty_like(x))
+        """,
+    "a kernel in a table": """
+        KERNELS = {"copy": kernel}
+        def copy(x):
+            y = torch.empty_like(x)
+            KERNELS["copy"][(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+            return y
+        """,
+}
+
+WRONG_FORMS = {
+    "a generator": "def copy(x): yield launch(x, torch.empty_like(x))",
+    "a skip": "import pytest\ndef copy(x): pytest.skip()",
+    "a coroutine": "async def copy(x): return launch(x, torch.empty_like(x))",
+    "no parameter": "def copy(): return None",
+    "two parameters": "def copy(x, y): return launch(x, y)",
+    "by keyword only": "def copy(*, x): return launch(x, torch.empty_like(x))",
+    "a class": "class copy:\n    def __init__(self, x): self.x = launch(x, torch.empty_like(x))",
+    "the kernel": "copy = kernel",
+    "a built-in": "copy = len",
+    "a type": "copy = int",
+    "a number": "copy = 3",
+    "a list": "def copy(x): return [launch(x, torch.empty_like(x))] * 2",
+    "a string": "def copy(x): return 'x'",
+    "itself": "def copy(x): return copy",
+    "endless recursion": "def copy(x): return copy(x)",
+    "an exit": "def copy(x): raise SystemExit(0)",
+    "an exception of its own": "class E(BaseException): pass\ndef copy(x): raise E",
+    "an exception that cannot be shown": """
+        class E(Exception):
+            def __str__(self): raise self
+        def copy(x): raise E
+        """,
+}
+
+
+def graded_in_all_ways(puzzle: Challenge) -> list[str]:
+    """Make every kind of check. Returns the kinds of faults."""
+    x, faults = torch.randn(100, device=settings.device), []
+    for check in (
+        lambda: puzzle.check(x),
+        lambda: puzzle.traffic(x).check(reads=1, writes=1),
+        lambda: puzzle.compiles(x, targets=("sm_80",)),
+        lambda: puzzle.declared_configs(x),
+    ):
+        try:
+            check()
+        except NotMeasured:
+            continue
+        except Wrong as wrong:
+            faults.append(wrong.fault.kind)
+    return faults
+
+
+@pytest.mark.parametrize("form", RIGHT_FORMS)
+def test_a_launcher_may_have_any_form(copying, form):
+    puzzle = copying(RIGHT_FORMS[form])
+    assert graded_in_all_ways(puzzle) == []
+    with puzzle.given(multiprocessors=7):
+        puzzle.check(torch.randn(100, device=settings.device))
+
+
+@pytest.mark.parametrize("form", WRONG_FORMS)
+@pytest.mark.filterwarnings("ignore:coroutine 'copy' was never awaited")
+def test_a_launcher_of_any_other_form_is_a_wrong_answer(copying, form):
+    assert len(graded_in_all_ways(copying(WRONG_FORMS[form]))) >= 3

@@ -588,6 +588,33 @@ def test_global_constant_on_the_left_of_a_tile(op, truth):
     torch.testing.assert_close(out, truth(x))
 
 
+@triton.jit
+def _largest(dtype: tl.constexpr):
+    element = dtype.value
+    if element.is_floating():
+        return float("inf")
+    return 2 ** (element.int_bitwidth - 1) - 1
+
+
+@triton.jit
+def _constant_value_kernel(x_ptr, out_ptr, n, N: tl.constexpr):
+    half: tl.constexpr = N // 2
+    lanes = tl.arange(0, N)
+    x = tl.load(x_ptr + lanes, mask=lanes < half.value, other=_largest(x_ptr.dtype.element_ty))
+    tl.store(out_ptr + lanes, x)
+    if n > 0:
+        tl.store(out_ptr, HALF.value + n.value)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(F32, INF), (I32, 2**31 - 1)], ids=str)
+def test_value_of_a_constexpr(dtype, largest):
+    x, out = torch.zeros(4, dtype=dtype), torch.zeros(4, dtype=dtype)
+    _constant_value_kernel[(1,)](x, out, 0, 4)
+    assert out.tolist() == [0, 0, largest, largest]
+    # An argument of the launch is a number on the GPU, and no constexpr.
+    assert_raises(AttributeError, "value", _constant_value_kernel, x, out, 2, 4)
+
+
 @pytest.mark.parametrize(("op", "failing"), [("assert", 0), ("device_assert", 2)])
 def test_asserts_look_at_every_element(op, failing):
     x, out = torch.tensor([1.0, 1, 2, 3]), torch.zeros(1)

@@ -105,6 +105,10 @@ def add_to(x, y):
     return out
 
 
+def add_with_length(x, y, length):
+    return add_to(x, y)
+
+
 def add_to_nothing(x, y):
     out = torch.empty_like(x)
     kernels.add[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
@@ -173,6 +177,12 @@ def half(x, w, eps=1e-5):
     return layer_norm(x, w, eps).half()
 
 
+def waves(x, y, length=0):
+    if not length:
+        raise RuntimeError("the length is 0")
+    return torch.sin(x / length) ** 3 + torch.cos(7 * y)
+
+
 def added(x, y):
     return x + y
 
@@ -199,6 +209,9 @@ CASES = {
     "spills": lambda: k.compiles(wide, wide[0], targets=["sm_90"], spills=0),
     "race without a GPU": lambda: k.race(x, w, at_least=1.2),
     "wrong": lambda: Kernel(launchers.norm_without_eps, reference=layer_norm).check(x / 1000, w),
+    "wrong, and impossible by default": lambda: (
+        Kernel(launchers.add_with_length, reference=waves).check(v, v + 1, 2)
+    ),
     "unwritten": lambda: Kernel(launchers.norm_of_all_but_one, reference=layer_norm).check(x, w),
     "unwritten, and torch": lambda: (
         Kernel(launchers.norm_in_half_of_all_but_one, reference=half).check(x, w)
@@ -255,9 +268,10 @@ FOUND = {
         r"(.*\n)+stored by: program .* at norms/kernels.py:15  tl.store(.*\n)+"
         r"likely cause: eps is left out",
     ),
+    "wrong, and impossible by default": ("wrong-result", "result is wrong in 100 of 100"),
     "unwritten": (
         "unwritten",
-        r"^norms/launchers.py: norm_of_all_but_one: the result\[8, 0\] was stored by no program",
+        r"^norms/launchers.py: norm_of_all_but_one: no program stored result\[8, 0\]",
     ),
     "unwritten, and torch": ("wrong-result", r"wrong in 70 of 630 elements(.*\n)+.*got nan"),
     "right, by a table": ("passed", ""),

@@ -104,6 +104,51 @@ def test_what_is_not_stored_does_not_count():
     assert origin("square", torch.ones(10)) == Origin()
 
 
+@triton.jit
+def ways_kernel(x_ptr, y_ptr, WAY: tl.constexpr):
+    rows, cols = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    x = tl.load(x_ptr + rows * 16 + cols)
+    # NaN in row 0, where x is 0: it is replaced, not stored, or stays in its row.
+    early = tl.where(rows == 0, x / x, 0.0)
+    # NaN in row 3, where x is 3.
+    late = tl.where(rows == 3, tl.log(2 - x), 0.0)
+    if WAY == "replaced":
+        y = tl.where(early == early, early, 0.0) + tl.trans(late)
+    elif WAY == "sum":
+        y = (tl.sum(early + late, axis=1)[:, None] + x).reshape(16, 16)
+    elif WAY == "scan":
+        y = tl.cumsum(early + late, axis=1)
+    elif WAY == "maximum":
+        y = tl.where(early == early, 0.0, 1.0) * 0 + tl.abs(
+            tl.minimum(late, x, tl.PropagateNan.ALL)
+        )
+    elif WAY == "dot":
+        y = tl.dot(early + late, x)
+    elif WAY == "split":
+        y, _ = tl.split(tl.join(early + late, x))
+    tl.store(y_ptr + rows * 16 + cols, y, mask=(rows == 3) | (WAY == "replaced"))
+
+
+@pytest.mark.parametrize("way", ["replaced", "sum", "scan", "maximum", "dot", "split"])
+def test_data_is_followed_to_the_operation_that_made_it(way):
+    x = torch.arange(16.0)[:, None].expand(16, 16).contiguous()
+    with Origins((0, 0, 0)) as origins:
+        watched(ways_kernel, (1,), x, torch.empty(16, 16), way)
+    assert origins.found.operation == "log(-1)"
+
+
+@triton.jit
+def sum_kernel(x_ptr, y_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(y_ptr, tl.sum(x))
+
+
+def test_a_sum_may_overflow():
+    with Origins((0, 0, 0)) as origins:
+        watched(sum_kernel, (1,), torch.full((16,), 6e4).half(), torch.empty(1))
+    assert origins.found.operation == "tl.sum in float16"
+
+
 def test_of_the_program_alone():
     x = torch.cat([torch.ones(16), torch.full((16,), 2.0)])
     assert origin("quotient", x).operation == "0 / 0"
@@ -131,3 +176,31 @@ def test_afterwards_the_interpreter_is_as_before():
     before = Builder.create_fdiv
     origin("quotient", torch.ones(10))
     assert Builder.create_fdiv is before
+
+
+@triton.jit
+def integer_dot_kernel(x_ptr, y_ptr):
+    offs = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    ones = (offs >= 0).to(tl.int8)
+    product = tl.dot(ones, ones, tl.zeros((16, 16), tl.int32), out_dtype=tl.int32)
+    x = tl.load(x_ptr + offs)
+    tl.store(y_ptr + offs, tl.log(x - product))
+
+
+def test_products_of_integers_are_no_origin():
+    with Origins((0, 0, 0)) as origins:
+        watched(integer_dot_kernel, (1,), torch.zeros(16, 16), torch.empty(16, 16))
+    assert origins.found.operation == "log(-16)"
+
+
+@triton.jit
+def two_infinities_kernel(x_ptr, y_ptr):
+    offs = tl.arange(0, 16)
+    low = tl.where(offs >= 0, float("-inf"), 0.0)
+    tl.store(y_ptr + offs, low + tl.log(tl.load(x_ptr + offs)))
+
+
+def test_of_two_infinities_the_one_that_was_made_counts():
+    with Origins((0, 0, 0)) as origins:
+        watched(two_infinities_kernel, (1,), torch.zeros(16), torch.empty(16))
+    assert origins.found.operation == "log(0)"

@@ -74,7 +74,7 @@ def test_as_shipped_it_has_the_stub_and_no_output():
 
 def test_as_shipped_it_says_what_is_not_started(execute):
     cells = execute()
-    assert printed(cells["spec"]).startswith("01.2  Vector addition")
+    assert printed(cells["spec"]).startswith("01.4  Vector addition")
     assert "01_pointwise/vector_add  not started" in printed(cells["grade"])
     assert not [output for output in cells["picture"]["outputs"] if "data" in output]
 

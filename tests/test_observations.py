@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
@@ -326,21 +327,36 @@ def test_what_was_done_wrong_elsewhere_is_likelier():
     assert not tried
 
 
-@pytest.mark.parametrize(("kept", "times"), [(10**6, 3), (80, 4)])
-def test_each_mistake_is_made_once_unless_that_takes_much_memory(monkeypatch, kept, times):
-    monkeypatch.setattr(observations, "MAX_KEPT_ELEMENTS", kept)
-    made = []
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_each_mistake_is_made_once(is_computed):
+    made, computed = [], []
+
+    def result(words):
+        computed.append(words)
+        return 2 * X if words == "three" else X + 9
 
     def mistakes(number):
         for words in ("one", "two", "three"):
             made.append(words)
-            yield mistake(words, 2 * X if words == "three" else X + 9)
+            yield Mistake(named(words), functools.partial(result, words), is_computed=is_computed)
 
     cases = [failing(2 * X) for _ in range(3)]
     for case in cases:
         case.mistakes = mistakes
     assert causes(*cases) == ["three"] * 3
-    assert made.count("three") == times
+    assert made.count("three") == computed.count("three") == 3
+    # The others need a result only of what the first found; one that exists is compared at once.
+    assert computed.count("one") == (3 if is_computed else 1)
+
+
+def test_a_computed_result_is_not_kept():
+    result = 2 * X
+    case = failing(2 * X)
+    case.mistakes = lambda number: iter([Mistake(named("twice"), result.clone, is_computed=True)])
+    (weighed,) = case.candidates(0)
+    assert weighed.gives_it
+    assert weighed.mistake.compute is not result.clone
+    assert causes(case) == ["twice"]
 
 
 def test_the_search_ends_in_time(monkeypatch):

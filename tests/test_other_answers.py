@@ -14,9 +14,9 @@ import pytest
 
 from course import paths
 from course.plugin import ladder
-from course.proof import runner
+from course.proof import mutants, runner
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotMeasured
+from kernelgauge.core.verdict import NotMeasured, Wrong
 
 pytestmark = pytest.mark.proof
 
@@ -79,3 +79,53 @@ def test_shipped_answer_passes_both_levels(puzzle, check):
 @pytest.mark.parametrize("puzzle", puzzles_in(NATURAL))
 def test_natural_answer_is_solved(puzzle, check):
     passes(puzzle, check, NATURAL)
+
+
+# A natural answer in which something differs that no spec asks about.
+VARIANTS = {
+    "heads_inside_rows": (
+        "13_attention/flash_attention",
+        "masks",
+        [
+            "out_ptr + out_rows[:, None] * D",
+            "torch.empty((B, H, S, D), dtype=q.dtype, device=q.device)",
+        ],
+        [
+            "out_ptr + ((b * S + rows) * H + h)[:, None] * D",
+            "torch.empty((B, S, H, D), dtype=q.dtype, device=q.device).transpose(1, 2)",
+        ],
+    ),
+    "bias_without_a_stride": (
+        "07_matmul/linear",
+        "masks",
+        "offs_n * stride_bias",
+        "offs_n",
+    ),
+    "steps_of_16_bytes": (
+        "11_quantization/int4_matmul",
+        "traffic",
+        "BLOCK_SIZE_K=min(GROUP, 128)",
+        "BLOCK_SIZE_K=32",
+    ),
+    "steps_of_128": (
+        "15_moe/grouped_expert_gemm",
+        "traffic",
+        "64 if x.element_size() == 2 else 32",
+        "128 if x.element_size() == 2 else 64",
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variant_is_solved(variant, tmp_path):
+    puzzle, check, find, replace = VARIANTS[variant]
+    source = mutants.edited(NATURAL / f"{puzzle}.py", find, replace)
+    with runner.graded(puzzle, source, tmp_path):
+        passes(puzzle, check, tmp_path)
+
+
+def test_results_are_contiguous_in_production(tmp_path):
+    puzzle, check, find, replace = VARIANTS["heads_inside_rows"]
+    source = mutants.edited(NATURAL / f"{puzzle}.py", find, replace)
+    with runner.graded(puzzle, source, tmp_path), pytest.raises(Wrong, match="not contiguous"):
+        passes(puzzle, check, tmp_path, ladder.PRODUCTION)

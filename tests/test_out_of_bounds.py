@@ -203,14 +203,16 @@ def test_views_pass(view, order):
     assert watch.stored(launch[3]).all()
 
 
-def test_a_message_is_place_and_call_then_what_happened_then_a_hint():
-    place, what, hint = fault(*copy_launch(torch.randn(100), "none")).splitlines()
+def test_a_message_is_place_and_call_then_what_happened_then_why_then_a_hint():
+    place, what, why, hint = fault(*copy_launch(torch.randn(100), "none")).splitlines()
     line = line_of(copy_kernel, "tl.load(x_ptr + offs))")
     assert place.endswith(f"{line}  tl.load(x_ptr + offs)")
     assert what == (
         "program (1, 0, 0) reads x[100..127] but x has 100 elements: "
         "28 of 64 lanes are out of bounds"
     )
+    made = "offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
+    assert why == f"why: offs is 100 there; {made}, with tl.program_id(0) = 1, BLOCK = 64"
     assert hint == "hint: the elements of this tile run past N; mask with offs < N"
 
 
@@ -256,7 +258,7 @@ MESSAGES = {
     "mask that lets a whole tile through": (
         copy_launch(torch.randn(63), "one too many"),
         "reads x[63] but x has 63 elements: 1 of 64 lanes that the mask lets through",
-        "the mask lets all elements of this tile through; add offs < N to it",
+        "the mask lets element 63 through, but the last one is 62: compare with < N, not <=",
     ),
     "memory of another tensor": (
         (copy_kernel, (1,), BUFFER[:100], BUFFER[100:], 28, 128, "store"),
@@ -265,12 +267,12 @@ MESSAGES = {
     "rows": (
         tile_launch(torch.randn(67, 35), "columns"),
         "program (2, 0, 0) reads a[67..95, 0..31] but a has 67 rows: 928 of 1024",
-        "the mask lets all rows of this tile through; add offs_m[:, None] < M to it",
+        "the mask lets all rows of this tile through; it also needs offs_m[:, None] < M",
     ),
     "columns, not the next row": (
         tile_launch(torch.randn(67, 35), "rows"),
         "program (2, 1, 0) reads a[66, 35..63] but a has 35 columns",
-        "the mask lets all columns of this tile through; add offs_n[None, :] < N to it",
+        "the mask lets all columns of this tile through; it also needs offs_n[None, :] < N",
     ),
     "a column of tiles too many": (
         (tile_kernel, (1, 2), EMPTY, EMPTY, 32, 32, 32, 1, 32, 32, "rows"),
@@ -308,14 +310,14 @@ MESSAGES = {
     "a single row": (
         tile_launch(torch.randn(1, 35), "columns"),
         "reads a[1..31, 0..31] but a has 1 row:",
-        "add offs_m[:, None] < M to it",
+        "it also needs offs_m[:, None] < M",
     ),
     **{
         f"rows, {a.shape[1]} columns, all strides 1": (
             tile_launch(a, "columns", 64),
             "reads a[1..63, 0",
             "but a has 1 row:",
-            "add offs_m[:, None] < M to it",
+            "it also needs offs_m[:, None] < M",
         )
         for a in (torch.randn(1, 1), torch.randn(35, 1).T)
     },
@@ -323,7 +325,7 @@ MESSAGES = {
         f"columns, {rows} rows, all strides 1": (
             tile_launch(torch.randn(rows, 1), "rows", 64),
             ", 1..63] but a has 1 column:",
-            "add offs_n[None, :] < N to it",
+            "it also needs offs_n[None, :] < N",
         )
         for rows in (1, 35)
     },
@@ -342,7 +344,7 @@ MESSAGES = {
     "pointers moved by a loop": (
         (loop_kernel, (2,), torch.randn(32, 35), torch.empty(32), 32, 35, 16, 16),
         "program (1, 0, 0) reads a[31, 35..47] but a has 35 columns",
-        "the columns of this tile run past K; mask with the column < K",
+        "the columns of this tile run past K; mask with the column index < K",
     ),
     "two dimensions, walked as one": (
         copy_launch(torch.randn(10, 13), "none"),
@@ -361,7 +363,8 @@ MESSAGES = {
     "three dimensions": (
         (batch_kernel, (2,), torch.randn(2, 5, 7), torch.empty(2, 5, 7), 2, 5, 7, 8),
         "program (1, 0, 0) reads x[1, 5..7, 0..6] but x has size 5 in dimension 1",
-        "the mask lets all indices along dimension 1 of this tile through; add offs[:, None] < M",
+        "the mask lets all indices along dimension 1 of this tile through; it also needs offs[:, "
+        "None] < M",
     ),
     "negative offset": (
         (offset_kernel, (1,), torch.randn(64), torch.empty(64), -3, False, 64),
@@ -373,7 +376,7 @@ MESSAGES = {
         "64 of 64 lanes are out of bounds",
     ),
     "more programs than elements": (
-        (scalar_kernel, (6,), torch.randn(5), torch.empty(6), 5),
+        (scalar_kernel, (6,), torch.randn(5), torch.empty(5), 5),
         "program (5, 0, 0) reads x[5] but x has 5 elements: out of bounds",
         "the grid has 6 programs along axis 0, but x has 5 elements: launch fewer",
     ),
@@ -457,6 +460,8 @@ def test_offsets_beyond_int32():
     wrong = found(large_kernel, (1,), x, y, 1024, 2**21, False, 64)
     assert (wrong.kind, wrong.remedy.id) == ("offset-overflow", "offset-wraps-around")
     assert "int64" in say(wrong.remedy)
+    why = "why: row = 1024 times stride = 2097152 is 2147483648, and an int32 ends at 2147483647"
+    assert say(wrong.said[1]) == why
     message = fault(large_kernel, (1,), x, y, 1000, 2**21, True, 128)
     assert "reads x[1000, 64..127] but x has 64 columns" in message
 
@@ -499,3 +504,56 @@ def test_one_access_to_several_tensors():
     inputs = {f"part{n}": part for n, part in enumerate(parts)}
     watched(tables_kernel, (1,), table, out, 4, inputs=inputs)
     assert torch.equal(out, torch.stack(parts)[:, 1])
+
+
+@triton.jit
+def false_hints_kernel(x_ptr, y_ptr, M, N, groups, DIVIDES: tl.constexpr, FAULT: tl.constexpr):
+    offs_m, offs_n = tl.arange(0, 32), tl.arange(0, 32)
+    keys = tl.arange(0, 32)
+    if FAULT == "one index of two":
+        tl.store(y_ptr + offs_n, tl.load(x_ptr + offs_m), mask=offs_n < N)
+    elif FAULT == "one further on":
+        tl.load(x_ptr + offs_m + 1, mask=offs_m < M)
+    elif FAULT == "two apart":
+        tl.load(x_ptr + tl.arange(0, 32)[:, None] * 64 + offs_n[None, :], mask=offs_n[None, :] < N)
+    elif FAULT == "masked elsewhere":
+        tl.store(y_ptr + keys, tl.where(keys < N, tl.load(x_ptr + keys), 0.0), mask=keys < N)
+    elif FAULT == "as it is":
+        tl.load(x_ptr + offs_n, mask=offs_n < N)
+    elif FAULT == "a factor of a tile":
+        tl.load(x_ptr + offs_n * groups + tl.program_id(0) // DIVIDES * 7, mask=offs_n < N)
+
+
+@pytest.mark.parametrize(
+    ("which", "x", "sizes", "hint"),
+    [
+        ("one index of two", torch.randn(1), (1, 1), "mask with offs_m < M"),
+        (
+            "one further on",
+            torch.randn(30),
+            (30, 0),
+            "the tile begins at 1, and the mask compares offs_m without that",
+        ),
+        (
+            "two apart",
+            torch.randn(40, 32),
+            (20, 32),
+            "each lane is 2 rows of x after the one before it; its strides are (32, 1)",
+        ),
+        # M is 3 by chance.
+        ("masked elsewhere", torch.randn(3), (3, 2), "run past N; mask with keys < N"),
+        (
+            "as it is",
+            torch.randn(4, 12)[:, ::2],
+            (4, 24),
+            "offs_n < N holds, but offs_n is added as it is, as if x were contiguous: its strides "
+            "are (12, 2)",
+        ),
+        ("a factor of a tile", torch.randn(20, 3), (0, 20, 3), "further on than offs_n"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_hints_are_of_what_the_address_is_made_of(which, x, sizes, hint):
+    sizes = (*sizes, 0)[:3]
+    told = fault(false_hints_kernel, (4,), x, torch.empty(32), *sizes, 1, which)
+    assert hint in told, told

@@ -1,13 +1,16 @@
-"""A stub of chapter 08 is right but for its planted fault: nothing else asked of it fails."""
+"""A stub of chapter 08 is right but for its planted fault, whose cause a learner is to find."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from course.plugin import ladder
+from course.plugin import failures, ladder
 from course.proof import mutants, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
+from kernelgauge.words.fault import revived
 
 pytestmark = [
     pytest.mark.proof,
@@ -38,3 +41,31 @@ def test_only_the_planted_fault_fails(planted, level, tmp_path):
         if ladder.check_of(name) != planted.check and planted.message not in message
     }
     assert not others
+
+
+# What only a message that names the cause says, of each fault but that of l1_norms, which the
+# compiler's own words name.
+CAUSES = {
+    "entropy": r"log\(0\)",
+    "ragged_mean": "nothing was stored",
+    "last_tokens": "int32|why:",
+    "running_sum": "race",
+    "momentum_step": "the autotuner has run",
+    "token_mean": "neighbouring lanes|why:",
+    "log_softmax": "a thread holds more values than registers",
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_is_known_and_not_told(name, tmp_path):
+    (planted,) = (it for it in PLANTED if it.puzzle == f"08_debugging/{name}")
+    with runner.graded(planted.puzzle, planted.source(), tmp_path):
+        first = runner.first_told(runner.cases_of(planted.puzzle))
+    assert re.search(CAUSES[name], first.message)
+    # The numbers of a fault in plain data may be words, such as "nan".
+    seen = failures.told(revived(first.told["fault"]).but(numbers={}), withheld=True)
+    text = " ".join([seen["title"], *(said for _, said in seen["parts"])])
+    assert text
+    assert not re.search(CAUSES[name], text)
+    assert (seen["reason"], seen["cause"]) == ("", "")
+    assert seen["fault"] == {**first.told["fault"], "numbers": {}}

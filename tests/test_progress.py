@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from course.plugin.progress import MAX_VERSIONS, Progress
+from course.plugin.ladder import LEVELS, PRODUCTION, checks_of
+from course.plugin.progress import MAX_VERSIONS, Progress, counted, is_done
 
 
 class Cache(dict):
@@ -64,3 +65,17 @@ def test_without_a_cache_a_run_knows_itself_alone(tmp_path):
     write(tmp_path, "one")
     add(None, tmp_path, solved={"test_masks": True})
     assert found(None, tmp_path) == {}
+
+
+def test_what_is_not_solved_does_not_count_in_production(tmp_path):
+    puzzle = "01_pointwise/swish"
+    passed = {
+        level: {f"test_{check}": True for check in checks_of(puzzle, level)} for level in LEVELS
+    }
+    write(tmp_path, "one")
+    cache = Cache()
+    add(cache, tmp_path, **passed)
+    assert counted([puzzle], Progress(cache, tmp_path)) == "1 of 1 solved, 1 in production"
+    add(cache, tmp_path, solved={"test_masks": False})
+    assert counted([puzzle], Progress(cache, tmp_path)) == "0 of 1 solved"
+    assert not is_done(found(cache, tmp_path), puzzle, PRODUCTION)

@@ -173,7 +173,7 @@ def test_each_rank_has_a_result_of_its_own(summing):
 
 
 def test_a_result_must_not_be_missing(summing):
-    assert "returned 1 tensors, not 2" in told(
+    assert "returned 1 tensor, not 2" in told(
         summing("return results", "return results[0]"), shards(2)
     )
 
@@ -226,6 +226,22 @@ def test_a_late_rank_is_waited_for(summing, find, place, instead):
     assert f"hint: meet {place}" in wrong
 
 
+# meet has an alias, and on is a default.
+OTHER_NAMES = (
+    SUM.replace("    meet(", "    barrier(")
+    .replace("out, rank):", "out, rank, place=on):")
+    .replace("with on(", "with place(")
+    .replace("def total", "barrier = meet\n\ndef total")
+)
+
+
+@with_lateness
+def test_a_late_rank_is_waited_for_under_any_name(summing):
+    summing(SUM, OTHER_NAMES).check_late(shards(2))
+    unmet = OTHER_NAMES.replace("    barrier(shards)\n    return", "    return")
+    assert "hint: meet before you return" in told(summing(SUM, unmet), shards(2))
+
+
 TWO_STEPS = """
 def total(shards):
     sums, results = ([torch.empty_like(x) for x in shards] for _ in range(2))
@@ -247,7 +263,7 @@ def test_a_late_rank_is_waited_for_between_launches(summing):
     original = SUM[SUM.index("def total") :]
     summing(original, TWO_STEPS).check_late(shards(3))
     wrong = told(summing(original, TWO_STEPS.replace("    meet(sums)\n", "")), shards(3))
-    assert "hint: meet between two launches" in wrong
+    assert "hint: call meet() between a launch" in wrong
 
 
 @with_lateness

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from course.plugin import scoreboard
-from course.plugin.ladder import SOLVED
+from course.plugin.ladder import PRODUCTION, SOLVED
 from kernelgauge.run import Run
 
 
@@ -56,3 +58,14 @@ def test_a_test_that_made_no_race_has_no_line():
     board = scoreboard.Scoreboard(None)
     board.pytest_runtest_logreport(raced("test_masks", "01_pointwise/vector_copy"))
     assert not board.races
+
+
+@pytest.mark.parametrize(("speed", "shipped"), [("passed", True), ("not measured", False)])
+def test_what_was_not_timed_is_not_said_to_be_fit_to_ship(speed, shipped):
+    puzzle = "01_pointwise/swish"
+    board, terminal = scoreboard.Scoreboard(None), Terminal()
+    board.rows[puzzle] = row = scoreboard.Row()
+    row.verdicts[PRODUCTION] = {"test_masks": "passed", "test_speedup": speed}
+    board._write_production(terminal, puzzle, row.findings())
+    said = "Production: 2 of 2. It could be shipped." if shipped else "Production: 2 of 2."
+    assert terminal.lines == [said]

@@ -18,7 +18,19 @@ KEEPS = {
     "a default": "def f(kept=[]): kept.append(1)",
     "a tensor": "import torch\nx = torch.zeros(3)\ndef f(): x.add_(1)",
 }
+A_LAUNCH = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def ones_kernel(x_ptr):
+    tl.store(x_ptr + tl.arange(0, 4), 1.0)
+
+def f():
+    ones_kernel[(1,)](torch.zeros(4, device="cuda" if torch.cuda.is_available() else "cpu"))
+"""
 KEEPS_NOTHING = {
+    "a launch": A_LAUNCH,
     "a sum": "import math\nTABLE = {1: [2]}\ndef f(): return math.fsum(TABLE[1])",
     "an import of its own": "def f():\n    import math\n    return math.pi",
 }

@@ -53,6 +53,23 @@ def test_endless_loop_is_interrupted_though_it_swallows_exceptions(monkeypatch):
 
 
 @by_processor_time
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("while True:\n        pass", True), ("return f(n - 1) + f(n - 2) if n else f(90)", False)],
+    ids=["loop", "no loop"],
+)
+def test_loops_are_asked_for_where_there_is_one(body, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(timeouts, "PATIENCE", 100)
+    path = tmp_path / "subject.py"
+    path.write_text(f"def f(n):\n    {body}\n")
+    monkeypatch.setattr(timeouts, "graded_place", lambda trace: Place(str(path), 2))
+    with pytest.raises(timeouts.Overrun) as found, timeouts.time_limit(0.1):
+        endless()
+    assert ("does every loop end?" in words.message(found.value.fault)) is said
+    assert "--time-limit" in words.message(found.value.fault)
+
+
+@by_processor_time
 def test_waiting_forever_is_interrupted_later():
     limit = timeouts.time_limit(0.1)
     with pytest.raises(timeouts.Overrun, match=r"not return within 0\.4 s\n"), limit:
@@ -158,7 +175,8 @@ with f.time_limit(0.2):
         (
             json.dumps(FAULT.plain()) + "\n",
             "process-ended",
-            "swish.py: the kernel accessed memory that is not its own (an illegal address)\nhint: ",
+            "swish.py: the kernel accessed memory that does not belong to it (an illegal address)\n"
+            "hint: ",
         ),
         (
             "Fatal Python error: Segmentation fault\n",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import triton
@@ -74,7 +76,8 @@ def test_several_launches_add_up():
     traffic = copied(torch.randn(1000), torch.empty(1000), repeat=3)
     assert traffic.launches == 3
     assert traffic.tensor("x").loads == 3
-    launches, reads, writes = excess(traffic, reads={"x": 1}, writes=1, launches=1).splitlines()
+    told = excess(traffic, reads={"x": 1}, writes=1, launches=1)
+    launches, reads, writes = told.splitlines()
     assert reads.startswith("x is read 3.0 times, but the budget is 1 (test_traffic.py:")
     assert "tl.load(in_ptr + offs * stride, mask=offs < N, other=0.0) reads it 3.0 times" in reads
     assert writes.startswith("the result is written 3.0 times, but the budget is 1 (test_traffic.")
@@ -82,6 +85,7 @@ def test_several_launches_add_up():
     assert launches == (
         "3 kernels are launched (copy_kernel, copy_kernel, copy_kernel), but the budget is 1"
     )
+    assert "why: 3 launches each read it: copy_kernel," in excess(traffic, reads={"x": 1})
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_budgets_by_launch_are_for_any_order_of_the_launches():
     message = excess(traffic, reads_by_launch={"x": (1, 0.1, 0.1)})
     assert message == (
         "x is read 0.5 times by one launch (copy_kernel, launch 3 of 3), but the budget is 0.1: "
-        "by launch x may be read 1, 0.1, 0.1 times, in any order"
+        "the launches may read x 1, 0.1, 0.1 times, in any order"
     )
     assert "copy_kernel, launch 1 of 3), but the budget is 0:" in excess(
         traffic, reads_by_launch={"x": (1, 1)}
@@ -150,10 +154,24 @@ def test_strided_lanes_waste_their_sectors():
     traffic = count(lambda: copy(x[:, 0], y), y, x=x)
     assert traffic.tensor("x").loaded.ratio == 8
     assert traffic.tensor("result").stored.ratio == 1
-    (line,) = excess(traffic, sectors=1.1).splitlines()
+    line, why = excess(traffic, sectors=1.1).splitlines()
+    assert why == "why: no step along the tile moves by 1 element: one of offs moves by 8"
     assert "x is read in sectors of which 12 % is used: 8.0 times the minimum" in line
     assert "neighbouring lanes must access neighbouring addresses" in line
     traffic.check(sectors={"result": 1, "x": 8})
+
+
+def test_short_rows_waste_their_sectors():
+    x, y = torch.randn(64, 16), torch.empty(64, 4)
+    message = excess(count(lambda: rows_of_four_kernel[(1,)](x, y), y, x=x), sectors=1.1)
+    assert "neighbouring lanes" not in message
+    assert "its contiguous pieces are 16 bytes long" in message
+
+
+@triton.jit
+def rows_of_four_kernel(x_ptr, y_ptr):
+    rows, cols = tl.arange(0, 64)[:, None], tl.arange(0, 4)[None, :]
+    tl.store(y_ptr + rows * 4 + cols, tl.load(x_ptr + rows * 16 + cols))
 
 
 def test_a_load_of_some_elements_may_touch_the_sectors_of_all():
@@ -323,6 +341,51 @@ def test_reuse_and_multiply_adds_of_a_matmul():
     assert "a is read 8.0 times, but the budget is 4" in excess(traffic, reads={"a": 4})
     message = excess(traffic, dot_macs=1000)
     assert "tl.dot does 524288 multiply-adds, but the budget is 1000" in message
+    assert "hint" not in message
+
+
+@triton.jit
+def lower_triangle_kernel(x_ptr, y_ptr, TILES: tl.constexpr):
+    lanes = tl.arange(0, 16)
+    rows = tl.program_id(0) * 16 + lanes
+    acc = tl.zeros((16, 16), tl.float32)
+    for tile in tl.static_range(TILES):
+        cols = tile * 16 + lanes
+        x = tl.load(x_ptr + cols[:, None] * 16 + lanes[None, :])
+        weights = tl.where(rows[:, None] >= cols[None, :], 1.0, 0.0)
+        acc = tl.dot(weights, x, acc)
+    tl.store(y_ptr + rows[:, None] * 16 + lanes[None, :], acc)
+
+
+def test_tiles_of_which_nothing_is_used():
+    x, y = torch.randn(64, 16), torch.empty(64, 16)
+    traffic = count(lambda: lower_triangle_kernel[(4,)](x, y, 4), y, x=x)
+    assert traffic.macs_of_zeros == 6 * 16**3
+    assert "let the loop begin and end where the mask does" in excess(traffic, dot_macs=10 * 16**3)
+
+
+@triton.jit
+def pieces_kernel(x_ptr, y_ptr, STEP: tl.constexpr, TWICE: tl.constexpr):
+    rows = tl.program_id(0) * STEP + tl.arange(0, 16)
+    offs = rows[:, None] * 16 + tl.arange(0, 16)[None, :]
+    acc = tl.zeros((16, 16), tl.float32)
+    for _ in tl.static_range(1 + TWICE):
+        x = tl.load(x_ptr + offs)
+        acc = tl.dot(x, x, acc)
+    tl.store(y_ptr + tl.program_id(0) * 256 + offs - rows[:, None] * 16, acc)
+
+
+@pytest.mark.parametrize(
+    ("step", "twice", "said"),
+    [(0, False, True), (8, False, False), (16, True, False)],
+    ids=["one tile for all", "tiles overlap", "a program loads it twice"],
+)
+def test_larger_tiles_share_more_where_programs_load_the_same(step, twice, said):
+    x, y = torch.randn(64, 16), torch.empty(4, 16, 16)
+    traffic = count(lambda: pieces_kernel[(4,)](x, y, step, twice), y, x=x)
+    assert traffic.overlap("x") is (step == 8)
+    assert ("larger tiles" in excess(traffic, reads=0.5)) is said
+    assert ("longer tiles overlap less" in excess(traffic, distinct={"x": 0.1})) is (step == 8)
 
 
 def test_work_that_is_spread_over_programs():
@@ -366,11 +429,11 @@ def test_work_that_is_not_spread_evenly():
     traffic.check(programs_at_least=4, largest_share=2, idle=1)
     assert excess(traffic, programs_at_least=5).startswith("4 programs do the work")
     assert excess(traffic, largest_share=1.9) == (
-        "the busiest program does 2.0 times as many multiply-adds as the mean, at most 1.9 are "
-        "allowed"
+        "the busiest program does 2.0 times as many multiply-adds as the average one, but at "
+        "most 1.9 times as many are allowed"
     )
     assert excess(traffic, idle=0) == (
-        "1 of 8 programs neither load nor store anything, at most 0 may be without work"
+        "1 of 8 programs neither load nor store anything, but at most 0 may be idle"
     )
 
 
@@ -398,7 +461,9 @@ def test_what_programs_load_of_their_neighbours():
         assert traffic.distinct("x") == times / 68
         traffic.check(distinct={"x": times / 68})
     message = excess(traffic, distinct={"x": 0.9})
-    assert message.startswith("the programs together load x 1.0 times, each element once a program")
+    assert message.startswith(
+        "the programs together load x 1.0 times, counting each element once per program"
+    )
 
 
 def tile_of(pid: int, group: int) -> tuple[int, int]:
@@ -448,6 +513,87 @@ def test_programs_that_do_nothing_move_nothing():
     assert traffic.tensor("x").loads == 10 / 4
     assert traffic.window_bytes(["x"], 16) == 256
     assert traffic.window_bytes(["x"], 4) < 4 * 64
+
+
+@triton.jit
+def tiles_kernel(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr, FAULT: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    cols = tl.program_id(1) * BN + tl.arange(0, BN)
+    x = tl.load(x_ptr + rows[:, None] * N + cols[None, :])
+    if FAULT == "a column for each lane":
+        x += tl.load(x_ptr + rows[:, None] + cols[None, :] * 0)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], x)
+    if FAULT == "twice":
+        tl.store(y_ptr + rows[:, None] * N + cols[None, :], x + 1)
+
+
+def tiles(fault: str, x: torch.Tensor, grid: tuple[int, int], BN: int = 16) -> Traffic:
+    y = torch.empty_like(x)
+    return count(lambda: tiles_kernel[grid](x, y, *x.shape, 16, BN, fault), y, x=x)
+
+
+@pytest.mark.parametrize(
+    ("fault", "grid", "budget", "why"),
+    [
+        ("twice", (2, 4), {"writes": 1}, r"program \(0, 0, 0\) writes y\[0, 0\] more than once, "
+         r"at test_traffic.py:\d+ and test_traffic.py:\d+$"),
+        ("a column for each lane", (2, 4), {"reads": 1}, "16 lanes of an access have the same el"),
+        ("", (2, 4), {"reads": 0.5}, ""),
+    ],
+)  # fmt: skip
+def test_why_a_budget_is_exceeded(fault, grid, budget, why):
+    told = excess(tiles(fault, torch.zeros(32, 64), grid), **budget)
+    assert re.search(f"why: {why}", told, re.M) if why else "why:" not in told
+
+
+def test_tiles_that_are_their_own_mirror_image_are_stored_twice():
+    x = torch.zeros(32, 32)
+    traffic = count(lambda: triangle_of_tiles_kernel[(3,)](x, 32, 16), x)
+    assert re.search(
+        r"why: program \(0, 0, 0\) writes y\[0, 0\] more than once, at test_traffic.py:\d+ and "
+        r"test_traffic.py:\d+ \(as 2 of 3 programs do\): the tiles on the diagonal$",
+        excess(traffic, writes=1),
+        re.M,
+    )
+
+
+@triton.jit
+def triangle_of_tiles_kernel(y_ptr, N, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    rows = (pid + 1) // 2 * BLOCK + tl.arange(0, BLOCK)
+    cols = pid // 2 * BLOCK + tl.arange(0, BLOCK)
+    x = rows[:, None] + cols[None, :] + 0.0
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], x)
+    tl.store(y_ptr + cols[:, None] * N + rows[None, :], tl.trans(x))
+
+
+def test_what_each_program_along_an_axis_reads_again():
+    x, y = torch.zeros(64), torch.empty(8, 64)
+    traffic = count(lambda: column_kernel[(4, 8)](x, y, 64, 16), y, x=x)
+    assert (
+        "why: each element is read by 8 programs: of the grid (4, 8, 1), the 8 along axis 1 "
+        in (excess(traffic, reads=1))
+    )
+
+
+@triton.jit
+def column_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + tl.program_id(1) * N + cols, tl.load(x_ptr + cols))
+
+
+def test_what_a_launch_hands_on_to_the_next_one():
+    x, between, y = torch.zeros(64), torch.empty(64), torch.empty(64)
+    traffic = count(lambda: copy(x, between) or copy(between, y), y, x=x)
+    assert re.search(
+        r"why: copy_kernel hands out on to copy_kernel: stored at test_traffic.py:\d+, loaded at",
+        excess(traffic, scratch=0),
+    )
+
+
+def test_rows_of_a_tile_that_are_shorter_than_a_sector():
+    told = excess(tiles("", torch.zeros(32, 64), (2, 16), BN=4), sectors=1.1)
+    assert "why: along memory the tile has 4 of cols, 16 bytes, and a sector has 32; cols =" in told
 
 
 def test_descriptors_move_only_what_is_inside():

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+import triton
+import triton.language as tl
 
 from kernelgauge.core.launch import Launch
+from kernelgauge.memory.recording import Recording
+from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import unwritten
 from kernelgauge.words import Note, say
+from tests.launching import interpreted_only
 
 
 def kernel():
@@ -30,7 +36,7 @@ ROWS = np.s_[256:]
 
 def test_a_grid_that_ends_too_early():
     places, hint = explained((330, 70), ROWS, launch((8, 2, 1), BLOCK_M=32, BLOCK_N=64))
-    assert places == ", rows 256..329, all from there on: from tile 8 of BLOCK_M = 32"
+    assert places == ", rows 256..329 (to the end), from tile 8 on (BLOCK_M = 32)"
     assert say(hint) == (
         "the grid has 8 programs along axis 0, which cover 256 of 330 rows: "
         "triton.cdiv(330, BLOCK_M) is 11"
@@ -79,9 +85,60 @@ def test_what_else_leaves_elements_out(grid, part, hint):
 
 def test_elements_of_a_vector():
     places, hint = explained((1000,), np.s_[768:], launch((3, 1, 1), BLOCK=256))
-    assert places == ", elements 768..999, all from there on: from tile 3 of BLOCK = 256"
+    assert places == ", elements 768..999 (to the end), from tile 3 on (BLOCK = 256)"
     assert "the grid has 3 programs along axis 0, which cover 768 of 1000 elements" in say(hint)
 
 
 def test_without_a_launch_nothing_is_guessed():
     assert explained((8, 4), np.s_[:]) == ("", unwritten.DEFAULT)
+
+
+@triton.jit
+def tiles_kernel(y_ptr, M, N, first, turns, BM: tl.constexpr, BN: tl.constexpr):
+    cols = tl.arange(0, BN)
+    for turn in range(turns):
+        rows = (first + tl.program_id(0) + turn * tl.num_programs(0)) * BM + tl.arange(0, BM)
+        mask = (rows[:, None] < M) & (cols[None, :] < N)
+        tl.store(y_ptr + rows[:, None] * 24 + cols[None, :], 1.0, mask=mask)
+
+
+def recorded(grid: int, M: int = 40, N: int = 24, first: int = 0, turns: int = 1) -> tuple:
+    """What is said of what these programs leave out of 40 rows of 24 columns, and the remedy."""
+    y, recording = torch.zeros(40, 24), Recording()
+    with Watch(record=recording):
+        tiles_kernel[(grid,)](y, M, N, first, turns, 16, 32)
+    missing = (y == 0).numpy()
+    assert missing.any()
+    why, remedy = unwritten.left_out(recording, [0], {"y"}, missing, (24, 1))
+    return say(why), remedy
+
+
+@interpreted_only
+@pytest.mark.parametrize(
+    ("how", "said", "remedy"),
+    [
+        ({"grid": 3, "M": 39}, "program (2, 0, 0) has y[39, 0] in its tile and masks it off at",
+         unwritten.MASK),
+        ({"grid": 2}, "each of the 2 programs stores one tile, and it takes 3 tiles of 16 x 32; no "
+         "tile goes beyond row 31", unwritten.GRID),
+        ({"grid": 2, "M": 15}, "masks it off at", None),
+        ({"grid": 3, "first": 1}, "each of the 3 programs stores one tile, as many as it takes: "
+         "some lie outside or on one another", unwritten.ORDER),
+        ({"grid": 1, "turns": 2}, "1 program stores 2 tiles, and it takes 3", unwritten.ORDER),
+        ({"grid": 2, "turns": 0}, "why: no program reaches a store to it", None),
+        ({"grid": 0}, "why: the grid has no programs", None),
+    ],
+    ids=["mask", "grid", "mask_and_grid", "order", "loop", "no_store", "no_program"],
+)  # fmt: skip
+def test_what_a_record_of_the_tiles_shows(how, said, remedy):
+    why, found = recorded(**how)
+    assert said in why
+    assert found is remedy
+
+
+@interpreted_only
+def test_a_mask_that_is_recorded_is_told_instead_of_a_grid():
+    assert unwritten.surest(unwritten.LOOP, unwritten.MASK) is unwritten.MASK
+    assert unwritten.surest(unwritten.LOOP, unwritten.GRID) is unwritten.LOOP
+    assert unwritten.surest(unwritten.MASK, unwritten.GRID) is unwritten.GRID
+    assert unwritten.surest(unwritten.MASK, None) is unwritten.MASK

@@ -122,7 +122,9 @@ def count_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, CHANGE: tl.constexpr):
 def test_an_atomic_on_memory_that_nothing_has_set():
     y = torch.empty(1, dtype=torch.int32)
     watch = watched(count_kernel, (2,), torch.ones(100), y, 100, 64, "add")
-    with pytest.raises(Wrong, match=r"tl.atomic_add.*\nchanges elements that nothing has set"):
+    with pytest.raises(
+        Wrong, match=r"tl.atomic_add.*\nupdates elements that nothing has initialized"
+    ):
         watch.check_set([y])
     # What the launcher filled is not given.
     watch.check_set([])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from course.paths import ROOT
-from kernelgauge.words import OWN, TABLES, WORDS
+from kernelgauge.words import OWN, TABLES, WORDS, symptoms, touching
 from kernelgauge.words.kinds import KINDS
 
 ROOM = "kernelgauge/words/"
@@ -163,6 +163,34 @@ def test_every_note_has_words_and_all_their_values():
     assert [wrong for said in found for wrong in misfits(said)] == []
 
 
+@pytest.mark.parametrize(("id", "seen"), symptoms.SEEN.items())
+def test_what_is_seen_instead_takes_values_of_the_note(id, seen):
+    needed, _, _ = asked(seen)
+    assert needed <= asked(id)[0]
+
+
+def test_notes_that_say_why_are_no_symptoms():
+    """Their words begin with it, or are made of words that do."""
+    tree = ast.parse(inspect.getsource(touching))
+
+    def says_why(node: ast.AST, makers: set[str]) -> bool:
+        text = getattr(node, "value", None)
+        return getattr(node, "id", "") in makers or str(text).startswith("why: ")
+
+    makers: set[str] = set()
+    for function in (it for it in tree.body if isinstance(it, ast.FunctionDef)):
+        if any(says_why(it, makers) for it in ast.walk(function)):
+            makers.add(function.name)
+    found = {
+        key.value
+        for table in ast.walk(tree)
+        if isinstance(table, ast.Dict)
+        for key, value in zip(table.keys, table.values, strict=True)
+        if any(says_why(it, makers) for it in ast.walk(value))
+    }
+    assert found == symptoms.WHY - {"comes-from"}
+
+
 # Strings of kernelgauge that look like ids and are none.
 OTHERS = {
     "between-elements": "the beginning of two kinds",
@@ -184,7 +212,8 @@ def test_every_id_is_used_and_what_looks_like_one_is_one():
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert [id for id in WORDS if id not in written] == []
+    used = {*written, *symptoms.SEEN.values()}
+    assert [id for id in WORDS if id not in used] == []
     alike = {
         it: where
         for it, where in written.items()

@@ -67,8 +67,8 @@ def launch(x: torch.Tensor, which: str) -> tuple:
 
 
 HINTS = {
-    "rows by M": "the mask holds, the address does not: each step of offs_m moves "
-    "by 140 elements, but the strides of x are (2800, 70, 1)",
+    "rows by M": "the mask is right, the address is not: each step of offs_m moves "
+    "by 140 elements (down), but the strides of x are (2800, 70, 1)",
     "strides swapped": "offs_n < N holds for the indices along dimension 2 of x, but offs_n moves "
     "by 70 elements, the stride of its indices along dimension 1: are its strides swapped?",
     "batch by the stride of y": "batch (2) moves x by 5600 elements a step (stride_yb), but the "
@@ -110,8 +110,13 @@ def sum_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr, TIMES: tl.constexpr):
     ],
 )
 def test_hint_about_rows(rows, times, hint):
-    told = fault(sum_kernel, (rows,), torch.randn(20, 43), torch.empty(rows), 43, 64, times)
+    told = fault(sum_kernel, (rows,), torch.randn(20, 43), torch.empty(20), 43, 64, times)
     assert hint in told
+
+
+def test_programs_that_another_tensor_needs_are_not_too_many():
+    told = fault(sum_kernel, (21,), torch.randn(20, 43), torch.empty(21), 43, 64, 43)
+    assert "the grid has 21 programs along axis 0, but x has 20 rows: the index is wrong" in told
 
 
 @triton.jit
@@ -153,7 +158,7 @@ def scale_kernel(x_ptr, weight_ptr, index_ptr, y_ptr, M, N, BLOCK: tl.constexpr,
         (
             "rows",
             "the mask compares rows with M, which is 20, but weight has 7 elements (N): index "
-            "it by what runs to N",
+            "it with what runs up to N",
         ),
     ],
 )
@@ -182,7 +187,7 @@ def flat_kernel(x_ptr, y_ptr, N, numel, stride_xm, stride_xn, BLOCK: tl.constexp
 def test_hint_about_numbers_of_all_elements():
     x = torch.randn(20, 70)
     told = fault(flat_kernel, (11,), x, torch.empty_like(x), 70, 1400, *x.stride(), 128)
-    assert "hint: the mask holds, offs < numel: what is made of offs by // and %" in told
+    assert "hint: the mask is right, offs < numel: what // and % make of offs" in told
 
 
 @triton.jit
@@ -245,7 +250,7 @@ GATHERED = {
     "last row": ([0, 1], "lengths[0] is 5, but x has 5 rows: one past the last"),
     "": (
         [0, 3, -2, 4],
-        "rows is -1, made from what was loaded from order: an entry below 0 stands",
+        "rows is -1, made from what was loaded from order: a negative entry is padding",
     ),
 }
 

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.paths import SOLUTIONS
+from kernelgauge.speed.estimate import times
 from kernelgauge.words.tables import aligned
 
 if TYPE_CHECKING:
     # The report is written without Triton, which these import.
     from kernelgauge.compilation.ahead_of_time import Compiled
     from kernelgauge.memory.traffic import TrafficMeter
+    from kernelgauge.speed.estimate import Estimate
     from kernelgauge.speed.result import RaceResult
 
 Group = dict[str, Any]
@@ -87,6 +89,19 @@ def of_times(call: str, race: RaceResult) -> Group:
         shares = (race.bound.ms / ms for ms in (interval.subject_ms, interval.reference_ms))
         rows.append([f"of {race.bound.limit}", *(f"{100 * share:.0f} %" for share in shares)])
     return {"of": f"time of {call}", "rows": rows}
+
+
+def of_estimates(call: str, found: Sequence[tuple[str, Estimate, Estimate]]) -> Group:
+    """Compare about how long two subjects take. found: for each GPU, the learner's time and ours"""
+    rows = []
+    gpus: dict[str, list[str]] = {}
+    for gpu, yours, ours in found:
+        rows.append([f"about, on an {gpu}", *(f"{it.ms:.2g} ms" for it in (yours, ours))])
+        words = f"{times(ours.ms / yours.ms)} of ours{{}}: {yours.reason(ours)}"
+        gpus.setdefault(words, []).append(f"an {gpu}")
+    said = [words.format(f" on {' and '.join(names)}") for words, names in gpus.items()]
+    of = f"estimate (docs/estimates.md says how far off) of the time of {call}"
+    return {"of": of, "rows": rows, "said": "; ".join(said)}
 
 
 def of_files(yours: Path, puzzle: str) -> Group:

@@ -6,7 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from course.paths import PUZZLES
+
+# In pytest's cache: how many hints of each puzzle a learner has seen.
+SEEN = "kata/hints"
 
 HINT = re.compile(
     r"^<details><summary>(?P<name>\w+): (?P<kind>.+?)</summary>\n(?P<text>.*?)^</details>",
@@ -46,6 +51,12 @@ def hints_of(puzzle: str) -> list[Hint]:
         for found in HINT.finditer(lesson)
         if found["name"] == name
     ]
+
+
+def are_all_seen(cache: pytest.Cache | None, puzzle: str) -> bool:
+    """Whether a learner has seen all hints of a puzzle. cache: pytest's, None if it is off"""
+    seen = cache.get(SEEN, {}) if cache else {}
+    return seen.get(puzzle, 0) >= len(hints_of(puzzle))
 
 
 def idea_of(puzzle: str) -> int:

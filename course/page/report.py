@@ -31,6 +31,7 @@ class Check:
     printed: what the learner's code printed, where it failed
     figures: what was measured, beside what is asked for
     fault: what is wrong, as `kernelgauge.words.fault.Fault.plain` gives it; None where nothing is
+    withheld: whether the message keeps the cause from the learner, who is to find it
     race: times in milliseconds and the interval of the speed-up; None where nothing was timed
     """
 
@@ -42,6 +43,7 @@ class Check:
     printed: str = ""
     figures: list[Figure] = field(default_factory=list)
     fault: dict[str, Any] | None = None
+    withheld: bool = False
     race: dict[str, Any] | None = None
 
 
@@ -87,7 +89,8 @@ class Puzzle:
     chapter: the title of its chapter
     file: as a learner types it
     state: one of those at the head of this module
-    production: how many checks of the second level pass, and of how many; None if it was not tried
+    production: how many checks of the second level pass, and of how many; None if it was not tried,
+        or the puzzle is not solved
     cells: for each level that was graded, what the scoreboard says of each kind of check
     """
 

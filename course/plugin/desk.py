@@ -21,7 +21,6 @@ from course.plugin.scoreboard import show_solution
 from kernelgauge.words.kinds import KINDS
 from kernelgauge.words.tables import aligned
 
-SEEN = "kata/hints"
 EXAMPLE = "puzzles/07_matmul/tiled.py"
 MAX_WIDTH = 100
 
@@ -123,7 +122,7 @@ def asked_for(config) -> dict[str, list[str]]:
         given = argument.partition("::")[0]
         found[given] = puzzles_at(located(given))
         if not found[given]:
-            what = "is no puzzle" if Path(given).exists() else "does not exist"
+            what = "is not a puzzle" if Path(given).exists() else "does not exist"
             raise pytest.UsageError(f"{given} {what}: name a puzzle's file, such as {EXAMPLE}")
     return found
 
@@ -158,7 +157,8 @@ def _explain(terminal, kind: str) -> None:
         near = get_close_matches(kind, KINDS, cutoff=0.4)
         meant = f": did you mean {' or '.join(near)}?" if near else ""
         raise pytest.UsageError(
-            f"--explain: {kind} is no kind of fault{meant or '.'} pytest --explain lists them all"
+            f"--explain: {kind} is not a kind of fault{meant or '.'} "
+            "pytest --explain lists them all"
         )
     heading, _, page = faults.path_of(kind).read_text().partition("\n")
     terminal.sep("-", heading.lstrip("# "))
@@ -251,7 +251,7 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
     if not found:
         terminal.line(f"The lesson has no hints for {name}. It begins at {idea}")
         return
-    seen = cache.get(SEEN, {})
+    seen = cache.get(hints.SEEN, {})
     number = seen.get(puzzle, 0)
     if number == len(found):
         terminal.line(f"You have seen all {number} hints of {name}. They are in the lesson:")
@@ -269,4 +269,4 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
         terminal.line(f"Try that first. The next hint: pytest {file} --hint")
     else:
         terminal.line(f"This was the last hint. The lesson in full: {idea}")
-    cache.set(SEEN, seen | {puzzle: number + 1})
+    cache.set(hints.SEEN, seen | {puzzle: number + 1})

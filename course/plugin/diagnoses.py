@@ -33,18 +33,21 @@ class Diagnoses:
 
     def __init__(self) -> None:
         self._left: Counter[Path] = Counter()
-        self._kept: dict[Path, list[tuple[int, str, Wrong]]] = {}
+        self._kept: dict[Path, list[tuple[int, str, Wrong, bool]]] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session) -> None:
         """Count the tests of each puzzle's file."""
         self._left = Counter(item.path for item in session.items if puzzle_of(item.path))
 
-    def keep(self, item, order: int, verdict: Wrong) -> None:
-        """Keep a wrong result until its file is through."""
+    def keep(self, item, order: int, verdict: Wrong, withheld: bool) -> None:
+        """Keep a wrong result until its file is through.
+
+        withheld: whether a learner is to find its cause
+        """
         if verdict.observation is not None:
             self._kept.setdefault(item.path, []).append(
-                (order, item.nodeid, verdict.without_traceback())
+                (order, item.nodeid, verdict.without_traceback(), withheld)
             )
 
     def through(self, item) -> list[dict[str, Any]]:
@@ -58,11 +61,10 @@ class Diagnoses:
 
     def _diagnosed(self, path: Path) -> list[dict[str, Any]]:
         kept = sorted(self._kept.pop(path, ()), key=lambda it: it[:2])
+        verdicts = diagnosed([verdict for _, _, verdict, _ in kept])
         return [
-            {"nodeid": nodeid, "told": failures.told(verdict.fault)}
-            for nodeid, verdict in zip(
-                (it[1] for it in kept), diagnosed([it[2] for it in kept]), strict=True
-            )
+            {"nodeid": nodeid, "told": failures.told(verdict.fault, withheld)}
+            for (_, nodeid, _, withheld), verdict in zip(kept, verdicts, strict=True)
         ]
 
 

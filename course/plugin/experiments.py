@@ -53,8 +53,8 @@ def _values(given: list[str]) -> dict[str, tuple]:
             found[name] = ()
         if not found[name]:
             raise pytest.UsageError(
-                f"--try {text}: {values or 'nothing'} is no list of values: write numbers, True, "
-                "False, None or quoted words, with commas between them"
+                f"--try {text}: {values or 'nothing'} is not a list of values: write numbers, "
+                "True, False, None or quoted words, with commas between them"
             )
         found[name] = tuple(dict.fromkeys(found[name]))
     count = math.prod(map(len, found.values()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course.options import asked
+from course.paths import PUZZLES, display_path
 from course.plugin.ladder import PRODUCTION
 from kernelgauge import words
 from kernelgauge.core.settings import settings
@@ -21,6 +22,15 @@ MAX_NAMED = 4
 WRONG_RESULT = "wrong-result"
 # What the compiler and the interpreter say of one line, with one remedy, is one cause.
 OF_A_LINE = {"not-compiled", "raises"}
+# The tools to look for a cause with, where values and a picture do not show it.
+VALUES, PICTURE, CODE = "values", "picture", "code"
+TOOLS = {
+    "not-compiled": (CODE,),
+    "does-not-fit": (CODE,),
+    "register-spills": (CODE,),
+    "too-much-traffic": (PICTURE, CODE),
+    "too-slow": (PICTURE, CODE),
+}
 # What a picture of the call shows.
 DRAWN = {
     "between-elements-load",
@@ -100,26 +110,30 @@ class Failure:
         return f"pytest {self.path} -k {word}"
 
 
-def told(fault: Fault) -> dict[str, Any]:
+def told(fault: Fault, withheld: bool = False) -> dict[str, Any]:
     """Return what a run says of a fault, in plain data that xdist can carry.
 
     Of bad input, what happened instead of the error is what is to be fixed if it is one of memory.
+
+    withheld: only what is seen of it; the data of the fault have its cause
     """
-    first, inner = fault, fault.instead
+    shown = words.symptom(fault) if withheld else fault
+    first, inner = shown, shown.instead
     if inner and KINDS[inner.kind].group == MEMORY:
         first = inner
-    cause = (inner or fault).cause
+    cause = (inner or shown).cause
     kind, place, why = first.key
     return {
         "kind": first.kind,
         "title": words.title(first),
-        "parts": [list(part) for part in words.parts(fault)],
+        "parts": [list(part) for part in words.parts(shown)],
         "reason": words.reason(first) or (words.reason(inner) if inner else ""),
         "key": repr((place, why) if kind in OF_A_LINE and place and why else first.key),
-        "cause": words.cause(inner or fault),
+        "cause": words.cause(inner or shown),
         "proven": bool(cause and cause.known == PROVEN and cause.explains > 1),
         "finite": cmath.isfinite(first.numbers.get("got", 0.0)),
         "fault": fault.plain(),
+        "withheld": withheld,
     }
 
 
@@ -157,6 +171,9 @@ def write(terminal, failures: Iterable[Failure], verbosity: int = 0) -> None:
         guessed = other[0].kind == WRONG_RESULT and not any(it.is_proven for it in other)
         if guessed and one.kind == WRONG_RESULT and one.reason:
             full = 1
+    # What production asks for can wait until the first level passes.
+    if verbosity <= 0 and groups and not groups[0][0].is_production:
+        full = min(full, sum(not group[0].is_production for group in groups))
     for number, group in enumerate(groups[:full]):
         _write_block(terminal, group, verbosity, brief=number > 0 and verbosity <= 0)
     if rest := groups[full:]:
@@ -198,12 +215,29 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
         for line in printed[:MAX_LINES] if verbosity <= 0 else printed:
             terminal.line(f"    {line}")
     if len(group) > 1:
-        terminal.line(f"{len(group)} checks fail alike: {_named(group)}")
+        terminal.line(f"{len(group)} checks fail for this reason: {_named(group)}")
     terminal.line(f"run this one: {first.command}")
+    if first.told["withheld"]:
+        for line in _tools(first):
+            terminal.line(line)
+        return
     # On a GPU only the roofline is drawn.
     if not brief and first.kind in DRAWN and settings.interpreted and not asked.draws:
         terminal.line(f"draw it: pytest {first.path} --pictures out")
     terminal.line(f"what it means: pytest --explain {first.kind}")
+
+
+def _tools(failure: Failure) -> list[str]:
+    """Return how to look for a cause that is withheld, and how to be told a little of it."""
+    file = display_path(PUZZLES / f"{failure.puzzle}.py")
+    tools = {
+        VALUES: "look inside, with print() or breakpoint() in the kernel: TRITON_INTERPRET=1 "
+        f"{failure.command} -x -s",
+        PICTURE: f"draw it: pytest {file} --pictures out",
+        CODE: f"see what the compiler made of it: pytest {file} --compiled",
+    }
+    lines = [tools[it] for it in TOOLS.get(failure.kind, (VALUES, PICTURE))]
+    return [*lines, f"get nearer to the cause, a step at a time: pytest {file} --hint"]
 
 
 def _listed(groups: list[list[Failure]], explained: bool) -> dict[str, list[Failure]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from course import paths
+from course.desk import hints
 from course.options import asked
 from course.plugin import (
     desk,
@@ -211,6 +212,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
+    from course import inputs
     from course.plugin import session
     from kernelgauge.speed import gpu
 
@@ -219,7 +221,7 @@ def pytest_runtest_call(item):
     if puzzle and (why := given_up.why(puzzle)):
         raise NotRun(f"{puzzle} {why}")
     if puzzle:
-        session.require_measurable(ladder.check_of(item.name))
+        session.require_measurable(ladder.check_of(item.name), ladder.level_of(item.path))
     commands = item.get_closest_marker("commands")
     rules = getattr(getattr(item.module, "puzzle", None), "rules", None)
     # A race of ranks has them on one GPU.
@@ -235,6 +237,9 @@ def pytest_runtest_call(item):
                 with timeouts.time_limit(seconds):
                     return (yield)
             except Exception as error:
+                if inputs.are_hollow and not isinstance(error, Verdict):
+                    # What a test makes of them may need numbers.
+                    raise NotMeasured("speed takes a GPU") from None
                 if not gpu.ran_out_of_memory(error):
                     raise
             # Other workers may have had the memory: once more without them.
@@ -260,16 +265,25 @@ def pytest_enter_pdb():
     audit.debugged.append(True)
 
 
+def _withholds_causes(item) -> bool:
+    """Whether a learner is to find causes in this test, and has not seen all hints."""
+    if getattr(getattr(item.module, "puzzle", None), "names_causes", True):
+        return False
+    return not hints.are_all_seen(getattr(item.config, "cache", None), item.module.puzzle.puzzle)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     from course import running
 
     error = call.excinfo.value if call.excinfo else None
+    withheld = isinstance(error, Wrong) and _withholds_causes(item)
+    text = words.message(words.symptom(error.fault)) if withheld else str(error)
     if isinstance(error, Verdict):
         # pytest would draw a traceback, with the source of each frame, which takes long.
-        item.repr_failure = lambda excinfo: str(excinfo.value)
+        item.repr_failure = lambda excinfo: text
     if isinstance(error, Wrong):
-        item.config.stash[observed].keep(item, item.stash.get(order, 0), error)
+        item.config.stash[observed].keep(item, item.stash.get(order, 0), error, withheld)
     made = yield
     if isinstance(error, NotMeasured):
         made.outcome = "skipped"
@@ -277,7 +291,7 @@ def pytest_runtest_makereport(item, call):
     elif isinstance(error, NotRun):
         made.longrepr = f"not run: {error}"
     elif isinstance(error, Verdict):
-        made.longrepr = str(error)
+        made.longrepr = text
     puzzle = ladder.puzzle_of(item.path)
     if puzzle and (call.when == "call" or made.failed):
         reporting.describe(
@@ -288,6 +302,7 @@ def pytest_runtest_makereport(item, call):
             error,
             order=item.stash.get(order, 0),
             run=running.current(),
+            withheld=withheld,
         )
     if puzzle and call.when == "teardown":
         found = item.config.stash[observed].through(item)

@@ -1,4 +1,4 @@
-"""The puzzles in the order of the climb, their two levels, and the kinds of check."""
+"""The puzzles in the order of the climb, what they take, their levels, and the kinds of check."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ CHECKS = ("shapes", "masks", "numerics", "traffic", "compiles", "speedup")
 SOLVED = "solved"
 LEVELS = (SOLVED, PRODUCTION)
 
+DIFFICULTIES = ("easy", "medium", "hard", "very hard")
+# How the row of a puzzle in its lesson ends: with an estimate of its time, and its difficulty.
+EFFORT = rf"\| *(\d+ min|[\d.]+ h) *\| *({'|'.join(DIFFICULTIES)}) *\|$"
+
 
 def ladder() -> list[str]:
     """List all puzzles in the order of the climb: by chapter, and there as the lesson has them."""
     return [puzzle for chapter in sorted(PUZZLES.glob("[0-9]*_*")) for puzzle in _steps(chapter)]
+
+
+def effort_of(puzzle: str) -> tuple[str, str]:
+    """Return how long a puzzle takes and how hard it is, as its row in the lesson says.
+
+    Estimates of the first level, for someone who has solved what stands before: "20 min", "easy".
+    """
+    chapter, name = puzzle.split("/")
+    lesson = (PUZZLES / chapter / "README.md").read_text()
+    found = re.search(rf"^\| *\[{name}\.py\].*?{EFFORT}", lesson, re.MULTILINE)
+    return (found[1], found[2]) if found else ("", "")
 
 
 def path_of_tests(puzzle: str, level: str = SOLVED) -> Path:

@@ -7,14 +7,17 @@ from itertools import groupby
 
 from course.desk import hints, stubs
 from course.paths import PUZZLES, SOLUTIONS, display_path
-from course.plugin.ladder import SOLVED, ladder
+from course.plugin.ladder import SOLVED, effort_of, ladder
 from course.plugin.progress import Progress, counted, first_open, is_done, production_of
 
 NEXT = "<- next"
 
 
 def write(terminal, puzzles: Sequence[str], progress: Progress) -> None:
-    """Print a line for each of these puzzles, by chapter, and what comes next on the ladder."""
+    """Print a line for each of these puzzles, by chapter, and what comes next on the ladder.
+
+    A line says how long the puzzle takes, how hard it is, and how far it is.
+    """
     following = first_open(ladder(), progress)
     width = max(len(puzzle.partition("/")[2]) for puzzle in puzzles)
     for _, steps in groupby(puzzles, lambda puzzle: puzzle.partition("/")[0]):
@@ -22,9 +25,12 @@ def write(terminal, puzzles: Sequence[str], progress: Progress) -> None:
         terminal.line(hints.chapter_of(chapter[0]), bold=True)
         for puzzle in chapter:
             said, colours = state(puzzle, progress)
-            terminal.write(f"    {puzzle.partition('/')[2]:<{width}}  ")
+            time, difficulty = effort_of(puzzle)
+            name = puzzle.partition("/")[2]
+            terminal.write(f"    {name:<{width}}  {time:>6}  {difficulty:<9}  ")
             terminal.line(f"{said:<44}  {NEXT}" if puzzle == following else said, **colours)
     terminal.line("")
+    terminal.line("The times are estimates, for someone who has solved the puzzles before.")
     terminal.line(f"{counted(list(puzzles), progress)}.")
     write_ladder(terminal, puzzles, progress)
 

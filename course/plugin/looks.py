@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from course import running
-from course.paths import PRODUCTION, PUZZLES, display_path
+from course.paths import PRODUCTION, PUZZLES
 from course.plugin import failures
 from course.plugin.ladder import check_of, ladder, level_of, puzzle_of
 from course.plugin.scoreboard import Scoreboard
-from kernelgauge.core.settings import settings
 from kernelgauge.run import Observer
 
 
@@ -67,8 +66,7 @@ class Look(Observer):
         rows = self._board.rows
         for puzzle in sorted(rows, key=ladder().index):
             if rows[puzzle].is_untouched:
-                file = display_path(settings.subjects / f"{puzzle}.py")
-                terminalreporter.line(f"{puzzle}   not started   edit {file}", yellow=True)
+                terminalreporter.line(f"{puzzle}   {rows[puzzle].to_do}", yellow=True)
             failures.write(terminalreporter, rows[puzzle].failures, self.config.option.verbose)
         self.write(terminalreporter)
 

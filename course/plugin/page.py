@@ -148,7 +148,7 @@ class Page:
         row = self.board.rows.get(puzzle, Row())
         number, title = stubs.title_of(puzzle)
         state = _state(puzzle, row, found)
-        tests = None if state == pages.NOT_STARTED else found.get(PRODUCTION)
+        tests = found.get(PRODUCTION) if state in pages.DONE else None
         checks = sorted(
             self._checks.get(puzzle, []), key=lambda it: (LEVELS.index(it[1].level), it[0])
         )
@@ -157,6 +157,7 @@ class Page:
         for _, check in checks:
             if failure := told.get((check.level, check.test)):
                 check.message, check.fault = failure.message, failure.told["fault"]
+                check.withheld = failure.told["withheld"]
         return Puzzle(
             name=puzzle,
             number=number,

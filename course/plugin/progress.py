@@ -57,7 +57,12 @@ class Progress:
 
 
 def is_done(found: Findings, puzzle: str, level: str) -> bool:
-    """Whether every kind of check of a level was made of a puzzle, and all of them passed."""
+    """Whether every kind of check of a level was made of a puzzle, and all of them passed.
+
+    In production a puzzle is done only if it is solved.
+    """
+    if level == PRODUCTION and not is_done(found, puzzle, SOLVED):
+        return False
     tests = found.get(level, {})
     made = {check_of(test) for test in tests}
     wanted = checks_of(puzzle, level)

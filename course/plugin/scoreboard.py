@@ -65,12 +65,14 @@ def describe(
     *,
     order: int = 0,
     run: Run | None = None,
+    withheld: bool = False,
 ) -> None:
     """Attach to pytest's report what the scoreboard needs; xdist carries it to the controller.
 
     error: what the test raised
     order: its place among the tests of the run
     run: what its checks measured
+    withheld: whether a learner is to find the cause
     """
     verdict = PASSED if made.passed else NOT_MEASURED if made.skipped else WRONG
     for kind, name in ((Unsolved, UNSOLVED), (NotRun, NOT_RUN)):
@@ -78,8 +80,10 @@ def describe(
             verdict = name
     score = {"puzzle": puzzle, "level": level, "test": test, "verdict": verdict, "order": order}
     score |= _measured(run) if run else NOTHING
-    score["why"] = str(error) if isinstance(error, (NotMeasured, NotRun)) else ""
-    score["told"] = failures.told(error.fault) if isinstance(error, WrongVerdict) else None
+    kept = isinstance(error, (NotMeasured, NotRun, Unsolved))
+    score["why"] = str(error) if kept else ""
+    wrong = isinstance(error, WrongVerdict)
+    score["told"] = failures.told(error.fault, withheld) if wrong else None
     made.user_properties.append((PROPERTY, score))
 
 
@@ -149,6 +153,7 @@ class Row:
     verdicts: of each level, by test
     measured: for the last column
     compared: beside our solution, by kind of check
+    to_do: what to do before anything can be graded
     failures: its wrong cases
     """
 
@@ -157,11 +162,12 @@ class Row:
     )
     measured: dict[str, str] = field(default_factory=dict)
     compared: dict[str, comparison.Group] = field(default_factory=dict)
+    to_do: str = ""
     failures: list[failures.Failure] = field(default_factory=list)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was written in the stub yet."""
+        """Whether there is nothing to grade yet: an untouched stub, or one with gaps."""
         found = [v for tests in self.verdicts.values() for v in tests.values()]
         return UNSOLVED in found and set(found) <= {UNSOLVED, NOT_MEASURED}
 
@@ -207,6 +213,8 @@ class Scoreboard:
         row.verdicts[level][test] = score["verdict"]
         row.measured |= score["measured"]
         row.compared |= score["compared"]
+        if score["verdict"] == UNSOLVED:
+            row.to_do = score["why"]
         if failure := failure_of(report):
             row.failures.append(failure)
         if score["raced"]:
@@ -265,8 +273,7 @@ class Scoreboard:
         row = self.rows[puzzle]
         terminal.write(f"{puzzle:<{width}}")
         if row.is_untouched:
-            file = display_path(settings.subjects / f"{puzzle}.py")
-            terminal.line(f"not started   edit {file}", yellow=True)
+            terminal.line(row.to_do, yellow=True)
             return
         solved = is_done(found, puzzle, SOLVED)
         if not solved or (row.failures and not row.verdicts[PRODUCTION]):
@@ -290,11 +297,13 @@ class Scoreboard:
         """Say that a puzzle is solved, what is left of production, and what it compares with."""
         name = puzzle.partition("/")[2]
         terminal.line(f"{name} is solved.{self._said(puzzle)}{self._without_speed([puzzle])}")
+        if estimate := self.rows[puzzle].compared.get("speedup", {}).get("said"):
+            terminal.line(f"An estimate of speed: at best about {estimate}.")
         if checks_of(puzzle, PRODUCTION):
             self._write_production(terminal, puzzle, found)
         if settings.subjects == PUZZLES and not self.config.option.compare:
             file = display_path(PUZZLES / f"{puzzle}.py")
-            terminal.line(f"Beside our solution: pytest {file} --compare")
+            terminal.line(f"Compare with ours: pytest {file} --compare")
 
     def _write_production(self, terminal, puzzle: str, found: Findings) -> None:
         tests = found.get(PRODUCTION, {})
@@ -307,7 +316,10 @@ class Scoreboard:
             terminal.line(f"Production: {passed} of {len(tests)}. Missing: {_topics(missing)}.")
             terminal.line(f"    {command}")
         else:
-            terminal.line(f"Production: {len(tests)} of {len(tests)}. It could be shipped.")
+            # What an earlier run passed may not have been timed.
+            timed = dict.fromkeys(tests, PASSED) == self.rows[puzzle].verdicts[PRODUCTION]
+            shipped = " It could be shipped." if timed else ""
+            terminal.line(f"Production: {len(tests)} of {len(tests)}.{shipped}")
 
     def _said(self, puzzle: str) -> str:
         measured = "; ".join(self.rows[puzzle].measured.values())
@@ -328,7 +340,7 @@ class Scoreboard:
         for puzzle in solved:
             name = puzzle.partition("/")[2]
             file = settings.subjects / f"{puzzle}.py"
-            terminal.section(f"{name}: yours beside ours", sep="-")
+            terminal.section(f"{name}: yours next to ours", sep="-")
             found = self.rows[puzzle].compared
             groups = [found[check] for check in CHECKS if check in found]
             for line in comparison.table([*groups, comparison.of_files(file, puzzle)]):

@@ -6,9 +6,11 @@ import pytest
 
 from course import inputs, running
 from course.options import asked
+from course.plugin.ladder import SOLVED
 from kernelgauge import setup
 from kernelgauge.compilation import targets
 from kernelgauge.core.complaint import Complaint
+from kernelgauge.core.settings import settings
 from kernelgauge.kernel import require_interpreter
 from kernelgauge.run import Observer
 from kernelgauge.speed import gpu
@@ -58,10 +60,15 @@ def _observers() -> list[Observer]:
     return [*comparing, Racing(*comparing), *([Drawing()] if asked.draws else [])]
 
 
-def require_measurable(check: str | None) -> None:
-    """Raises NotMeasured where this mode cannot tell, before a test makes large inputs."""
+def require_measurable(check: str | None, level: str = SOLVED) -> None:
+    """Raises NotMeasured where this mode cannot tell, before a test makes large inputs.
+
+    In the interpreter --compare estimates the time of a first level, for inputs that are not drawn.
+    """
     if check == "speedup":
-        gpu.require()
+        inputs.are_hollow = asked.compares and settings.interpreted and level == SOLVED
+        if not inputs.are_hollow:
+            gpu.require()
     if check == "traffic":
         require_interpreter()
 
@@ -72,5 +79,6 @@ def begin(test: str, *, defers: bool = False) -> None:
     defers: as `running.begin` has it
     """
     audit.debugged.clear()
+    inputs.are_hollow = False
     running.begin(test, defers=defers)
     inputs.seed(test)

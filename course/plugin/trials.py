@@ -25,7 +25,7 @@ from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import OPTIONS
 from kernelgauge.subject.launcher_source import followed, meta_parameters
 from kernelgauge.subject.trial import Trial
-from kernelgauge.words.kinds import KINDS, RAISES, RUNS
+from kernelgauge.words.kinds import KINDS, RAISES, RUNS, STARTS
 from kernelgauge.words.tables import aligned
 
 # Those that a learner is told of; the compiler knows more.
@@ -65,7 +65,7 @@ class Row:
         if self.missed:
             return "not tried"
         groups = {KINDS[wrong.fault.kind].group for wrong in self.wrong.values()}
-        if groups & {RUNS, RAISES}:
+        if groups & {STARTS, RUNS, RAISES}:
             return "fails"
         return "wrong" if self.wrong else "right"
 

@@ -288,12 +288,11 @@ class Verdict(Scoreboard):
             terminal.line(f"{puzzle}: no check was run: does -k name one?", yellow=True)
             return
         row, found = self.rows[puzzle], self.keep([puzzle]).of(puzzle)
-        file = display_path(PUZZLES / f"{puzzle}.py")
         name, now = puzzle.partition("/")[2], time.strftime("%H:%M:%S")
         if row.is_untouched:
             lesson = display_path((PUZZLES / puzzle).with_name("README.md"))
-            terminal.line(f"{name}: not started ({now})", yellow=True)
-            terminal.line(f"Edit {file}. The lesson is {lesson}")
+            terminal.line(f"{name}: {row.to_do} ({now})", yellow=True)
+            terminal.line(f"The lesson is {lesson}")
             return
         if is_done(found, puzzle, SOLVED):
             self.congratulate(terminal, puzzle, found)

@@ -107,8 +107,8 @@ def first_fault(cases: list[Case]) -> tuple[Case, Wrong] | None:
     return None
 
 
-def first_told(cases: Iterable[Case], enough: float = ENOUGH) -> failures.Failure | None:
-    """The failure that a learner reads first, None if all pass.
+def told(cases: Iterable[Case], enough: float = ENOUGH) -> list[failures.Failure]:
+    """The failures that a learner reads, one of each cause, the first one first.
 
     To save time, kernels are compiled only if nothing else fails.
 
@@ -128,8 +128,12 @@ def first_told(cases: Iterable[Case], enough: float = ENOUGH) -> failures.Failur
             found.append((case, verdict.without_traceback()))
             if len(found) == enough or (len(found) == FEW < enough < math.inf and _agree(found)):
                 break
-    told = failures_of(found)
-    return failures.grouped(told)[0][0] if told else None
+    return [group[0] for group in failures.grouped(failures_of(found))]
+
+
+def first_told(cases: Iterable[Case]) -> failures.Failure | None:
+    """The failure that a learner reads first, None if all pass."""
+    return next(iter(told(cases)), None)
 
 
 def _agree(found: Sequence[tuple[Case, Wrong]]) -> bool:

@@ -42,7 +42,7 @@ ABOUT_FAULTS = """# Faults
 
 What can be wrong with a kernel, in the order in which it is to be fixed. The message of a puzzle
 that fails ends with the name of its kind, and `pytest --explain KIND` prints the page of it: what
-it means on a GPU, an example, how to mend and to find it, and where the lesson is."""
+it means on a GPU, an example, how to find and to fix it, and where the lesson is."""
 # How much a page counts in a search, which should find a puzzle first (2), and not its figures.
 BOOST = {
     "reference/H200.md": 0.2,

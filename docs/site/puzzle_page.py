@@ -9,6 +9,7 @@ import textwrap
 from itertools import pairwise
 
 from course.desk.hints import hints_of
+from course.plugin.ladder import effort_of
 
 # A field's name takes ten columns of a spec: "Given     x (N,): float16".
 COLUMN = 10
@@ -40,6 +41,7 @@ def page_of(puzzle: str, stub: str) -> str:
     return "\n\n".join(
         [
             f"# {title_of(stub)}",
+            f"About {', '.join(effort_of(puzzle))}",
             *map(_block, first.strip().split("\n\n")[1:]),
             lesson,
             "## The file",

@@ -27,6 +27,8 @@ from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.words.fault import Fault, Note, Place, note
 
+# Bits that stand for an asynchronous copy of a whole tile, by a lane.
+WHOLE_TILE = 4096
 MAX_SECONDS = 60.0
 MAX_THREADS = 1024
 # The compiler must answer this long before the time limit of the test ends.
@@ -83,6 +85,35 @@ class Compiled:
     file: str = ""
     listings: dict[str, str] = field(default_factory=dict, compare=False)
 
+    @property
+    def load_bytes(self) -> float:
+        """Bytes of a lane's load from global memory, on average."""
+        copies = ((bits or WHOLE_TILE, count) for _, bits, count in self.copies or ())
+        return _mean_bytes([*(self.loads or ()), *copies])
+
+    @property
+    def store_bytes(self) -> float:
+        """Bytes of a lane's store to global memory, on average."""
+        return _mean_bytes(self.stores or ())
+
+    @property
+    def bytes_in_flight(self) -> float:
+        """Bytes that all of a program's loads ask for; 0 where copies are of whole tiles."""
+        widths = [*(self.loads or ()), *((bits, count) for _, bits, count in self.copies or ())]
+        if not all(bits for bits, _ in widths):
+            return 0.0
+        return 32 * self.num_warps * sum(bits * count for bits, count in widths) / 8
+
+    @property
+    def factor_bits(self) -> int:
+        """Bits of a factor that tensor cores multiply, 32 being tf32; 0 without them."""
+        for name, _ in self.tensor_cores or ():
+            depth = int(name.rpartition("x")[2]) if "x" in name else 16
+            # The older instructions are 16 bytes deep, or 32.
+            older = name.startswith("mma") and name != "mma 16x8x8"
+            return {4: 32, 8: 16 if older else 32, 32: 8}.get(depth, 16)
+        return 0
+
 
 class DoesNotFit(Wrong):
     """A kernel compiles, and needs more shared memory or threads than a GPU has."""
@@ -96,6 +127,7 @@ def check_compiles(
     machine_code: bool = True,
     details: bool = False,
     spills: int | None = None,
+    div_rn: bool = False,
     time_limit: float = MAX_SECONDS,
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
@@ -110,6 +142,7 @@ def check_compiles(
         end and ptxas refuse (inline assembly, registers that do not suffice) is not seen
     details: whether to find registers, spills and kinds of instructions too
     spills: how many bytes a thread may spill to memory, if that is asked
+    div_rn: whether each division of floats must be rounded to nearest
     time_limit: seconds of processor time for one kernel and target
     """
     details = details or spills is not None
@@ -118,9 +151,10 @@ def check_compiles(
     seen = set()
     for launch in launches:
         request = _request(launch, subject) | {
-            "machine_code": machine_code or details,
+            "machine_code": machine_code or details or div_rn,
             "details": details,
             "listings": False,
+            "div_rn": div_rn,
         }
         if repr(request) in seen:
             continue
@@ -155,7 +189,7 @@ def compile_each(
     found: dict[str, dict[str, Compiled | Wrong]] = {}
     for launch in launches:
         request = _request(launch, subject)
-        request |= {"machine_code": True, "details": True, "listings": listings}
+        request |= {"machine_code": True, "details": True, "listings": listings, "div_rn": False}
         if repr(request) in found:
             continue
         outcomes = found[repr(request)] = {}
@@ -217,6 +251,8 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
     used = dict(answer)
     if lines := used.pop("early_release", None):
         return _early_release(launch, gpu, *lines)
+    if division := used.pop("inexact_division", None):
+        return _inexact_division(launch, gpu, *division)
     if request["details"]:
         used["loops"] = tuple(Loop(*loop) for loop in used["loops"])
         used["file"] = launch.kernel.__code__.co_filename
@@ -256,6 +292,13 @@ def _early_release(launch: Launch, gpu: Target, store: int, atomic: int) -> Faul
     return Fault("early-release", said, place, remedy=note("barrier-before-atomic"))
 
 
+def _inexact_division(launch: Launch, gpu: Target, instruction: str, line: int) -> Fault:
+    """Return the fault of a kernel with a division that is not rounded to nearest."""
+    said = _head("rounds-divisions-otherwise", launch, gpu), note("division-is", ptx=instruction)
+    place = Place(launch.kernel.__code__.co_filename, line) if line else _place(launch)
+    return Fault("own-rule", said, place, remedy=note("use-div-rn"))
+
+
 def _spilling(launch: Launch, gpu: Target, compiled: Compiled, budget: int) -> Fault | None:
     """Return the fault of a kernel that spills more bytes a thread than the budget allows."""
     spilled = compiled.spills
@@ -269,6 +312,12 @@ def _spilling(launch: Launch, gpu: Target, compiled: Compiled, budget: int) -> F
         numbers={"spilled": spilled, "budget": budget},
         remedy=note("spread-over-warps"),
     )
+
+
+def _mean_bytes(widths: Sequence[tuple[int, int]]) -> float:
+    """Return the mean of accesses by their width in bits and their number, 16 without any."""
+    count = sum(number for _, number in widths)
+    return sum(bits * number for bits, number in widths) / 8 / count if count else 16.0
 
 
 def _time_left() -> float:

@@ -14,6 +14,7 @@ from types import CodeType
 import triton
 from triton.compiler.errors import CompilationError
 
+from kernelgauge.compilation import evidence
 from kernelgauge.compilation.advice import advice
 from kernelgauge.compilation.worker import describe
 from kernelgauge.core.blame import is_graded_file
@@ -46,7 +47,7 @@ def rejection(
     if not frames and (diagnostic := _diagnostic(printed)):
         message, frames = diagnostic
     elif not frames:
-        frames = _search(message, *kernel)
+        frames = _search(message, printed, *kernel)
     message, part = _plain(message) or error["kind"], ""
     if message == "PassManager::run failed":
         part = crash(printed)
@@ -55,7 +56,8 @@ def rejection(
     callers = tuple(_caller(frame[0], frame[1]) for frame in own[-2::-1])
     place = Place(file, line, 0 if column is None else column + 1, callers=callers)
     said = (head, *_rejected_line(file, line, column), _what(message, part), *launched)
-    return Fault("not-compiled", said, place, remedy=advice(f"{message} {part}".rstrip()))
+    shown = evidence.remedy(message, file, line, error.get("shapes", {}), printed)
+    return Fault("not-compiled", said, place, remedy=shown or advice(f"{message} {part}".rstrip()))
 
 
 def explain(error: CompilationError, path: Path) -> Fault:
@@ -73,6 +75,21 @@ def explain(error: CompilationError, path: Path) -> Fault:
     assert fault.place
     callers = (*fault.place.callers, *launches[-1:])
     return fault.but(place=replace(fault.place, callers=callers))
+
+
+def remedy(error: BaseException | None, place: Place | None) -> Note | None:
+    """Return what to do about an error in the interpreter that the compiler would raise too."""
+    if error is None or place is None:
+        return None
+    message = _message(error)
+    shapes = evidence.shapes_at(error.__traceback__)
+    return evidence.remedy(message, place.file, place.line, shapes) or advice(message)
+
+
+def _message(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    bare = isinstance(error, AssertionError) and not str(error) and frames
+    return frames[-1].line or "" if bare else str(error)
 
 
 def definition(code: CodeType) -> tuple[str, int]:
@@ -104,13 +121,15 @@ def _diagnostic(printed: str) -> tuple[str, list[tuple]] | None:
     return found[3], [(file, int(line), None)]
 
 
-def _search(message: str, file: str, first: int) -> list[tuple]:
+def _search(message: str, printed: str, file: str, first: int) -> list[tuple]:
     """Find the place of an error that has none: the name that it mentions, or `a = b = c`.
 
     first: the line from which to search, in preference to earlier lines
     """
     named = re.search(r"(?:<function |method )(\w+)|no attribute '(\w+)'", message)
     wanted = (named[1] or named[2]) if named else None
+    if evidence.HISTOGRAM_OF_OTHERS.search(printed):
+        wanted = "histogram"
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

@@ -21,6 +21,8 @@ LOADS, STORES, ATOMICS = ("LDG", "LD"), ("STG", "ST"), ("ATOMG", "ATOM", "REDG",
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
 TMA = {"UTMALDG": "TMA loads", "UTMASTG": "TMA stores", "UTMAREDG": "TMA atomics"}
 TMA |= {"UBLKCP": "bulk copies"}
+# PTX has div.rn.f32 beside these.
+INEXACT_DIVISION = re.compile(r"\bdiv\.(?:full|approx)[.\w]*")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 AMD_ACCESS = re.compile(r"\b(?:global|buffer|flat)_(load|store|atomic)_(\w+)")
@@ -106,6 +108,17 @@ def _counted(things: Iterable) -> Counts:
 def _places(sources: Iterable[tuple[str, int] | None]) -> Counts:
     """Return how many instructions are from each line, as file, line and number."""
     return tuple((*place, count) for place, count in _counted(filter(None, sources)))
+
+
+def inexact_division(ptx: str) -> tuple[str, int] | None:
+    """Return the first division that is not rounded to nearest, and the line that it is from.
+
+    The line is 0 where the kernel's file has none for it. Without such a division: None.
+    """
+    for text, place in listings.located(ptx):
+        if found := INEXACT_DIVISION.search(text):
+            return found[0], place[1] if place else 0
+    return None
 
 
 def _spills(ptx: str) -> bool:

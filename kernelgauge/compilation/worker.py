@@ -97,8 +97,11 @@ def main(descriptor: int) -> None:
     import torch  # noqa: F401
     import triton.compiler.compiler
 
+    from kernelgauge.compilation import evidence
+
     compiler = triton.compiler.compiler
-    compiler.filter_traceback = _keep_assertions(compiler.filter_traceback)
+    compiler.filter_traceback = _keep_facts(compiler.filter_traceback)
+    evidence.keep_variables_of_loops()
     pipe.send("ready")
     while True:
         try:
@@ -147,7 +150,7 @@ def answer(request: dict) -> dict:
     request: file, kernel (its name), line (of its definition), subject (the learner's file), module
         (what that is imported as, "" if it is loaded by its path), arguments (from
         specialization.py), options, target (backend, arch, warp size), machine_code, details,
-        listings
+        listings, div_rn (whether to look for divisions that are not rounded to nearest)
     """
     from kernelgauge.compilation import early_release
 
@@ -160,6 +163,10 @@ def answer(request: dict) -> dict:
         used = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
         if compiled.asm.get("ptx"):
             used["early_release"] = early_release.find(compiled.asm["ptx"])
+        if request["div_rn"] and compiled.asm.get("ptx"):
+            from kernelgauge.compilation import machine_code
+
+            used["inexact_division"] = machine_code.inexact_division(compiled.asm["ptx"])
         if request["details"]:
             from kernelgauge.compilation import machine_code
 
@@ -337,7 +344,8 @@ def describe(error: BaseException, file: str) -> dict:
     file: the file of the kernel
 
     Returns the kind of the innermost error, the innermost message, and as frames (file, line,
-    column or None, function), from the kernel to the innermost function.
+    column or None, function), from the kernel to the innermost function, and the shapes of its
+    variables.
     """
     chain = [error]
     while (inner := chain[-1].__cause__) is not None:
@@ -352,7 +360,9 @@ def describe(error: BaseException, file: str) -> dict:
             for frame in traceback.extract_tb(error.__traceback__)
             if os.path.realpath(frame.filename) == os.path.realpath(file)
         ]
-    return {"kind": type(chain[-1]).__name__, "message": message, "frames": frames}
+    shapes = getattr(error, "shapes", {})
+    kind = type(chain[-1]).__name__
+    return {"kind": kind, "message": message, "frames": frames, "shapes": shapes}
 
 
 def _message(error: BaseException) -> str:
@@ -368,19 +378,24 @@ def _message(error: BaseException) -> str:
     return text
 
 
-def _keep_assertions(filter_traceback: Callable[..., None]) -> Callable[..., None]:
-    """Make the source line the message of an assertion without one, before Triton cuts it off.
+def _keep_facts(filter_traceback: Callable[..., None]) -> Callable[..., None]:
+    """Keep what the frames of an error tell, before Triton cuts them off.
 
+    That is the shapes of variables, and the source line as the message of an assertion without one.
     The frames themselves cannot be kept: they hold objects of MLIR, which crash when freed late.
     """
+    from kernelgauge.compilation import evidence
 
     def filtered(error: BaseException) -> None:
         link: BaseException | None = error
+        shapes: evidence.Shapes = {}
         while link is not None:
+            shapes = evidence.shapes_at(link.__traceback__) or shapes
             frames = traceback.extract_tb(link.__traceback__)
             if isinstance(link, AssertionError) and not str(link) and frames:
                 link.args = (frames[-1].line,)
             link = link.__cause__ or link.__context__
+        vars(error)["shapes"] = shapes
         filter_traceback(error)
 
     return filtered

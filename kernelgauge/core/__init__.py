@@ -7,12 +7,12 @@ Imports no other room.
 - complaint: Complaint
 - crash_notes: DEAD_GPU, keep_log, end_worker, end_process, describe_crash
 - dtypes: dtype_name, double, rounds, wide
+- functions: launcher_globals, launcher_name, underlying
 - gpus: used, connect, spread, synchronize
-- kept: Kept, kept
 - launch: Launch, LaunchLog, blocks_of
 - paths: ROOT, PUZZLES, SOLUTIONS, display_path, load
 - settings: Settings, settings
 - tensors: flat, map_tensors, nbytes, on_cpu, put, storage_of, tensors
-- timeouts: Overrun, TimeLimit, lift_time_limit, no_time_limit, time_limit
+- timeouts: Overrun, TimeLimit, ends_the_run, lift_time_limit, no_time_limit, time_limit
 - verdict: NotMeasured, Unsolved, Verdict, Wrong
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -18,6 +19,9 @@ from kernelgauge.words.fault import Fault, Note, Place, note
 
 # Found in the error or in the line that raised it, these show that the launcher assumes a GPU.
 ASSUMES_CUDA = ("active drivers", "not compiled with CUDA", "is_cuda", "No CUDA GPUs")
+
+# What Triton says of a kernel that is called as a function, compiled or not.
+CALLED_WITHOUT_GRID = "Cannot call @triton.jit'd outside of the scope of a kernel"
 
 # The modules that call the learner's code.
 CALLERS = ("kernelgauge.kernel", "kernelgauge.subject.guarded_call")
@@ -41,13 +45,19 @@ def explain(error: BaseException, path: Path) -> Fault:
         return Fault("syntax-error", _raised(name, error.msg, error.text), place)
     frame = _graded_frame(error.__traceback__, path)
     line = (frame and frame.line) or ""
-    fault = Fault("raises", _raised(name, str(error), line), _place(frame) or Place(str(path)))
-    if any(word in f"{error}{line}" for word in ASSUMES_CUDA):
+    text: str | None = None
+    # What a subject raises may itself raise when it is shown.
+    with contextlib.suppress(Exception):
+        text = str(error)
+    fault = Fault("raises", _raised(name, text, line), _place(frame) or Place(str(path)))
+    if any(word in f"{text}{line}" for word in ASSUMES_CUDA):
         return fault.but(remedy=note("run-without-a-gpu"))
+    if text == CALLED_WITHOUT_GRID:
+        return fault.but(remedy=note("launch-with-a-grid"))
     return fault
 
 
-def _raised(name: str, text: str, line: str | None) -> tuple[Note, ...]:
+def _raised(name: str, text: str | None, line: str | None) -> tuple[Note, ...]:
     below = (note("line-of-source", line=line.strip()),) if line else ()
     return note("raised", error=name, text=text), *below
 

@@ -24,8 +24,8 @@ class Settings:
     answers: the folder whose files a graded file must not read, if there is one
     packages: the top-level packages that grade. Their frames are nobody's kernel, and what is in
         them must stay as it is while a graded file runs
-    subject_errors: what graded code may raise that counts as its own fault. Others, such as
-        KeyboardInterrupt and a time limit, pass through
+    passing_errors: what ends a run where graded code raises it. All else counts as its own fault,
+        but for a time limit
     """
 
     installed: bool = False
@@ -40,7 +40,7 @@ class Settings:
     subjects: Path | None = None
     answers: Path | None = None
     packages: tuple[str, ...] = ("kernelgauge",)
-    subject_errors: tuple[type[BaseException], ...] = (Exception, SystemExit)
+    passing_errors: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
 
 
 settings = Settings()

@@ -14,8 +14,10 @@ hung kernel on a GPU; then the whole process ends `GRACE` seconds later.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import faulthandler
+import linecache
 import math
 import signal
 import time
@@ -45,6 +47,11 @@ class TimeLimit(BaseException):
     """Raised in the main thread at the limit. `except Exception` in a subject does not catch it."""
 
 
+def ends_the_run(error: BaseException) -> bool:
+    """Return whether what graded code raised is not its own fault: a time limit, or Ctrl-C."""
+    return isinstance(error, (TimeLimit, *settings.passing_errors))
+
+
 class Overrun(Wrong):
     """The subject did not return in time."""
 
@@ -72,19 +79,29 @@ def time_limit(seconds: float) -> Iterator[None]:
     except TimeLimit as interruption:
         signum, allowed = interruption.args
         by_clock = signum == signal.SIGALRM
+        place = graded_place(interruption.__traceback__)
+        may_be_endless = place is not None and _has_loop(place.file)
         raise Overrun(
             Fault(
                 "endless",
                 (note("did-not-return", seconds=allowed, counts_processor=not by_clock),),
-                place=graded_place(interruption.__traceback__),
+                place=place,
                 numbers={"allowed_seconds": allowed},
-                remedy=note("end-every-loop"),
+                remedy=note("end-every-loop" if may_be_endless else "allow-more-time"),
             )
         ) from None
     finally:
         lift_time_limit()
         for timer, handler in before.items():
             signal.signal(timer, handler)
+
+
+def _has_loop(file: str) -> bool:
+    """Return whether a file's source has a loop, as far as that is known."""
+    with contextlib.suppress(SyntaxError):
+        nodes = ast.walk(ast.parse("".join(linecache.getlines(file))))
+        return any(isinstance(node, (ast.For, ast.While)) for node in nodes)
+    return False
 
 
 @contextlib.contextmanager

@@ -100,7 +100,8 @@ def candidates(
 
     names, truth: of all results of the call
     own: yields the mistakes of this puzzle alone. It takes the puzzle's arguments and the kernels'
-        `blocks`; each mistake is its cause and its results, None for a result that it leaves right.
+        `blocks`; each mistake is its cause and its results, None for a result that it leaves right,
+        or a function that returns them where that takes long.
         The cause is a clause, or a note: `named` makes one of a clause with numbers of the case
     """
     if sum(x.numel() for x in what_if.arguments.tensors.values()) > MAX_DIAGNOSED_ELEMENTS:
@@ -126,8 +127,15 @@ def _own(what_if: WhatIf, own: Callable[..., Iterator]) -> Iterator[Mistake]:
     given = what_if.arguments.map(lambda _, x: wide(x.detach()))
     values = {**what_if.defaults, **given.values}
     for cause, results in own(**values, blocks=what_if.blocks):
-        if results[what_if.number] is not None:
-            yield Mistake(_note(cause), functools.partial(what_if.select, results))
+        if callable(results):
+            yield Mistake(_note(cause), functools.partial(_selected, what_if, results))
+        elif results[what_if.number] is not None:
+            compute = functools.partial(what_if.select, results)
+            yield Mistake(_note(cause), compute, is_computed=True)
+
+
+def _selected(what_if: WhatIf, results: Callable[[], Sequence]) -> torch.Tensor:
+    return what_if.select(results())
 
 
 def _note(cause: str | Note) -> Note:

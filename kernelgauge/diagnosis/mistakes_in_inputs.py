@@ -74,18 +74,22 @@ def taken_for_set(what_if: WhatIf) -> Iterator[Mistake]:
             yield what_if.mistake(cause, given, **{name: not value})
 
 
-def left_out(what_if: WhatIf) -> Iterator[Mistake]:
-    """Yield tensors that are not used, and indices that are negated."""
+def negated(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield indices that are negated."""
     tensors = what_if.arguments.tensors
+    for name, tensor in tensors.items():
+        if tensor.dtype in (torch.int32, torch.int64) and len(tensors) > 1:
+            cause, given = note("sign-flipped", name=name), note("given-negated", name=name)
+            yield what_if.mistake(cause, given, **{name: -tensor})
+
+
+def left_out(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield tensors that are not used."""
     for name, tensor in what_if.numbers.items():
         for value in (0, 1):
             same = torch.full_like(tensor, value)
             given = note("given-number", name=name, value=value)
             yield what_if.mistake(note("left-out", name=name), given, **{name: same})
-    for name, tensor in tensors.items():
-        if tensor.dtype in (torch.int32, torch.int64) and len(tensors) > 1:
-            cause, given = note("sign-flipped", name=name), note("given-negated", name=name)
-            yield what_if.mistake(cause, given, **{name: -tensor})
 
 
 def swapped(what_if: WhatIf) -> Iterator[Mistake]:
@@ -226,5 +230,5 @@ def _with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor 
 
 
 # What the mistakes of single puzzles come before.
-LAST = (taken_for_set,)
+LAST = (taken_for_set, negated)
 KINDS = (of_options, left_out, swapped, misread, one_for_all, padded, rounded)

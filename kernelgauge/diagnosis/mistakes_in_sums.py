@@ -54,6 +54,43 @@ def partial(what_if: WhatIf) -> Iterator[Mistake]:
                 yield what_if.mistake(cause, given, **_narrowed(what_if, dims, begin, end))
 
 
+def advanced_without_stride(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield pointers that advance by the block's size from step to step, and not by its stride."""
+    for length, dims in reduced(what_if):
+        for block in what_if.blocks:
+            if not 1 < block < length:
+                continue
+            strided = [it for it in dims if what_if.arguments.tensors[it[0]].stride(it[1]) != 1]
+            for chosen in filter(None, [*([it] for it in strided), strided]):
+                yield Mistake(
+                    note("advanced-without-stride", tensors=[name for name, _ in chosen]),
+                    functools.partial(_with_advanced, what_if, chosen, block),
+                    note("given-steps", block=block),
+                )
+
+
+def _with_advanced(what_if: WhatIf, dims: Dims, block: int) -> torch.Tensor:
+    tensors = what_if.arguments.tensors
+    read = {name: _advanced(tensors[name], dim, block) for name, dim in dims}
+    return what_if.evaluate(what_if.arguments.replaced(read))
+
+
+def _advanced(tensor: torch.Tensor, dim: int, block: int) -> torch.Tensor:
+    """Return what is read at the strides of a tensor within blocks, and every `block` elements."""
+    length, step = tensor.shape[dim], tensor.stride(dim)
+    along = torch.arange(length)
+    along = (along // block * block + along % block * step).view(
+        -1, *[1] * (tensor.dim() - dim - 1)
+    )
+    index = along + tensor.storage_offset()
+    for other, size in enumerate(tensor.shape):
+        if other != dim:
+            places = torch.arange(size) * tensor.stride(other)
+            index = index + places.view(-1, *[1] * (tensor.dim() - other - 1))
+    memory = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+    return memory[index]
+
+
 def in_few_bits(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield sums that are rounded to the inputs' dtype after each step, and before it too."""
     dtypes = {x.dtype for x in what_if.arguments.tensors.values()} & {torch.float16, torch.bfloat16}
@@ -145,4 +182,4 @@ def _shrinking(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
                     yield length, list(chosen)
 
 
-KINDS = (partial, in_few_bits)
+KINDS = (partial, in_few_bits, advanced_without_stride)

@@ -7,7 +7,6 @@ may need what they do not have, such as a last tile that is not full.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import time
 from collections import Counter
@@ -35,8 +34,6 @@ MAX_SECONDS = 20.0
 MAX_SECONDS_MORE = 2.0
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
-# The results that mistakes give hold so many elements in all, or are computed anew.
-MAX_KEPT_ELEMENTS = 2**22
 # Mistakes are looked for in so many cases, as long as none explains them.
 MAX_PROBES = 12
 
@@ -60,10 +57,7 @@ class Observation:
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
-    _listed: dict[int, _Listed] = field(default_factory=dict)
-    _weighed: dict[tuple[int, tuple], tuple[Mistake | None, bool | None]] = field(
-        default_factory=dict
-    )
+    _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
     _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
 
     @property
@@ -91,68 +85,80 @@ class Observation:
         shown = self.suggestions(self.number).patterns if patterns and not explained else ()
         return report.describe(self.fault, self.result, cause, shown)
 
-    def candidates(self, number: int) -> Iterable[Mistake]:
+    def candidates(self, number: int) -> Iterable[Weighed]:
         """Return the mistakes to try on the result of this number."""
-        if number not in self._listed:
-            most = MAX_KEPT_ELEMENTS // max(1, self.wrong[number].got.numel())
-            self._listed[number] = _Listed(functools.partial(self.mistakes, number), most)
-        return self._listed[number]
+        if number not in self._weighed:
+            self._weighed[number] = _AllWeighed(self.wrong[number], self.mistakes(number))
+        return self._weighed[number]
 
     def gives(self, number: int, cause: Note) -> bool | None:
         """Return whether this mistake gives the wrong result here, None if that is unclear.
 
         A result without numbers confirms nothing.
         """
-        return self._weigh(number, cause)[1]
+        if self.made_by(number, cause):
+            return self.wrong[number].has_numbers or None
+        alike = self._alike(number, cause)
+        return False if alike and all(it.clearly_differs for it in alike) else None
 
     def made_by(self, number: int, cause: Note) -> Mistake | None:
         """Return this mistake as it would be made in this case, if it gives the result."""
-        return self._weigh(number, cause)[0]
+        return next((it.mistake for it in self._alike(number, cause) if it.gives_it), None)
 
-    def _weigh(self, number: int, cause: Note) -> tuple[Mistake | None, bool | None]:
-        key = number, cause.key
-        if key not in self._weighed:
-            self._weighed[key] = self._weigh_anew(number, cause)
-        return self._weighed[key]
-
-    def _weigh_anew(self, number: int, cause: Note) -> tuple[Mistake | None, bool | None]:
-        wrong, verdicts = self.wrong[number], set()
-        for mistake in self.candidates(number):
-            if mistake.cause.key != cause.key:
-                continue
-            made = computed(mistake)
-            if made is not None and wrong.is_made_by(made):
-                return mistake, wrong.has_numbers or None
-            differs = made is not None and wrong.clearly_differs(made, CLEARLY, MIN_SHARE)
-            verdicts.add(False if differs else None)
-        return None, False if verdicts == {False} else None
+    def _alike(self, number: int, cause: Note) -> list[Weighed]:
+        return [it for it in self.candidates(number) if it.mistake.cause.key == cause.key]
 
 
-class _Listed:
-    """What an iterator yields, to be iterated over again and again.
+class Weighed:
+    """A mistake, beside a wrong result. What is asked for is computed once.
 
-    Mistakes of a single puzzle hold results, so only the first ones are kept, and others made anew.
-
-    make: returns the iterator
-    most: how many are kept
+    gives_it: whether it gives the whole result
+    clearly_differs: whether what it gives is something else, beyond any roundings
     """
 
-    def __init__(self, make: Callable[[], Iterable[Mistake]], most: int):
-        self._make, self._most = make, most
-        self._kept: list[Mistake] = []
-        self._rest = iter(make())
+    def __init__(self, mistake: Mistake, wrong: WrongResult):
+        self.mistake = mistake
+        self._wrong: WrongResult | None = wrong
+        self._outcome = False, False
+        # There may be hundreds of large ones.
+        if mistake.is_computed:
+            self._weigh()
+            self.mistake = replace(mistake, compute=_forgotten)
 
-    def __iter__(self) -> Iterator[Mistake]:
-        at = 0
-        while at < self._most:
-            if at == len(self._kept):
-                made = next(self._rest, None)
-                if made is None:
+    @property
+    def gives_it(self) -> bool:
+        return self._weigh()[0]
+
+    @property
+    def clearly_differs(self) -> bool:
+        return self._weigh()[1]
+
+    def _weigh(self) -> tuple[bool, bool]:
+        wrong, self._wrong = self._wrong, None
+        if wrong is not None and (made := computed(self.mistake)) is not None:
+            same = wrong.is_made_by(made)
+            self._outcome = same, not same and wrong.clearly_differs(made, CLEARLY, MIN_SHARE)
+        return self._outcome
+
+
+def _forgotten() -> torch.Tensor:
+    raise AssertionError("this result was compared and is not kept")
+
+
+class _AllWeighed:
+    """What an iterator of mistakes yields, weighed, to be iterated over again and again."""
+
+    def __init__(self, wrong: WrongResult, mistakes: Iterable[Mistake]):
+        self._rest = (Weighed(mistake, wrong) for mistake in mistakes)
+        self._found: list[Weighed] = []
+
+    def __iter__(self) -> Iterator[Weighed]:
+        for at in itertools.count():
+            if at == len(self._found):
+                if (found := next(self._rest, None)) is None:
                     return
-                self._kept.append(made)
-            yield self._kept[at]
-            at += 1
-        yield from itertools.islice(self._make(), self._most, None)
+                self._found.append(found)
+            yield self._found[at]
 
 
 def diagnose(observations: Sequence[Observation]) -> list[Fault]:
@@ -220,13 +226,11 @@ def _mistake(probe: Observation, others: Sequence[Observation], until: float) ->
     others: those whose result of the same number is wrong, too
     """
     best, most = None, -1
-    for mistake in probe.candidates(probe.number):
+    for weighed in probe.candidates(probe.number):
         if time.process_time() > until:
             break
-        if mistake.changes_nothing:
-            continue
-        made = computed(mistake)
-        if made is None or not probe.result.is_made_by(made):
+        mistake = weighed.mistake
+        if mistake.changes_nothing or not weighed.gives_it:
             continue
         verdicts = [it.gives(probe.number, mistake.cause) for it in others]
         confirmed, contradicted = True in verdicts, False in verdicts

@@ -90,7 +90,8 @@ def suggestions(result: WrongResult) -> Suggestions:
     strong = [symptom.cause for symptom in symptoms if symptom.strong]
     causes = strong + [region.cause for region in _regions(result) if region.cause]
     causes += [symptom.cause for symptom in symptoms]
-    return Suggestions([symptom.pattern for symptom in symptoms], strong, causes)
+    patterns = [symptom.pattern for symptom in symptoms if symptom.pattern]
+    return Suggestions(patterns, strong, causes)
 
 
 def _regions(result: WrongResult) -> list[Region]:

@@ -1,10 +1,14 @@
-"""What a learner's source code reveals to a diagnosis: the names and the numbers in it."""
+"""What a learner's source code reveals to a diagnosis: names, numbers, and faults by themselves."""
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+
+from kernelgauge.diagnosis import dataflow
+from kernelgauge.diagnosis.dataflow import Line
 
 EXPONENTIALS = {"exp", "exp2", "softmax"}
 # What is subtracted before an exponential is taken: a maximum, or a log-sum-exp.
@@ -19,15 +23,22 @@ class Source:
 
     names: all names and attributes in it; None if the code is not known
     stand_in: the largest number in it that lies in the range STAND_INS
+    difference_of_squares, nan_replaced, narrow_sum, other_axis: what dataflow.py finds
     """
 
     names: frozenset[str] | None = None
     stand_in: float | None = None
+    difference_of_squares: Line | None = None
+    nan_replaced: Line | None = None
+    narrow_sum: Line | None = None
+    other_axis: Line | None = None
 
-    @classmethod
-    def of(cls, code: str) -> Source:
+    @staticmethod
+    @functools.lru_cache(maxsize=8)
+    def of(code: str) -> Source:
         """Parse the code, ignoring comments and docstrings. Raises SyntaxError."""
-        nodes = list(ast.walk(ast.parse(code)))
+        tree = ast.parse(code)
+        nodes = list(ast.walk(tree))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         numbers = (
@@ -40,7 +51,14 @@ class Source:
         )
         low, high = STAND_INS
         stand_ins = (number for number in numbers if low < number <= high)
-        return cls(frozenset(names), max(stand_ins, default=None))
+        return Source(
+            frozenset(names),
+            max(stand_ins, default=None),
+            dataflow.difference_of_squares(tree),
+            dataflow.nan_replaced(tree),
+            dataflow.narrow_sum(tree),
+            dataflow.other_axis(tree),
+        )
 
     def uses(self, names: AbstractSet[str], *, otherwise: bool) -> bool:
         """Return whether it uses any of these names; `otherwise` if the code is not known."""

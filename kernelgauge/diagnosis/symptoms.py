@@ -35,10 +35,13 @@ GUESSES = frozenset(
         "divided-by-the-block",
         "factor-near-1-wrong",
         "few-bits",
+        "handed-on-in-few-bits",
         "last-tile-wrong",
+        "nothing-added",
         "row-in-few-bits",
         "scale-applied-twice",
         "scale-left-out",
+        "term-wrong",
         "terms-wrong",
         "tiles-left-out",
     }
@@ -252,11 +255,14 @@ def swapped_parts(result: WrongResult) -> Symptom | None:
 
 
 ALWAYS = (
+    symptoms_order.of_the_other_axis,
     symptoms_nonfinite.not_a_number,
     symptoms_nonfinite.infinite,
     symptoms_nonfinite.lost_nan,
     sign_of_zero,
     zero,
+    symptoms_precision.cancelled,
+    symptoms_precision.narrow_sum,
     input_off,
     an_input,
     swapped_parts,
@@ -266,7 +272,6 @@ ALWAYS = (
     symptoms_order.transposed,
     symptoms_order.restarted,
     symptoms_index.wrong_index,
-    symptoms_precision.cancelled,
     offset,
     by_row,
     symptoms_precision.narrower,

@@ -31,8 +31,8 @@ MEANINGS = (
     (r"log2?\(-?0\)", "log-of-0"),
     (r"log2?\(-", "log-of-negative"),
     (r"exp2?\(", "exp-overflows"),
-    (r"\S+ as float16$|[^0]\S* [-+*/] \S+ in float16$", "float16-overflows"),
-    (r"\S+ [-+*/] \S+$|tl.dot", "dtype-overflows"),
+    (r"\S+ as float16$|tl.sum in float16$|[^0]\S* [-+*/] \S+ in float16$", "float16-overflows"),
+    (r"\S+ [-+*/] \S+$|tl.(dot|sum)", "dtype-overflows"),
 )
 
 
@@ -134,6 +134,8 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     if kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan)):
         pattern = note("inputs-are-not-nan", what=pattern, value=kind)
         return Symptom(pattern, note("undefined-avoided"))
+    if line := result.source.nan_replaced:
+        return Symptom(pattern, note("nan-replaced", line=line.number, source=line.text))
     return Symptom(pattern, note("nan-dropped"))
 
 

@@ -19,6 +19,13 @@ def transposed(result: WrongResult) -> Symptom | None:
     return None
 
 
+def of_the_other_axis(result: WrongResult) -> Symptom | None:
+    """Name a reduction whose values are used for the axis that it removed."""
+    if (line := result.source.other_axis) is None:
+        return None
+    return Symptom(None, note("reduced-along-the-other-axis", line=line.number, source=line.text))
+
+
 def out_of_place(result: WrongResult) -> Symptom | None:
     """Detect values in other places: equal once sorted, though single elements are far off."""
     got, truth = result.got[result.wrong], result.truth[result.wrong]

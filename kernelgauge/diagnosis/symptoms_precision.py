@@ -25,7 +25,15 @@ NARROWER = {
     torch.complex64: (torch.bfloat16, torch.float16),
 }
 
-HALF = (torch.float16, torch.bfloat16)
+# Of what makes a result of float32 less precise: what is said of it, and the formats.
+LOWER = {
+    "step-in-half": {"fp16", "bf16", "to fp16", "to bf16"},
+    "dot-in-tf32": {"TF32", "BF16x3"},
+}
+# Where the squared mean is so many times the variance, their difference loses bits; and so many
+# times as much as is lost is an error at most.
+MIN_FAR = 64.0
+MOST_LOST = 256.0
 
 # A factor that differs from 1 by less than this is no constant of a formula.
 NEAR_ONE = 1e-3
@@ -67,17 +75,33 @@ def may_be_lost_in_half(result: WrongResult, of: float = MAX_LOSS_IN_HALF) -> bo
 
     of: the share of an element that may be lost, 1.0 where large terms cancel
     """
-    if result.dtype not in HALF:
+    if not result.computes_in_half:
         return False
     got, truth = result.got[result.wrong], result.truth[result.wrong]
     size = truth.abs().where(truth.abs() > 0, 1.0)
     return bool(((got - truth).abs() / size).median() <= of)
 
 
+def narrow_sum(result: WrongResult) -> Symptom | None:
+    """Detect errors that a sum in 16 bits leaves, where the source has one."""
+    line, got, truth = result.source.narrow_sum, result.got, result.truth
+    usable = result.wrong & got.isfinite() & truth.isfinite()
+    explicit = line is not None and line.is_explicit
+    if line is None or not usable.any() or not (result.narrow_inputs or explicit):
+        return None
+    # Where large terms cancel, little is left of a sum beside what it lost.
+    size = truth[truth.isfinite()].abs().square().mean().sqrt()
+    if (got - truth)[usable].abs().median() > MAX_LOSS_IN_HALF * size:
+        return None
+    cause = note("sum-in-16-bits", line=line.number, source=line.text)
+    return Symptom(None, cause)
+
+
 def row_sums(result: WrongResult) -> Symptom | None:
     """Detect rows in half precision that are each off by a factor near 1."""
     got, truth = result.got, result.truth
-    if result.dtype not in HALF or truth.dim() < 2:
+    computes = result.computes_in_half
+    if not (computes or result.hands_on_in_half) or truth.dim() < 2 or truth.shape[-1] < MIN_WRONG:
         return None
     usable = got.isfinite() & truth.isfinite()
     got, truth = got.where(usable, 0), truth.where(usable, 0)
@@ -85,11 +109,12 @@ def row_sums(result: WrongResult) -> Symptom | None:
     factors = factors.where(factors.isfinite(), 1)
     off = (factors - 1).abs().max()
     left = (got - factors * truth).square().sum() / (got - truth).square().sum()
+    dtype = dtype_name(result.dtype)
     if off > 64 * result.eps or left > 0.25 or factors.max() - factors.min() < 0.1 * off:
         return None
     return Symptom(
         note("row-factors", low=float(factors.min()), high=float(factors.max())),
-        note("row-in-few-bits", dtype=dtype_name(result.dtype)),
+        note("row-in-few-bits" if computes else "handed-on-in-few-bits", dtype=dtype),
     )
 
 
@@ -113,7 +138,7 @@ def approximated(result: WrongResult) -> Symptom | None:
         # Neighbours among independent errors differ by twice the variance on average.
         if along.diff().square().mean() < SMOOTH * 2 * along.var():
             others = []
-            if result.dtype in HALF:
+            if result.computes_in_half:
                 others = [note("rounded-again-and-again", dtype=dtype_name(result.dtype))]
             follow = note("errors-follow-expected")
             if name:
@@ -123,7 +148,11 @@ def approximated(result: WrongResult) -> Symptom | None:
 
 
 def cancelled(result: WrongResult) -> Symptom | None:
-    """Detect a variance of rows far from zero, off by what float32 loses of their squares."""
+    """Detect a variance of numbers far from zero, off by what float32 loses of their squares."""
+    line = result.source.difference_of_squares
+    if line and _is_lost_far_from_zero(result):
+        cause = note("difference-of-squares", line=line.number, source=line.text)
+        return Symptom(None, cause)
     if result.dtype != torch.float32:
         return None
     for name, value in result.inputs.items():
@@ -138,6 +167,26 @@ def cancelled(result: WrongResult) -> Symptom | None:
         if rows.any() and far.all() and lost.max() < 64 and lost.median() > 1 / 16:
             return Symptom(note("errors-of-cancellation", name=name), note("cancellation"))
     return None
+
+
+def _is_lost_far_from_zero(result: WrongResult) -> bool:
+    """Return whether errors are small, and some input is as far from zero as they would need."""
+    got, truth = result.got, result.truth
+    usable = result.wrong & got.isfinite() & truth.isfinite()
+    if not rounds(result.dtype) or truth.is_complex() or not usable.any():
+        return False
+    size = truth[truth.isfinite()].square().mean().sqrt()
+    error = float((got - truth)[usable].abs().max() / size)
+    far = 0.0
+    for value in result.inputs.values():
+        if not rounds(value.dtype) or value.is_complex() or not value.isfinite().all():
+            continue
+        for dim in (dim for dim, length in enumerate(value.shape) if length > 1):
+            variance, mean = torch.var_mean(value, dim, correction=0)
+            ratio = (mean.square() / variance.clamp(min=1e-30)).nanmedian()
+            far = max(far, float(ratio))
+    lost = 2.0**-24 * far
+    return far > MIN_FAR and error < MOST_LOST * lost
 
 
 def _error_of_variance(result: WrongResult, value: torch.Tensor) -> torch.Tensor | None:
@@ -181,12 +230,18 @@ def imprecise(result: WrongResult) -> Symptom | None:
         slope = slopes(got[usable], truth[usable])
         left = (got[usable] - slope * truth[usable]).square().mean() / error.square().mean()
         return drifting(result) if loss < 0.05 and left < 0.25 else None
-    if result.dtype in HALF and loss <= MAX_LOSS_IN_HALF:
+    if result.computes_in_half and loss <= MAX_LOSS_IN_HALF:
         cause = note("few-bits", dtype=dtype_name(result.dtype))
+    elif result.hands_on_in_half and loss <= MAX_LOSS_IN_HALF:
+        cause = note("handed-on-in-few-bits", dtype=dtype_name(result.dtype))
     elif result.dtype == torch.float64 and 2.0**-36 < loss < 2.0**-18:
         cause = note("step-in-float32")
-    elif result.dtype == torch.float32 and 2.0**-16 < loss < 2.0**-7:
-        cause = note("step-in-lower-precision")
+    elif (
+        result.dtype == torch.float32
+        and 2.0**-16 < loss < 2.0**-7
+        and (steps := [id for id, formats in LOWER.items() if result.rounds_to(formats)])
+    ):
+        cause = note("step-in-lower-precision", steps=[*map(note, steps)])
     else:
         return None
     return Symptom(note("small-errors", loss=loss), cause, strong=False)

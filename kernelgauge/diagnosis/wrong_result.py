@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +12,11 @@ import torch
 from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from kernelgauge.memory.nonfinite import Origin
+from kernelgauge.memory.watch import NAMES
 from kernelgauge.numerics.compare import Mismatch
 from kernelgauge.words.fault import Note, note
 
+HALF = (torch.float16, torch.bfloat16)
 # A pattern in fewer wrong elements than this means nothing.
 MIN_WRONG = 4
 # And so many elements that are nearly all the same number do not tell mistakes apart.
@@ -26,13 +29,13 @@ MAX_SAMPLED = 128
 class Symptom:
     """A pattern in a wrong result and its usual cause.
 
-    pattern: a clause that holds for the result
+    pattern: a clause that holds for the result; None where the source shows the cause
     cause: what usually produces that pattern, as a clause or a noun phrase
     strong: the pattern explains the wrong elements by itself, so its cause is preferred to the one
         suggested by where they are
     """
 
-    pattern: Note
+    pattern: Note | None
     cause: Note
     strong: bool = True
 
@@ -46,12 +49,14 @@ class Mistake:
     given: how the reference is made to make it, where the cause does not say that already
     changes_nothing: whether this call is right with it. Where the call is wrong it contradicts
         that mistake, which only other cases can suggest
+    is_computed: whether the result exists already, and is held until it was compared
     """
 
     cause: Note
     compute: Callable[[], torch.Tensor]
     given: Note | None = None
     changes_nothing: bool = False
+    is_computed: bool = False
 
 
 class WrongResult:
@@ -61,8 +66,10 @@ class WrongResult:
     wrong, allowed: which elements are wrong, and the error allowed in each
     worst, dtype, exact, drift: as in Mismatch
     inputs: the arguments by name; integers stay integers
+    narrow_inputs: whether some have 16 bits
     anything: masked lanes may have held anything, because some load had no `other`
     source: what is known about the learner's code
+    rounded: the formats that its kernels rounded to, as in memory.watch; None if that is not known
     origin: what made NaN or infinity, if that is known
     """
 
@@ -74,6 +81,7 @@ class WrongResult:
         inputs: Mapping[str, torch.Tensor] | None = None,
         anything: bool = True,
         source: Source = UNKNOWN,
+        rounded: AbstractSet[str] | None = None,
         origin: Origin | None = None,
     ) -> None:
         self.got = double(got.detach().cpu())
@@ -84,9 +92,11 @@ class WrongResult:
         self.dtype = mismatch.dtype
         self.exact = mismatch.exact
         self.drift = mismatch.drift
+        self.narrow_inputs = any(it.dtype in HALF for it in (inputs or {}).values())
         self.inputs = {name: wide(value.detach().cpu()) for name, value in (inputs or {}).items()}
         self.anything = anything
         self.source = source
+        self.rounded = None if rounded is None else frozenset(rounded)
         self.origin = origin
 
     @property
@@ -98,6 +108,20 @@ class WrongResult:
     def shifted(self) -> bool:
         """Whether the code seems to subtract something before it computes exponentials."""
         return self.source.uses(SHIFTS, otherwise=False)
+
+    def rounds_to(self, formats: AbstractSet[str]) -> bool:
+        """Return whether kernels rounded to one of these formats, also where that is not known."""
+        return self.rounded is None or not formats.isdisjoint(self.rounded)
+
+    @property
+    def computes_in_half(self) -> bool:
+        """Whether kernels may compute in the result's dtype, and it has 16 bits."""
+        return self.dtype in NAMES and self.rounds_to({NAMES[self.dtype]})
+
+    @property
+    def hands_on_in_half(self) -> bool:
+        """Whether kernels load what they stored in the result's dtype, and it has 16 bits."""
+        return self.dtype in NAMES and self.rounds_to({f"scratch {NAMES[self.dtype]}"})
 
     @property
     def stand_in(self) -> list[Note]:

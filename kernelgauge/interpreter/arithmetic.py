@@ -32,6 +32,12 @@ _NUMPY = {
 
 _ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
 
+# The formats that something was computed in and rounded to, "to fp16" for casts, since this was
+# cleared.
+rounded: set[str] = set()
+
+_EXACT = {np.abs, np.fmin, np.fmax, np.minimum, np.maximum}
+
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 # int1 wraps around like every other integer.
@@ -112,8 +118,13 @@ def convert(
 
 def _cast(builder: Any, source: Any, target: Any, rounding: Any = None) -> Any:
     toward_zero = rounding == ir.ROUNDING_MODE.RTZ
+    name, was = target.scalar.name, source.dtype.scalar.name
+    rounded.add(f"to {name}")
+    if source.attr.get("cast from wider"):
+        # It was rounded on the way, and not to be stored.
+        rounded.add(was)
     data = convert(source.data, source.dtype.scalar, target.scalar, toward_zero)
-    return TensorHandle(data, target.scalar)
+    return TensorHandle(data, target.scalar, {"cast from wider": _ITEMSIZE[name] < _ITEMSIZE[was]})
 
 
 def _bfloat16(builder: Any, value: Any) -> Any:
@@ -126,6 +137,8 @@ def _all_ones(builder: Any, dtype: Any) -> Any:
 
 def _unary(builder: Any, operand: Any, compute: Callable) -> Any:
     dtype = operand.dtype.scalar
+    if compute not in _EXACT:
+        rounded.add(dtype.name)
     result = compute(widen(operand.data, dtype.name))
     return TensorHandle(narrow(result, dtype.name), dtype)
 
@@ -138,6 +151,8 @@ def _binary(builder: Any, left: Any, right: Any, compute: Callable) -> Any:
     result = compute(widen(left.data, name), widen(right.data, name))
     if compute in _COMPARISONS:
         return TensorHandle(result, tl.int1)
+    if compute not in _EXACT:
+        rounded.add(name)
     if name in float_formats.PACKED:
         result = float_formats.pack(result, name)
     elif result.dtype != left.data.dtype:
@@ -190,6 +205,7 @@ def _multiply_high(builder: Any, left: Any, right: Any) -> Any:
 
 def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
     dtype = z.dtype.scalar
+    rounded.add(dtype.name)
     result = float_formats.fma(*(widen(operand.data, dtype.name) for operand in (x, y, z)))
     return TensorHandle(narrow(result, dtype.name), dtype)
 
@@ -204,8 +220,10 @@ def _dot(
         return TensorHandle(product.astype(np.int32) + acc.data, acc.dtype.scalar)
     left, right = widen(a.data, a.dtype.scalar.name), widen(b.data, b.dtype.scalar.name)
     if held == np.float16:
+        rounded.add("fp16")
         return TensorHandle(_sum_in_float16(left, right, acc.data), acc.dtype.scalar)
     if a.data.dtype == np.float32:
+        rounded.add(input_precision.name)
         product = _float32_product(left, right, input_precision.name)
     else:
         product = np.matmul(left, right)

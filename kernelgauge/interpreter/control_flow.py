@@ -1,5 +1,7 @@
 """Read a kernel's Python as the compiler does: `and`, `or`, `not`, conditions, asserts and loops.
 
+And `.value` of a constexpr, which in the interpreter is a plain number, string or dtype.
+
 The interpreter runs a kernel as plain Python, where `mask and other_mask` is the second mask, a
 tile is a true condition, and a loop counts in Python integers. Triton's compiler turns `and` into a
 logical_and of tensors, rejects a tile as a condition, and counts in int32 tensors. AsCompiled
@@ -79,6 +81,12 @@ def tensor_range(
         yield make_tensor(np.array(count, numpy_dtype(dtype)), dtype)
 
 
+def value_of(constant: object) -> object:
+    """Return `constant.value`. What the compiler wraps as a constexpr is its own value here."""
+    plain = constant is None or isinstance(constant, (bool, int, float, str, tl.dtype))
+    return constant if plain else constant.value  # type: ignore[attr-defined]
+
+
 def _name(function: Callable) -> str:
     return f"_judge_{function.__name__}"
 
@@ -86,7 +94,7 @@ def _name(function: Callable) -> str:
 # By the name under which a rewritten kernel calls each.
 FUNCTIONS = {
     _name(function): function
-    for function in (logical, logical_not, condition, device_assert, tensor_range)
+    for function in (logical, logical_not, condition, device_assert, tensor_range, value_of)
 }
 
 
@@ -114,6 +122,11 @@ class AsCompiled(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         return _call(logical_not, [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        read = node.attr == "value" and isinstance(node.ctx, ast.Load)
+        return _call(value_of, [node.value], node) if read else node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)

@@ -17,6 +17,8 @@ from typing import Any
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
+from kernelgauge.core.blame import CALLED_WITHOUT_GRID
+
 
 def interpreted(builtin: Callable) -> Callable:
     """Return a function of triton.language as kernels in the interpreter call it."""
@@ -48,9 +50,15 @@ def _builtins(package: Any) -> list[tuple[str, Callable, Callable]]:
 
 
 def call_device_function(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a device function; the launch has usually patched triton.language already."""
+    """Call a device function; the launch has usually patched triton.language already.
+
+    Outside of a launch this raises what the compiled function would.
+    """
+    modules = _language_modules(function.fn)
+    if tl in modules and not _is_patched(tl):
+        raise RuntimeError(CALLED_WITHOUT_GRID)
     make_aliases_callable(function.fn)
-    if not all(_is_patched(module) for module in _language_modules(function.fn)):
+    if not all(map(_is_patched, modules)):
         interpreter._patch_lang(function.fn)
     return function.rewrite()(*args, **kwargs)
 

@@ -24,6 +24,7 @@ from kernelgauge.interpreter import (
     libdevice,
     memoization,
     overflow,
+    promises,
     reductions,
     shortcuts,
 )
@@ -89,6 +90,12 @@ REPAIRS: list[Patch] = [
     (interpreter.ReduceOps, "apply_impl", reductions.reduce),
     (interpreter.ScanOps, "apply_impl", reductions.scan),
     (TritonSemantic, "binary_op_sanitize_overflow_impl", overflow.check_overflow),
+    (
+        interpreter.TensorHandle,
+        "set_attr",
+        promises.check_multiples(interpreter.TensorHandle.set_attr),
+    ),
+    (_builder, "create_assume", promises.check_assumption),
     (interpreter, "_patch_lang_tensor", _set_index(interpreter._patch_lang_tensor)),
     (interpreter, "_implicit_cvt", _convert_scalars(interpreter._implicit_cvt)),
     (_function, "run", _without_warnings(_function.run)),

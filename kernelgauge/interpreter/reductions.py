@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.language import standard
 from triton.runtime.interpreter import interpreter_semantic as semantic
 
-from kernelgauge.interpreter.arithmetic import make_tensor, narrow, numpy_dtype, widen
+from kernelgauge.interpreter.arithmetic import make_tensor, narrow, numpy_dtype, rounded, widen
 from kernelgauge.interpreter.control_flow import AmbiguousCondition
 
 Arrays = tuple[np.ndarray, ...]
@@ -101,6 +101,7 @@ def _combine(combine_fn: Callable, dtypes: list[tl.dtype]) -> Combine:
     """Return a combine function of arrays: Triton's own in NumPy, any other as it is written."""
     name = dtypes[0].name
     if compute := _COMPUTED.get(combine_fn):
+        rounded.add(name)
         return lambda left, right: (
             narrow(compute(widen(left[0], name), widen(right[0], name)), name),
         )

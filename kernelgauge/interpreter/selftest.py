@@ -20,6 +20,7 @@ from triton.language.extra import libdevice
 from kernelgauge.core.complaint import Complaint
 from kernelgauge.interpreter import patches
 from kernelgauge.interpreter.overflow import IntegerOverflow, overflow_errors
+from kernelgauge.interpreter.promises import FalsePromise
 
 INF, NAN = float("inf"), float("nan")
 
@@ -155,6 +156,11 @@ def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):  # type: ignore[no
         tl.atomic_add(x_ptr + offs, 1)
         tl.atomic_cas(x_ptr + offs, tl.full((4,), 1, tl.int32), tl.full((4,), 5, tl.int32))
         y = tl.load(x_ptr + offs)
+    elif OPERATION == "multiple of 4":
+        y = tl.multiple_of(x, 4)
+    elif OPERATION == "assume x[0] > 0":
+        tl.assume(tl.load(x_ptr) > 0)
+        y = x
     elif OPERATION == "assembly":
         y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
     elif OPERATION == "arithmetic of a constant":
@@ -193,6 +199,10 @@ def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception
         "tl.argmax of bfloat16": ("argmax", bf16(-3, 1, 4, -5), [2] * 4),
         "tl.cumsum in float16": ("cumsum", f16(2048, 1, 1, 1), [2048, 2048, 2050, 2050]),
         "tl.associative_scan": ("scan", bf16(-3, 1, -5, 4), [-3, 1, 1, 4]),
+        "tl.multiple_of": ("multiple of 4", i32(4, 5, 6, 7), [4, 5, 6, 7]),
+        "tl.multiple_of that is none": ("multiple of 4", i32(6, 7, 8, 9), FalsePromise),
+        "tl.assume": ("assume x[0] > 0", i32(1, 0, 0, 0), [1, 0, 0, 0]),
+        "tl.assume of what is false": ("assume x[0] > 0", i32(0, 1, 1, 1), FalsePromise),
         "tl.dot of bfloat16": ("dot", border, [4, 1, 1, 1]),
         "tl.dot in tf32": ("dot", inexact, [1, 0, 0, 0]),
         "tl.maximum of NaN": ("maximum", f32(NAN, 2, 0, -1), [1, 2, 1, 1]),

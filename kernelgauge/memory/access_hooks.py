@@ -17,6 +17,9 @@ from kernelgauge.memory.tracker import Tracker
 
 Builder = interpreter.InterpreterBuilder
 
+OPERATIONS = (
+    "binary_op", "unary_op", "create_erf", "create_rsqrt", "create_extern_elementwise",
+)  # fmt: skip
 ATOMICS = ("rmw", "cas", "load", "store", "poll")
 
 
@@ -89,6 +92,7 @@ def installed(tracker: Tracker) -> Iterator[None]:
     hooks["create_masked_load"] = _note_missing_other(memory)
     if tracker.traffic:
         hooks["create_dot"] = tracker.traffic.count_dots
+        hooks |= {name: tracker.traffic.count_lanes(name) for name in OPERATIONS}
         hooks["create_dot_scaled"] = tracker.traffic.count_scaled_dots
     with contextlib.ExitStack() as stack:
         for name, hook in hooks.items():

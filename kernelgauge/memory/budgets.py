@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory import excess
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.traffic import Flow, TrafficMeter
 from kernelgauge.words.fault import Call, Fault, Note, note
@@ -126,7 +127,7 @@ class Traffic(TrafficMeter):
             *self._over(Figure("scratch moved", own, within, "elements"), "too-much-scratch"),
         ]
         if found:
-            said = tuple(it for _, it in found)
+            said = tuple(self._explained(it for _, it in found))
             ids = {it.id for it in said}
             raise Wrong(
                 Fault(
@@ -137,6 +138,48 @@ class Traffic(TrafficMeter):
                     remedy=next(self._remedies(reads, dot_macs), None),
                 )
             )
+
+    def _explained(self, said: Iterable[Note]) -> Iterator[Note]:
+        """Yield what is said, and below it why; a reason of the same kind only once."""
+        told: set[str] = set()
+        for it in said:
+            if it.id == "too-many-launches":
+                told.add("launches-share-elements")
+            yield it
+            why = self._why(it)
+            if why and why.id not in told:
+                yield why
+                told.add(why.id)
+
+    def _why(self, said: Note) -> Note | None:
+        """Return why a budget is exceeded, if what was counted shows it."""
+        if said.id == "moved-too-often":
+            name, way = said.values["tensor"], said.values["way"]
+            limit = said.values["limit"]
+            return excess.why(
+                self.touched(name, way), self.grids, self.kernels, self._line, way, limit
+            )
+        if said.id == "too-much-scratch":
+            return next(excess.handed_on(self.scratch_flows(), self.kernels, self._line), None)
+        if said.id == "sectors-mostly-unused":
+            return self._row(said.values["tensor"], said.values["way"])
+        return None
+
+    def _row(self, name: str, way: str) -> Note | None:
+        """Return how few bytes of a row a tile has, on the line that moves most of a tensor."""
+        flow: Flow = getattr(self.tensor(name), way)
+        site = max(flow.lines, key=flow.lines.__getitem__)
+        regions = [
+            it.region
+            for programs in self.touched(name, way)
+            for touched in programs.values()
+            for it in touched
+            if it.site == site
+        ]
+        return excess.row_of(self.terms.get(site, []), regions[0]) if regions else None
+
+    def _line(self, site: int) -> str:
+        return self.sites[site].short
 
     def _exceeds(self, figure: Figure) -> bool:
         """Take note of a figure. Returns whether it is beyond its limit."""
@@ -163,7 +206,9 @@ class Traffic(TrafficMeter):
         for name, times in budgets.items():
             which = f"{name} read, each element once a program"
             figure = Figure(which, self.distinct(name), times, "x")
-            yield from self._over(figure, "programs-load-the-same", tensor=name)
+            exceeds = figure.limit is not None and _exceeds(figure.measured, figure.limit)
+            overlap = exceeds and self.overlap(name)
+            yield from self._over(figure, "programs-load-the-same", tensor=name, overlap=overlap)
 
     def _over_size(self, largest: int | None) -> Iterator[Excess]:
         """Yield which tensors that are stored to have more elements than one may; see `check`."""
@@ -185,7 +230,9 @@ class Traffic(TrafficMeter):
 
     def _remedies(self, reads: Budget, dot_macs: float | None) -> Iterator[Note]:
         """Yield which loads could be left out."""
-        if dot_macs is not None and _exceeds(self.dot_macs, dot_macs):
+        excess = 0.0 if dot_macs is None else self.dot_macs - dot_macs
+        # Of what is multiplied for nothing, one product in three at least has a tile of zeros.
+        if 0 < excess < 4 * self.macs_of_zeros:
             yield note("skip-unused-tiles")
         for name, times in _by_name(reads, self.inputs, self.inputs).items():
             moved = self.tensor(name)
@@ -196,8 +243,12 @@ class Traffic(TrafficMeter):
             if len(lines) > 1 and not _exceeds(fewer, times):
                 last = max(site for site, _ in lines)
                 yield note("keep-what-was-loaded", call=self._call(last, "loaded"))
-            elif len(lines) == 1 and self.dot_macs:
+            elif len(lines) == 1 and self.dot_macs and self._is_shared(name, moved.loaded.times):
                 yield note("larger-tiles", tensor=name)
+
+    def _is_shared(self, name: str, times: float) -> bool:
+        """Return whether programs load an input so often because several need the same of it."""
+        return not _exceeds(times, self.distinct(name)) and not self.overlap(name)
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[Excess]:
         """names: the tensors that a budget of one number is for"""
@@ -252,6 +303,8 @@ class Traffic(TrafficMeter):
                     tensor=name,
                     way=direction,
                     ratio=flow.ratio,
+                    run=flow.bytes / flow.runs,
+                    scattered=flow.elements < 2 * flow.runs,
                     call=self._call(max(flow.lines, key=flow.lines.__getitem__), direction),
                 )
 

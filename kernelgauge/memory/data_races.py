@@ -235,13 +235,16 @@ class History:
         self._logged = 0
 
 
-def remedy(verb: Verb, other: Verb, relaxed: bool) -> Note:
+def remedy(verb: Verb, other: Verb, relaxed: bool, counts: bool) -> Note:
     """Return what to do about a race between an access and an earlier one.
 
     relaxed: whether the launch has atomics that order nothing
+    counts: whether the programs add up integers, whose sum is the same in any order
     """
     if verb == other == "writes":
-        return note("race-of-stores")
+        return note("race-of-counts" if counts else "race-of-stores")
     if relaxed:
         return note("race-of-relaxed-atomics")
-    return note("race-with-atomic" if "updates" in (verb, other) else "race-of-load-and-store")
+    if "updates" in (verb, other):
+        return note("race-with-atomic")
+    return note("race-of-load-and-store", counts=counts)

@@ -30,6 +30,7 @@ from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.interpreter.overflow import IntegerOverflow
+from kernelgauge.interpreter.promises import FalsePromise
 from kernelgauge.memory import access_hooks
 from kernelgauge.memory.addresses import Storage
 from kernelgauge.memory.call_sites import CallSite, raised_at
@@ -39,6 +40,9 @@ from kernelgauge.memory.watch import Watch, current_watch
 from kernelgauge.words.fault import Fault, Note, Place, note
 
 OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in dataclasses.fields(kind)}
+
+# How many programs of a launch stand for all, and what spreads them.
+SAMPLED, GOLDEN = 6, 0.618034
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
@@ -123,7 +127,7 @@ class Executor(interpreter.GridExecutor):
             root = _root(error)
             site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
             where = {"program": tracker.program, "grid": launch.grid}
-            if isinstance(root, IntegerOverflow):
+            if isinstance(root, (IntegerOverflow, FalsePromise)):
                 raise Wrong(root.fault.but(place=site and site.place, **where)) from root
             if isinstance(root, Verdict):
                 raise root from None
@@ -183,7 +187,7 @@ class _Converter:
         if not hasattr(value, "data_ptr"):
             return value
         tensor = value.base if isinstance(value, TensorWrapper) else value
-        region = self._tracker.watch.region(_without_suffix(name), tensor)
+        region = self._tracker.watch.region(region_name(name), tensor)
         self._tracker.space.place(region)
         if region.storage not in self.storages:
             self.storages.append(region.storage)
@@ -207,7 +211,8 @@ def _annotated(fn: Callable) -> dict[str, tl.dtype]:
     }
 
 
-def _without_suffix(name: str) -> str:
+def region_name(name: str) -> str:
+    """Return what a parameter's tensor is called: its name without _ptr."""
     for suffix in ("_ptr", "_ptrs", "_desc"):
         if name.endswith(suffix):
             return name.removesuffix(suffix) or name
@@ -255,9 +260,16 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
     count = math.prod(launch.grid)
     if watch.programs == "ends":
         return sorted({0, count - 1}) if count else []
+    if watch.programs == "some":
+        return sorted(sample(count))
     if watch.order == "ascending":
         return range(count)
     return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+
+
+def sample(count: int) -> set[int]:
+    """Return a few of so many programs, spread so that no axis of a grid is seen at one place."""
+    return {int(count * ((number + 0.5) * GOLDEN % 1)) for number in range(min(SAMPLED, count))}
 
 
 def _root(error: BaseException) -> BaseException:

@@ -9,17 +9,25 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of, source_of
+from kernelgauge.memory.call_sites import ACCESS_CALLS, CallSite, lines_of, source_of
 from kernelgauge.memory.coordinates import Access, integers
 
 MAX_DEPTH = 4
-# The position of `mask` among the arguments, where it is not given by name.
-POSITIONS = {"load": 1, "store": 2}
+# The operators that compare an index with its limit, and the other way round.
+STRICT = (ast.Lt, ast.Gt)
+# The positions of arguments, where they are not given by name.
+POSITIONS = {
+    "pointer": {name: 0 for names in ACCESS_CALLS.values() for name in names},
+    "mask": {"load": 1, "store": 2},
+    "value": {"store": 1},
+}
+# The functions of triton.language that add up what a program has.
+SUMS = ("sum", "histogram")
 ARITHMETIC = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -55,14 +63,16 @@ class Limit:
         return self.variable.lower().split("_")[-1] == self.name.lower()
 
 
-def limits_of(access: Access) -> dict[int, Limit]:
-    """Return the limits of this access by axis of its tile, as far as the source shows them."""
-    function = function_of(access)
-    mask = _mask(access, function) if function else None
+def limits_of(access: Access, operators: tuple[type, type] = STRICT) -> dict[int, Limit]:
+    """Return the limits of this access by axis of its tile, as far as the source shows them.
+
+    operators: as STRICT
+    """
+    function, mask = function_of(access), mask_of(access)
     if function is None or mask is None:
         return {}
     found: dict[int, Limit] = {}
-    for index, limit in _comparisons(mask, function, access.site.line):
+    for index, limit in _comparisons(mask, function, access.site.line, operators):
         values, value = evaluate(index, access), evaluate(limit, access)
         if values is None or value is None or value.size != 1:
             continue
@@ -75,16 +85,15 @@ def limits_of(access: Access) -> dict[int, Limit]:
     return found
 
 
-def limit_names(access: Access) -> set[str]:
-    """Return the names that anything in the kernel is compared with."""
+def limit_names(access: Access, variable: str = "") -> set[str]:
+    """Return the names that the kernel compares this variable with; that it compares at all."""
     function = function_of(access)
-    return {
-        name.id
+    compared = [
+        {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
         for node in (ast.walk(function) if function else ())
         if isinstance(node, ast.Compare)
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name)
-    }
+    ]
+    return {it for names in compared if not variable or variable in names for it in names}
 
 
 def evaluate(node: ast.expr, access: Access) -> np.ndarray | None:
@@ -143,6 +152,7 @@ def _comparisons(
     node: ast.expr,
     function: ast.FunctionDef,
     line: int,
+    operators: tuple[type, type],
     depth: int = 0,
     axes: ast.expr | None = None,
 ) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -151,22 +161,22 @@ def _comparisons(
     axes: the subscript of a name that stands for a comparison: mask_m[:, None]
     """
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):
-        yield from _comparisons(node.left, function, line, depth, axes)
-        yield from _comparisons(node.right, function, line, depth, axes)
+        yield from _comparisons(node.left, function, line, operators, depth, axes)
+        yield from _comparisons(node.right, function, line, operators, depth, axes)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         left, right = node.left, node.comparators[0]
-        if isinstance(node.ops[0], ast.Gt):
+        if isinstance(node.ops[0], operators[1]):
             left, right = right, left
-        if isinstance(node.ops[0], (ast.Lt, ast.Gt)):
+        if isinstance(node.ops[0], operators):
             if axes is not None:
                 left = ast.Subscript(left, axes, ast.Load())
             yield left, right
     elif isinstance(node, ast.Subscript):
-        yield from _comparisons(node.value, function, line, depth, node.slice)
+        yield from _comparisons(node.value, function, line, operators, depth, node.slice)
     elif isinstance(node, ast.Name) and depth < MAX_DEPTH:
         value = last_value(node.id, function, line)
         if value is not None:
-            yield from _comparisons(value, function, line, depth + 1, axes)
+            yield from _comparisons(value, function, line, operators, depth + 1, axes)
 
 
 def last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | None:
@@ -175,27 +185,67 @@ def last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | No
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign) or node.lineno > line:
             continue
-        target, value = node.targets[0], node.value
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            pairs = list(zip(target.elts, value.elts, strict=False))
-        for one, its in pairs:
+        for one, its in pairs_of(node):
             if isinstance(one, ast.Name) and one.id == name:
                 found = max(found or its, its, key=lambda node: node.lineno)
     return found
 
 
-def _mask(access: Access, function: ast.FunctionDef) -> ast.expr | None:
-    names, line = ACCESS_CALLS[access.verb], access.site.line
-    for node in ast.walk(function):
+def stores_a_sum(site: CallSite) -> bool:
+    """Return whether what is stored on this line is a sum that the program has made."""
+    function, value = function_at(site), argument_of(site, "value", ACCESS_CALLS["writes"])
+    if function is None or value is None:
+        return False
+    helpers = {it.name: it for it in _functions(source_of(site.file)) if it is not function}
+    made_of: list[ast.AST] = [value]
+    seen: set[str] = set()
+    while made_of:
+        for node in ast.walk(made_of.pop()):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SUMS:
+                return True
+            if isinstance(node, ast.Name) and node.id not in seen:
+                seen.add(node.id)
+                made_of += values_of(node.id, function)
+                made_of += [helpers[node.id]] if node.id in helpers else []
+    return False
+
+
+def values_of(name: str, function: ast.FunctionDef) -> list[ast.expr]:
+    """Return all that a name is set to, and what is added to it."""
+    return [
+        value
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Assign, ast.AugAssign))
+        for target, value in pairs_of(node)
+        if isinstance(target, ast.Name) and target.id == name
+    ]
+
+
+def pairs_of(node: ast.Assign | ast.AugAssign) -> list[tuple[ast.expr, ast.expr]]:
+    """Return what is assigned to what, one by one where both sides are tuples."""
+    target = node.target if isinstance(node, ast.AugAssign) else node.targets[0]
+    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+        return list(zip(target.elts, node.value.elts, strict=False))
+    return [(target, node.value)]
+
+
+def mask_of(access: Access) -> ast.expr | None:
+    """Return the mask of an access, as the source has it."""
+    return argument_of(access.site, "mask", ACCESS_CALLS[access.verb])
+
+
+def argument_of(site: CallSite, name: str, calls: Sequence[str]) -> ast.expr | None:
+    """Return an argument of the call on this line of one of these methods."""
+    function = function_at(site)
+    for node in ast.walk(function) if function else ():
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
-        if node.func.attr not in names or line not in lines_of(node):
+        if node.func.attr not in calls or site.line not in lines_of(node):
             continue
         for keyword in node.keywords:
-            if keyword.arg == "mask":
+            if keyword.arg == name:
                 return keyword.value
-        position = POSITIONS.get(node.func.attr)
+        position = POSITIONS[name].get(node.func.attr)
         if position is not None and len(node.args) > position:
             return node.args[position]
     return None
@@ -203,11 +253,12 @@ def _mask(access: Access, function: ast.FunctionDef) -> ast.expr | None:
 
 def function_of(access: Access) -> ast.FunctionDef | None:
     """Return the innermost function of the source that makes the access."""
-    functions = [
-        node
-        for node in _functions(source_of(access.site.file))
-        if access.site.line in lines_of(node)
-    ]
+    return function_at(access.site)
+
+
+def function_at(site: CallSite) -> ast.FunctionDef | None:
+    """Return the innermost function of the source that this line is in."""
+    functions = [node for node in _functions(source_of(site.file)) if site.line in lines_of(node)]
     return min(functions, key=lambda node: len(lines_of(node)), default=None)
 
 

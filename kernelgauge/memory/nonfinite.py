@@ -2,19 +2,22 @@
 
 A wrong result that is NaN says little; the step that made it says all. While `Origins` is active,
 the floating-point operations of the interpreter's builder are watched, and those of one program
-whose result is NaN or infinite though no operand is are kept. When that program stores such a
-value, the first of them that reaches the stored lanes is the origin. All that is wrapped here are
-private names of Triton.
+whose result is NaN or infinite though no operand is are kept. Each lane that is not finite keeps
+the number of the operation that made it, on its way through other operations, and the origin is
+that of the lane that is stored. All that is wrapped here are private names of Triton.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as interpreter
+from triton.runtime.interpreter import TensorHandle
 
 from kernelgauge.interpreter.arithmetic import widen
 from kernelgauge.memory.access_hooks import Builder, replaced
@@ -35,10 +38,27 @@ UNARY = {
 }
 CASTS = ("create_fp_trunc", "create_fp_to_fp")
 LOADS = ("create_load", "create_masked_load")
+# What moves elements to other places, and does so with anything.
+MOVES = tuple(
+    f"create_{name}"
+    for name in (
+        "broadcast",
+        "cat",
+        "expand_dims",
+        "gather",
+        "join",
+        "reshape",
+        "splat",
+        "split",
+        "trans",
+        "unsplat",
+    )
+)
 STORES = ("create_store", "create_masked_store")
 LOADED = "nan-in-memory"
 MASKED = "nan-in-masked-lane"
-MAX_EVENTS = 200
+MAX_EVENTS = 2000
+NOBODY = np.int32(2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -46,14 +66,13 @@ class _Event:
     """An operation that made NaN or infinity out of numbers.
 
     operation: as in `Origin`
-    lanes: in which lanes of its result
+    given: what made the infinity that it was given, if that was seen
     unset: of a load, an element that no program stored
     """
 
     operation: str
     site: CallSite
-    lanes: np.ndarray
-    nan: bool
+    given: _Event | None = None
     unset: str = ""
 
     def said(self, infinity: Note | None = None) -> Note:
@@ -99,21 +118,29 @@ class Origins:
         self._running: tuple[int, int, int] | None = None
         self.found = Origin()
         self._events: list[_Event] = []
+        # Of each handle the number of the event that made each of its lanes, from 1; 0 for none.
+        self._made_by: dict[int, tuple[Any, np.ndarray]] = {}
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Origins:
         hooks: dict[str, Callable] = {
+            **{name: self._elementwise for name in dir(Builder) if name.startswith("create_")},
+            **dict.fromkeys(MOVES, self._move),
             **{name: self._binary(sign) for name, sign in BINARY.items()},
             **{name: self._unary(function) for name, function in UNARY.items()},
             **dict.fromkeys(CASTS, self._cast),
             **dict.fromkeys(STORES, self._store),
             **dict.fromkeys(LOADS, self._load),
+            "create_select": self._select,
             "create_dot": self._dot,
         }
         for name, hook in hooks.items():
             if hasattr(Builder, name):
                 original = getattr(Builder, name)
                 self._stack.enter_context(replaced(Builder, name, hook(original)))
+        for operations in (interpreter.ReduceOps, interpreter.ScanOps):
+            hooked = self._along_an_axis(operations.apply_impl)
+            self._stack.enter_context(replaced(operations, "apply_impl", hooked))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,40 +151,140 @@ class Origins:
         if self.program is None and builder.grid_idx != self._running:
             self._running = builder.grid_idx
             self._events.clear()
+            self._made_by.clear()
         return self.program in (None, builder.grid_idx)
+
+    def _makers(self, handle: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the number of the event that made each lane of a handle, in a tile's shape."""
+        _, made_by = self._made_by.get(id(handle), (None, np.zeros(1, np.int32)))
+        return np.broadcast_to(made_by, shape) if made_by.size > 1 else np.full(shape, made_by)
+
+    def _keep(self, handle: Any, made_by: np.ndarray) -> None:
+        if made_by.any():
+            self._made_by[id(handle)] = handle, made_by
 
     def _note(
         self,
         builder: Any,
         result: Any,
-        operands: tuple,
-        shown: Callable[[tuple[int, ...]], str],
-        elementwise: bool = True,
+        operands: Sequence[Any],
+        shown: Callable[[tuple[int, ...]], str] | None = None,
         passing: bool = False,
     ) -> None:
-        """Keep an operation if it made NaN or infinity.
+        """Keep an operation on each lane if it made NaN or infinity, or pass on what it was given.
 
-        shown: returns the operation in a lane
-        elementwise: whether each lane of the result comes from the same lane of the operands
-        passing: whether to keep it too if an operand already is what the result is
+        shown: returns the operation in a lane; None if it makes none by itself
+        passing: whether to keep it too if an operand is infinite already
         """
-        if not self._follows(builder) or len(self._events) >= MAX_EVENTS:
+        if not self._follows(builder):
             return
         values = _numbers(result)
         if values is None or np.isfinite(values).all():
             return
-        given = [numbers for operand in operands if (numbers := _numbers(operand)) is not None]
-        site = _site()
+        given = [(it, numbers) for it in operands if (numbers := _numbers(it)) is not None]
+        made_by = np.zeros(values.shape, np.int32)
         for holds in (np.isnan, np.isinf):
-            lanes = holds(values)
-            for operand in given:
-                if elementwise and not passing:
-                    lanes = lanes & ~np.broadcast_to(holds(operand), lanes.shape)
-                elif not elementwise and holds(operand).any():
-                    lanes = np.zeros_like(lanes)
-            if lanes.any() and not (holds is np.isinf and _is_meant(lanes, values, given)):
+            lanes = there = holds(values)
+            for operand, numbers in () if passing and holds is np.isinf else given:
+                same = there & np.broadcast_to(holds(numbers), lanes.shape)
+                makers = self._makers(operand, lanes.shape)
+                made_by = np.where(same & (made_by == 0), makers, made_by)
+                lanes = lanes & ~same
+            meant = holds is np.isinf and _is_meant(lanes, values, [it for _, it in given])
+            if shown and lanes.any() and not meant:
                 first = tuple(int(i) for i in np.argwhere(lanes)[0])
-                self._events.append(_Event(shown(first), site, lanes, holds is np.isnan))
+                infinity = self._infinity([it for it, _ in given], lanes.shape, first)
+                made_by = np.where(lanes, self._event(shown(first), infinity), made_by)
+        self._keep(result, made_by)
+
+    def _event(self, operation: str, given: _Event | None = None, unset: str = "") -> np.int32:
+        """Keep an event. Returns its number, 0 if there are too many."""
+        if len(self._events) >= MAX_EVENTS:
+            return np.int32(0)
+        self._events.append(_Event(operation, _site(), given, unset))
+        return np.int32(len(self._events))
+
+    def _infinity(
+        self, operands: Sequence[Any], shape: tuple[int, ...], lane: tuple[int, ...]
+    ) -> _Event | None:
+        """Return what made one of the operands of a lane."""
+        numbers = (int(self._makers(operand, shape)[lane]) for operand in operands)
+        return next((self._events[number - 1] for number in numbers if number), None)
+
+    def _elementwise(self, original: Callable) -> Callable:
+        def operation(builder: Any, *operands: Any, **options: Any) -> Any:
+            result = original(builder, *operands, **options)
+            if isinstance(result, TensorHandle):
+                listed = [it for some in operands for it in (some if _is_list(some) else [some])]
+                handles = [it for it in listed if isinstance(it, TensorHandle)]
+                if all(_fits(it, result) for it in handles):
+                    self._note(builder, result, handles)
+            return result
+
+        return operation
+
+    def _move(self, original: Callable) -> Callable:
+        def move(builder: Any, *operands: Any, **options: Any) -> Any:
+            result = original(builder, *operands, **options)
+            if self._follows(builder) and any(id(it) in self._made_by for it in operands):
+                makers = [
+                    TensorHandle(np.array(self._makers(it, it.data.shape)), tl.int32)
+                    if isinstance(it, TensorHandle) and _numbers(it) is not None
+                    else it
+                    for it in operands
+                ]
+                moved = original(builder, *makers, **options)
+                pairs = zip(result, moved, strict=True) if _is_list(result) else [(result, moved)]
+                for one, its in pairs:
+                    self._keep(one, its.data)
+            return result
+
+        return move
+
+    def _select(self, original: Callable) -> Callable:
+        def select(builder: Any, condition: Any, left: Any, right: Any) -> Any:
+            result = original(builder, condition, left, right)
+            if self._follows(builder):
+                makers = [self._makers(it, result.data.shape) for it in (left, right)]
+                self._keep(result, np.where(condition.data, *makers))
+            return result
+
+        return select
+
+    def _along_an_axis(self, original: Callable) -> Callable:
+        """Wrap a reduction or a scan."""
+
+        def apply_impl(operation: Any, inputs: tuple[tl.tensor, ...]) -> Any:
+            results = original(operation, inputs)
+            for given, result in zip(inputs, results, strict=False):
+                if self._follows(interpreter.interpreter_builder):
+                    self._note_along(operation, given.handle, result.handle)
+            return results
+
+        return apply_impl
+
+    def _note_along(self, operation: Any, given: Any, result: Any) -> None:
+        values, numbers = _numbers(result), _numbers(given)
+        if values is None or numbers is None or np.isfinite(values).all():
+            return
+        made_by = np.zeros(values.shape, np.int32)
+        makers, axis = self._makers(given, numbers.shape), _unwrapped(operation.axis)
+        if axis is None:
+            makers, numbers, axis = makers.ravel(), numbers.ravel(), 0
+        for holds in (np.isnan, _not_finite):
+            first = np.where(holds(numbers) & (makers > 0), makers, NOBODY)
+            if isinstance(operation, interpreter.ScanOps):
+                # What comes before a lane: what comes after it, if it runs backwards.
+                turned = np.flip(first, axis) if operation.reverse else first
+                first = np.minimum.accumulate(turned, axis)
+                first = np.flip(first, axis) if operation.reverse else first
+            else:
+                first = first.min(axis).reshape(values.shape)
+            take = holds(values) & (first < NOBODY) & (made_by == 0)
+            made_by = np.where(take, first, made_by)
+        if np.isfinite(numbers).all():
+            made_by = np.where(_not_finite(values), self._event(f"tl.sum{_narrow(given)}"), made_by)
+        self._keep(result, made_by)
 
     def _binary(self, sign: str) -> Callable:
         def wrap(original: Callable) -> Callable:
@@ -209,10 +336,30 @@ class Origins:
     def _dot(self, original: Callable) -> Callable:
         def dot(builder: Any, a: Any, b: Any, acc: Any, *rest: Any) -> Any:
             result = original(builder, a, b, acc, *rest)
-            self._note(builder, result, (a, b, acc), lambda lane: _dot_of(a, b), elementwise=False)
+            if self._follows(builder):
+                self._note_dot(result, a, b, acc)
             return result
 
         return dot
+
+    def _note_dot(self, result: Any, a: Any, b: Any, acc: Any) -> None:
+        values = _numbers(result)
+        if values is None or np.isfinite(values).all():
+            return
+        wrong, made_by = _not_finite(values), np.zeros(values.shape, np.int32)
+        finite, infinite = True, False
+        for operand, axis in ((acc, None), (a, -1), (b, -2)):
+            numbers = _numbers(operand)
+            assert numbers is not None
+            makers = self._makers(operand, numbers.shape)
+            first = np.where(_not_finite(numbers) & (makers > 0), makers, NOBODY)
+            first = first if axis is None else first.min(axis, keepdims=True)
+            made_by = np.where(wrong & (first < NOBODY) & (made_by == 0), first, made_by)
+            finite = finite and bool(np.isfinite(numbers).all())
+            infinite = infinite or (axis is not None and bool(np.isinf(numbers).any()))
+        if not made_by.any() and (finite or infinite):
+            made_by = np.where(wrong, self._event("tl.dot" if finite else "tl.dot of inf"), made_by)
+        self._keep(result, made_by)
 
     def _load(self, original: Callable) -> Callable:
         def load(builder: Any, pointers: Any, *rest: Any) -> Any:
@@ -230,10 +377,12 @@ class Origins:
         if lanes is None or not lanes.any():
             return
         inside = lanes if mask is None else lanes & np.broadcast_to(mask, lanes.shape)
+        made_by = np.zeros(lanes.shape, np.int32)
         for operation, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
                 unset = current_watch().first_unset() if operation is LOADED else ""
-                self._events.append(_Event(operation, _site(), where, True, unset))
+                made_by = np.where(where, self._event(operation, unset=unset), made_by)
+        self._keep(result, made_by)
 
     def _store(self, original: Callable) -> Callable:
         def store(builder: Any, pointers: Any, value: Any, *rest: Any) -> Any:
@@ -241,28 +390,22 @@ class Origins:
                 values = _numbers(value)
                 counts = np.isnan if self.program is None else _not_finite
                 if values is not None and counts(values).any():
-                    self._trace(values, _mask(rest))
+                    self._trace(values, self._makers(value, values.shape), _mask(rest))
             return original(builder, pointers, value, *rest)
 
         return store
 
-    def _trace(self, values: np.ndarray, mask: np.ndarray | None) -> None:
+    def _trace(self, values: np.ndarray, makers: np.ndarray, mask: np.ndarray | None) -> None:
         """Find the operation that made what is not finite in the lanes that are stored."""
-        stored = ~np.isfinite(values)
+        stored = ~np.isfinite(values) & (makers > 0)
         if mask is not None:
             stored = stored & np.broadcast_to(mask, stored.shape)
-        # Through a sum, or a tile of another shape, any lane may reach any other.
-        reaching = [event for event in self._events if _reaches(event.lanes, stored)]
-        reaching = reaching or self._events
-        if not stored.any() or not reaching:
+        if not stored.any():
             return
-        is_nan = bool(np.isnan(values[stored]).any())
-        made = next((event for event in reaching if event.nan), None) if is_nan else reaching[0]
-        made = made or reaching[0]
-        before = [event for event in reaching[: reaching.index(made)] if not event.nan]
-        if made.nan and before and "inf" in made.operation:
-            first = before[0]
-            self.found = Origin(first.operation, made.said(first.said()), made.unset)
+        nan = stored & np.isnan(values)
+        made = self._events[int(makers[nan if nan.any() else stored][0]) - 1]
+        if made.given and "inf" in made.operation:
+            self.found = Origin(made.given.operation, made.said(made.given.said()), made.unset)
         else:
             self.found = Origin(made.operation, made.said(), made.unset)
 
@@ -280,9 +423,17 @@ def _mask(rest: tuple) -> np.ndarray | None:
     return data if isinstance(data, np.ndarray) and data.dtype == bool else None
 
 
-def _dot_of(a: Any, b: Any) -> str:
-    infinite = any(np.isinf(x).any() for x in map(_numbers, (a, b)) if x is not None)
-    return "tl.dot of inf" if infinite else "tl.dot"
+def _is_list(value: object) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def _fits(operand: Any, result: Any) -> bool:
+    """Return whether each lane of the result may come from the same lane of an operand."""
+    return operand.data.size == 1 or operand.data.shape == result.data.shape
+
+
+def _unwrapped(value: Any) -> Any:
+    return getattr(value, "value", value)
 
 
 def _numbers(handle: Any) -> np.ndarray | None:
@@ -313,18 +464,3 @@ def _has_negative_infinity(numbers: np.ndarray) -> bool:
 
 def _not_finite(numbers: np.ndarray) -> np.ndarray:
     return ~np.isfinite(numbers)
-
-
-def _reaches(lanes: np.ndarray, stored: np.ndarray) -> bool:
-    """Return whether lanes of one tile may have become lanes of another."""
-    if lanes.shape == stored.shape:
-        return bool((lanes & stored).any())
-    for axis, length in enumerate(lanes.shape):
-        others = tuple({*range(lanes.ndim)} - {axis})
-        along = lanes.any(axis=others)
-        for other, size in enumerate(stored.shape):
-            if length == size > 1:
-                rest = tuple({*range(stored.ndim)} - {other})
-                if (along & stored.any(axis=rest)).any():
-                    return True
-    return lanes.size == 1 or stored.size == 1 or not set(lanes.shape) & set(stored.shape)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 
 from kernelgauge.memory import gathered, wrong_address
+from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.coordinates import (
@@ -14,10 +17,14 @@ from kernelgauge.memory.coordinates import (
     has_size,
     locate,
     noun,
+    spacing,
     spans,
 )
-from kernelgauge.memory.mask_limits import Limit, limit_names, limits_of
+from kernelgauge.memory.mask_limits import STRICT, Limit, limit_names, limits_of
 from kernelgauge.words.fault import Fault, Note, note
+
+# Sizes up to this one may be those of something else.
+MAX_BY_CHANCE = 16
 
 
 def explain(access: Access, region: Region | None, bad: np.ndarray) -> Fault:
@@ -76,7 +83,9 @@ def _explain_near(
         kind, remedy = "offset-overflow", note("offset-wraps-around")
     else:
         remedy = _remedy(access, region, element, placed, dim, bad)
-    return fault.but(kind=kind, said=(what,), numbers=numbers, remedy=remedy)
+    made = wrong_address.made(access, region, bad)
+    said_too = (what, made) if made else (what,)
+    return fault.but(kind=kind, said=said_too, numbers=numbers, remedy=remedy)
 
 
 def _lanes(access: Access, bad: np.ndarray) -> Note:
@@ -114,7 +123,7 @@ def _remedy(
     assert index is not None
     variable, limit = _comparison(access, placed, dim)
     if (index[access.mask] < 0).all() and access.pointers.size > 1:
-        return note("tile-before-tensor", tensor=name)
+        return note("tile-before-tensor", tensor=name, variable=variable)
     if (index[bad] < 0).any():
         return note("negative-index", variable=variable)
     if access.pointers.size == 1:
@@ -124,27 +133,63 @@ def _remedy(
             "descriptor-of-another-tensor", tensor=name, shape=placed.shape, strides=strides
         )
     many, compared = noun(placed.shape, dim), {"variable": variable, "limit": limit}
+    steps = spacing(element)
+    if steps and not placed.axis:
+        apart = [it for it in steps if it]
+        return note("lanes-take-no-stride", steps=apart, tensor=name, strides=strides)
+    if steps and (nth := _apart(placed, dim)) and steps[placed.axis[dim]] not in strides:
+        return note("lanes-are-apart", step=nth, many=many, tensor=name, strides=strides)
     if not access.is_masked:
         return note("tile-without-mask", many=many, **compared)
-    if dim in placed.axis and _is_constant(access.mask, placed.axis[dim]):
-        return note("mask-without-bound", many=many, **compared)
     most = int(index[access.mask].max())
     which = note("index-of-dimension", index=most, dim=dim, dims=len(placed.shape))
     through = note("mask-lets-through", which=which, last=last)
-    if most == last + 1:
-        found = _limit_of_mask(access, placed, dim)
-        wrong = f"< {found.name}" if found else "<="
-        return note("mask-is-too-wide", through=through, limit=limit, compared=wrong)
-    for other, value in access.sizes.items():
-        if value == most + 1:
+    inclusive = (ast.LtE, ast.GtE)
+    if most == last + 1 and _limit_of_mask(access, placed, dim, inclusive):
+        return note("mask-is-too-wide", through=through, limit=limit, compared="<=")
+    found = _limit_of_mask(access, placed, dim)
+    if found and found.value <= placed.shape[dim]:
+        return _shifted(placed, dim, found)
+    if dim in placed.axis and _is_constant(access.mask, placed.axis[dim]):
+        return note("mask-without-bound", many=many, **compared)
+    if found and found.value == most + 1:
+        if most == last + 1:
+            wrong = f"< {found.name}"
+            return note("mask-is-too-wide", through=through, limit=limit, compared=wrong)
+        if found.name in access.sizes:
             return note(
                 "mask-compares-with-another-size",
                 through=through,
-                other=other,
-                value=value,
+                other=found.name,
+                value=found.value,
                 **compared,
             )
+    if dim not in placed.axis:
+        # Which index is too large is not known, only where that leads.
+        return through
     return note("mask-lets-index-through", through=through, **compared)
+
+
+def _apart(placed: LaneCoordinates, dim: int) -> int:
+    """Return the step from lane to lane along a dimension, 0 if it is 1 or a variable has it."""
+    index = placed.index[dim]
+    if dim not in placed.axis or placed.names.get(dim) or index is None:
+        return 0
+    along = np.moveaxis(index, placed.axis[dim], 0).reshape(index.shape[placed.axis[dim]], -1)
+    step = int(along[1, 0] - along[0, 0])
+    return step if step > 1 else 0
+
+
+def _shifted(placed: LaneCoordinates, dim: int, limit: Limit) -> Note:
+    """The mask bounds its own index, and the address has another."""
+    index, axis = placed.index[dim], placed.axis[dim]
+    assert index is not None
+    along = np.moveaxis(index, axis, 0).reshape(index.shape[axis], -1)[:, 0]
+    shift = np.unique(along - limit.values)
+    said = {"variable": limit.variable, "limit": limit.name}
+    if shift.size == 1 and shift[0]:
+        return note("address-is-shifted", shift=int(shift[0]), **said)
+    return note("address-has-another-index", **said)
 
 
 def _is_call_of_tl(access: Access) -> bool:
@@ -156,9 +201,11 @@ def _is_constant(mask: np.ndarray, axis: int) -> bool:
     return bool((mask == mask.take([0], axis=axis)).all())
 
 
-def _limit_of_mask(access: Access, placed: LaneCoordinates, dim: int) -> Limit | None:
+def _limit_of_mask(
+    access: Access, placed: LaneCoordinates, dim: int, operators: tuple[type, type] = STRICT
+) -> Limit | None:
     """Return what the mask compares the index along a dimension with, if the source shows it."""
-    return limits_of(access).get(placed.axis[dim]) if dim in placed.axis else None
+    return limits_of(access, operators).get(placed.axis[dim]) if dim in placed.axis else None
 
 
 def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str | Note, str | Note]:
@@ -166,10 +213,13 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
     size = placed.shape[dim]
     limits = [name for name, value in access.sizes.items() if value == size]
     names = placed.names.get(dim, {})
-    if len(limits) > 1:
+    own = AddressSource(access).names
+    names = {n: axes for n, axes in names.items() if n in own} or names
+    alike = {name for n in names for name in limits if n.lower().split("_")[-1] == name.lower()}
+    if (len(limits) > 1 and not alike) or not names:
         # Another argument may have the same value by chance.
-        known = limit_names(access)
-        limits = [name for name in limits if name in known] or limits
+        known = [name for name in limits if name in limit_names(access)]
+        limits = (known or limits) if names or size > MAX_BY_CHANCE else []
     total = access.pointers.ndim
     subscript = ""
     if total > 1 and dim in placed.axis:
@@ -185,6 +235,12 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
         names, limits = {pairs[0][0]: names[pairs[0][0]]}, [pairs[0][1]]
     elif len(limits) > 1:
         limits = [name for name in limits if not name.startswith("BLOCK")] or limits
+    if len(names) == 1 and not pairs and not access.is_masked:
+        # A mask elsewhere in the kernel says more than a value.
+        compared_with = limit_names(access, *names) & access.sizes.keys()
+        limits = (
+            [name for name in limits if name in compared_with] or sorted(compared_with) or limits
+        )
     limit: str | Note = note("number", number=size)
     if limits:
         limit = limits[0] if len(limits) == 1 else note("one-of", names=limits)

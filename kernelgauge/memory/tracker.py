@@ -5,18 +5,21 @@ from __future__ import annotations
 from types import CodeType
 
 import numpy as np
+import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import data_races, out_of_bounds
+from kernelgauge.memory import data_races, meetings, out_of_bounds
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
+from kernelgauge.memory.mask_limits import stores_a_sum
 from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
+from kernelgauge.memory.terms import terms_of
 from kernelgauge.memory.watch import Parts, Watch
 from kernelgauge.words.fault import Fault, Note, note
 
@@ -28,6 +31,13 @@ POLLS_BEFORE_DEADLOCK = 2048
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
+
+
+# The records of a `Ledger` of who loaded a unit.
+READS = ("reads", "reads before")
+
+# Of these, a sum is the same in any order.
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class StopProgram(BaseException):
@@ -103,6 +113,7 @@ class Tracker:
                 raise Wrong(out_of_bounds.explain(access, lanes.region, lanes.lanes)) from None
         if verb == "reads":
             self.watch.loaded = parts
+            self.watch.note_scratch(parts)
         if not parts:
             return real
         if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):
@@ -112,9 +123,13 @@ class Tracker:
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict and not self.watch.record:
-                raise Wrong(self._race(verb, site, region, units, conflict))
+                described = self._described(verb, site, pointers, mask, size)
+                raise Wrong(self._race(described, site, region, units, conflict))
             if self.traffic:
                 self.traffic.note(self.number, region, units, verb, site)
+                if site not in self.traffic.terms:
+                    access = self._described(verb, site, pointers, mask, size)
+                    self.traffic.terms[site] = terms_of(access, region)
         return real
 
     def _described(
@@ -202,13 +217,13 @@ class Tracker:
 
     def _race(
         self,
-        verb: Verb,
+        access: Access,
         site: int,
         region: Region,
         units: np.ndarray,
         conflict: data_races.Conflict,
     ) -> Fault:
-        storage = region.storage
+        storage, verb = region.storage, access.verb
         address = int(units[conflict.index]) * storage.ledger.unit + storage.base
         element = format_element(region, address - region.real)
         other = self.launch.program(self.history.program[conflict.access])
@@ -232,10 +247,27 @@ class Tracker:
         ]
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
-        remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed)
-        if verb == conflict.verb == "writes" and site == self.history.site[conflict.access]:
+        offset, same = address - region.real, site == self.history.site[conflict.access]
+        if why := meetings.explain(access, region, offset // region.itemsize, other, same):
+            said.append(why)
+        if "reads" in (verb, conflict.verb):
+            stores = self.number if verb != "reads" else self.history.program[conflict.access]
+            counts = self._is_loaded_by(stores, storage.ledger, int(units[conflict.index]))
+        else:
+            counts = stores_a_sum(self.sites[site])
+        counts = counts and region.tensor.dtype in INTEGERS
+        remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
+        if verb == conflict.verb == "writes" and same:
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
+
+    def _is_loaded_by(self, program: int, ledger: data_races.Ledger, unit: int) -> bool:
+        """Return whether a program of this launch was among the last two to load this unit."""
+        last = [ledger.last[kind][unit] for kind in READS if kind in ledger.last]
+        return any(
+            access >= self.history.launch and self.history.program[access] == program
+            for access in map(int, last)
+        )
 
     def _fault(self, kind: str, verb: Verb, site: int, said: list[Note], remedy: Note) -> Fault:
         return Fault(

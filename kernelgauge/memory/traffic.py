@@ -6,6 +6,7 @@ names of its own if there is more than one, and "scratch" is all else that it al
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -20,8 +21,32 @@ from kernelgauge.core.launch import Launch
 from kernelgauge.core.tensors import nbytes
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import CallSites, Verb
+from kernelgauge.memory.excess import SECTOR_BYTES, Touched, positions, sectors, unique
+from kernelgauge.memory.terms import Term
 
-SECTOR_BYTES = 32
+# So many sets of elements that programs load are compared with each other.
+MAX_COMPARED = 32
+# What operations cost, in additions, by the name of NumPy's function, of the builder's method or of
+# libdevice's symbol; any other symbol costs as much as erf.
+COSTS = {
+    "divide": 8.0,
+    "div_rn": 8.0,
+    "exp": 4.0,
+    "exp2": 4.0,
+    "sqrt": 4.0,
+    "create_rsqrt": 4.0,
+    "rsqrt": 4.0,
+    "log": 8.0,
+    "log2": 8.0,
+    "sin": 25.0,
+    "cos": 25.0,
+    "create_erf": 25.0,
+    "rint": 1.0,
+    "nearbyint": 1.0,
+    "floor": 1.0,
+    "ceil": 1.0,
+    "trunc": 1.0,
+}
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -34,6 +59,7 @@ class Flow:
     elements: active lanes
     sectors: 32-byte sectors that each access touches, summed over the accesses
     least: the fewest sectors that hold as many bytes, summed likewise
+    runs: of neighbouring bytes that each access touches, summed likewise
     lines: elements by the number of the call site
     """
 
@@ -42,6 +68,7 @@ class Flow:
     bytes: int = 0
     sectors: int = 0
     least: int = 0
+    runs: int = 0
     lines: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, other: Flow) -> None:
@@ -50,6 +77,7 @@ class Flow:
         self.bytes += other.bytes
         self.sectors += other.sectors
         self.least += other.least
+        self.runs += other.runs
         for site, elements in other.lines.items():
             self.lines[site] += elements
 
@@ -67,6 +95,25 @@ class Flow:
     def passes(self) -> float:
         """Sectors over those of the whole tensor, densely packed."""
         return self.sectors * SECTOR_BYTES * self.times / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What one launch moves and multiplies, as far as its programs ran.
+
+    loaded, stored: by storage, bytes of the 32-byte sectors of each access
+    needed: by storage, bytes of all sectors that each program touches, however often
+    sizes: by storage, bytes of the tensor
+    macs: multiply-adds of tl.dot
+    lanes: operations of single lanes on floats and unsigned integers
+    """
+
+    loaded: dict[int, float]
+    stored: dict[int, float]
+    needed: dict[int, float]
+    sizes: dict[int, int]
+    macs: float
+    lanes: float
 
 
 class Moved:
@@ -93,14 +140,19 @@ class TrafficMeter:
     inputs: the subject's tensors, by the names of its parameters
     grids, kernels: the grid and the name of each launch
     macs: for each launch, the multiply-adds of tl.dot by the ids of the program
+    macs_of_zeros: those of all launches where one of the two tiles is 0 everywhere
+    lanes: for each launch, operations of single lanes on floats and unsigned integers
     allocated: bytes that the launcher allocated beside the results, freed or not
     allocations: what those were, for messages
     sites: the call sites, by the numbers in `Flow.lines`
+    terms: what the offset of the first access is made of, by call site
     """
 
     def __init__(self, sites: CallSites, inputs: dict[str, torch.Tensor]):
         self.grids: list[tuple[int, int, int]] = []
         self.macs: list[Counter[tuple[int, int, int]]] = []
+        self.macs_of_zeros = 0
+        self.lanes: list[float] = []
         self.kernels: list[str] = []
         self.allocated = 0
         self.allocations: list[str] = []
@@ -110,8 +162,9 @@ class TrafficMeter:
         self._names: Sequence[str] = ()
         # By launch, argument of a launch, whether it is a store, and call site.
         self._flows: dict[tuple[int, int, bool, int], tuple[Region, Flow]] = {}
-        # By launch, program and storage: first and last byte of each run of bytes touched.
-        self._touched: list[dict[int, dict[int, list[np.ndarray]]]] = []
+        self.terms: dict[int, list[Term]] = {}
+        # By launch, program and storage.
+        self._touched: list[dict[int, dict[int, list[Touched]]]] = []
 
     @property
     def launches(self) -> int:
@@ -164,16 +217,49 @@ class TrafficMeter:
         moved = SECTOR_BYTES * sum(flow.sectors for flow in flows)
         return moved / (sum(map(nbytes, tensors)) or 1)
 
+    @property
+    def sampled(self) -> list[Sampled]:
+        """What each launch moves and multiplies."""
+        found = []
+        for number, programs in enumerate(self._touched):
+            flows = {key: it for key, it in self._flows.items() if key[0] == number + 1}
+            loaded, stored = Counter[int](), Counter[int]()
+            for (_, _, is_store, _), (region, flow) in flows.items():
+                moved = stored if is_store else loaded
+                moved[region.storage.key] += SECTOR_BYTES * flow.sectors
+            needed: Counter[int] = Counter()
+            for storages in programs.values():
+                for storage, touched in storages.items():
+                    needed[storage] += SECTOR_BYTES * sectors(touched)
+            sizes = {
+                region.storage.key: region.numel * region.itemsize for region, _ in flows.values()
+            }
+            done = self.macs[number].total(), self.lanes[number]
+            found.append(Sampled(dict(loaded), dict(stored), dict(needed), sizes, *done))
+        return found
+
     def distinct(self, name: str) -> float:
         """How many times an input is moved if each program moves each of its bytes once."""
         key = self.inputs[name].untyped_storage().data_ptr()
         moved = sum(
-            _positions(storages[key]).size
+            positions(storages[key]).size
             for programs in self._touched
             for storages in programs.values()
             if key in storages
         )
         return moved / (self.inputs[name].nbytes or 1)
+
+    def overlap(self, name: str) -> bool:
+        """Return whether some programs of a launch share a part of an input, and each has more."""
+        key = self.inputs[name].untyped_storage().data_ptr()
+        for programs in self._touched:
+            loaded = [positions(it[key]) for it in programs.values() if key in it]
+            distinct = list({it.tobytes(): it for it in loaded}.values())[:MAX_COMPARED]
+            for one, other in itertools.combinations(distinct, 2):
+                shared = np.intersect1d(one, other, assume_unique=True).size
+                if 0 < shared < min(one.size, other.size):
+                    return True
+        return False
 
     def name_results(self, results: Sequence[torch.Tensor], names: Sequence[str]) -> None:
         """Set what the subject returned, or changed in place, and what each is called.
@@ -199,6 +285,7 @@ class TrafficMeter:
         self.grids.append(launch.grid)
         self.kernels.append(launch.kernel.__name__)
         self.macs.append(Counter())
+        self.lanes.append(0.0)
         self._touched.append(defaultdict(lambda: defaultdict(list)))
 
     def note(self, program: int, region: Region, units: np.ndarray, verb: Verb, site: int) -> None:
@@ -211,20 +298,42 @@ class TrafficMeter:
         if key not in self._flows:
             self._flows[key] = region, Flow()
         flow = self._flows[key][1]
-        first = _distinct(units) * unit
+        first = unique(units) * unit
         flow.bytes += units.size * unit
         flow.sectors += 1 + int(np.count_nonzero(np.diff(first // SECTOR_BYTES)))
         flow.least += -(-first.size * unit // SECTOR_BYTES)
         breaks = np.flatnonzero(np.diff(first) != unit)
+        flow.runs += breaks.size + 1
         starts = first[np.concatenate(([0], breaks + 1))]
         ends = first[np.concatenate((breaks, [first.size - 1]))] + unit
-        self._touched[-1][program][region.storage.key].append(np.stack((starts, ends)))
+        touched = Touched(
+            region, site, verb != "reads", np.stack((starts, ends)), units.size * unit
+        )
+        self._touched[-1][program][region.storage.key].append(touched)
+
+    def count_lanes(self, name: str) -> Callable[[Callable], Callable]:
+        """Return a wrapper of a method of Triton's builder that counts lanes by what they cost."""
+
+        def wrap(original: Callable) -> Callable:
+            def operation(builder: Any, *operands: Any) -> Any:
+                result = original(builder, *operands)
+                dtype = result.dtype.scalar
+                if dtype.is_floating() or dtype.is_int_unsigned():
+                    self.lanes[-1] += _cost(name, operands) * result.data.size
+                return result
+
+            return operation
+
+        return wrap
 
     def count_dots(self, original: Callable) -> Callable:
         """Wrap Triton's create_dot, and count its multiply-adds."""
 
         def create_dot(builder: Any, a: Any, b: Any, *rest: Any, **options: Any) -> Any:
-            self.macs[-1][builder.grid_idx] += a.data.size * b.data.shape[-1]
+            macs = a.data.size * b.data.shape[-1]
+            self.macs[-1][builder.grid_idx] += macs
+            if not (a.data.any() and b.data.any()):
+                self.macs_of_zeros += macs
             return original(builder, a, b, *rest, **options)
 
         return create_dot
@@ -290,6 +399,39 @@ class TrafficMeter:
                 loaded[launch - 1] += flow.bytes / size
         return loaded
 
+    def touched(self, name: str, direction: str) -> list[dict[int, list[Touched]]]:
+        """Return what the programs of each launch load of a tensor, or store to it."""
+        return [
+            {
+                program: found
+                for program, storages in programs.items()
+                if (
+                    found := [
+                        it
+                        for touched in storages.values()
+                        for it in touched
+                        if it.is_store == (direction == "stored") and self._is(name, it.region)
+                    ]
+                )
+            }
+            for programs in self._touched
+        ]
+
+    def scratch_flows(self) -> list[tuple[int, bool, int, Region]]:
+        """Return which launch stores to, or loads from, which memory that is no result, and where.
+
+        In the order of launches: whether it stores, the call site, and the tensor.
+        """
+        return [
+            (launch - 1, is_store, site, region)
+            for (launch, _, is_store, site), (region, _) in self._flows.items()
+            if self._name_of(region) == "scratch"
+        ]
+
+    def _is(self, name: str, region: Region) -> bool:
+        own = self._name_of(region)
+        return own == name or (name == "result" and own.startswith("result "))
+
     def window_bytes(self, tensors: Iterable[str], window: int) -> float:
         """Return how many distinct bytes of these tensors `window` consecutive programs touch.
 
@@ -344,24 +486,30 @@ class TrafficMeter:
         return "scratch"
 
 
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """Return what np.unique does, in a sixth of the time for the few thousand of one access."""
-    ordered = np.sort(values, axis=None)
-    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if ordered.size else _NONE
+def _cost(method: str, operands: tuple) -> float:
+    """Return what an operation of one lane costs, in additions."""
+    what = method
+    if method.endswith("_op"):
+        what = getattr(operands[-1], "__name__", "")
+    elif method.endswith("_elementwise"):
+        what = operands[2].removeprefix("__nv_").removesuffix("f")
+        if what not in COSTS:
+            return COSTS["create_erf"]
+    return COSTS.get(what, 1.0)
 
 
 def _window_sizes(
-    programs: dict[int, dict[int, list[np.ndarray]]], count: int, key: int, window: int
+    programs: dict[int, dict[int, list[Touched]]], count: int, key: int, window: int
 ) -> list[int]:
     """Return the distinct bytes of one storage in each window of consecutive programs."""
-    touched = [_positions(programs[n][key]) if n in programs else _NONE for n in range(count)]
-    distinct = _distinct(np.concatenate(touched)) if touched else _NONE
-    ranks = [np.searchsorted(distinct, positions) for positions in touched]
+    touched = [positions(programs[n][key]) if n in programs else _NONE for n in range(count)]
+    distinct = unique(np.concatenate(touched)) if touched else _NONE
+    ranks = [np.searchsorted(distinct, own) for own in touched]
     users = np.zeros(distinct.size, dtype=np.int32)
     size, sizes = 0, []
-    for number, positions in enumerate(ranks):
-        size += int(np.count_nonzero(users[positions] == 0))
-        users[positions] += 1
+    for number, own in enumerate(ranks):
+        size += int(np.count_nonzero(users[own] == 0))
+        users[own] += 1
         if number >= window:
             gone = ranks[number - window]
             users[gone] -= 1
@@ -369,13 +517,3 @@ def _window_sizes(
         if number >= min(window, count) - 1:
             sizes.append(size)
     return sizes
-
-
-def _positions(runs: list[np.ndarray]) -> np.ndarray:
-    """Return the distinct bytes of runs of bytes, each given by its first and its last."""
-    if not runs:
-        return _NONE
-    starts, ends = np.concatenate(runs, axis=1)
-    lengths = ends - starts
-    before = np.cumsum(lengths) - lengths
-    return _distinct(np.arange(lengths.sum()) + np.repeat(starts - before, lengths))

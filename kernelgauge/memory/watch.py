@@ -15,6 +15,7 @@ import torch
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.interpreter import arithmetic
 from kernelgauge.memory.addresses import Region, Storage
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.call_sites import ACCESS_CALLS, CallSites, Verb
@@ -34,6 +35,9 @@ STORES: tuple[Verb, ...] = ("writes", "updates")
 # What an access touches: units of the ledger, by tensor.
 Parts = list[tuple[Region, np.ndarray]]
 
+# What Triton calls the formats of 16 bits.
+NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+
 _watches: list[Watch] = []
 
 
@@ -51,7 +55,8 @@ class Watch:
     seed: of the shuffled order
     poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0
     count: whether to record the traffic of each access
-    programs: which run: "all" of a launch, the first and the last ("ends"), or "none"
+    programs: which run: "all" of a launch, the first and the last ("ends"), a few that stand for
+        all ("some"), or "none"
     inputs: the subject's tensors, by the names of its parameters
     record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order
@@ -59,6 +64,8 @@ class Watch:
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
     loaded: the parts of memory that the last load touched
+    rounded: the formats that kernels rounded to, as in interpreter.arithmetic, "scratch fp16" for
+        what they loaded from memory that is no input
     puts_off: whether a launch runs later, if anything decides that; it then runs it
     """
 
@@ -82,6 +89,8 @@ class Watch:
         self.loads_without_other: dict[tuple[str, int], int] = {}
         self.history = History()
         self.sites = CallSites()
+        self.rounded: set[str] = set()
+        self._rounded_before: set[str] = set()
         self.known: list[Region] = []
         self.loaded: Parts = []
         self.puts_off: Callable[[Callable[[], None]], bool] | None = None
@@ -94,10 +103,17 @@ class Watch:
 
     def __enter__(self) -> Watch:
         _watches.append(self)
+        self._rounded_before = {*arithmetic.rounded}
+        arithmetic.rounded.clear()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         _watches.remove(self)
+        self.rounded |= arithmetic.rounded
+        if len(self.launches) > 2:
+            # In a chain of kernels, each step is rounded like that.
+            self.rounded -= {f"scratch {name}" for name in NAMES.values()}
+        arithmetic.rounded.update(self._rounded_before)
         if kind is None:
             self.check_contents()
 
@@ -197,6 +213,13 @@ class Watch:
                             remedy=note("set-before-atomics"),
                         )
                     )
+
+    def note_scratch(self, parts: Parts) -> None:
+        """Take note of the formats, of 16 bits, in which kernels keep numbers in memory."""
+        for region, _ in parts:
+            name = NAMES.get(region.tensor.dtype)
+            if name and region.storage.key not in self.given:
+                self.rounded.add(f"scratch {name}")
 
     def first_unset(self) -> str:
         """Return the first element that the last load found and no program stored, or "".

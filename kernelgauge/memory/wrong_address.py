@@ -8,6 +8,8 @@ the lanes. What was added before the tile is tried as a multiple of each scalar 
 from __future__ import annotations
 
 import ast
+import itertools
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
 from kernelgauge.memory.coordinates import Access, has_size, integers, noun, spacing
-from kernelgauge.memory.mask_limits import Limit, function_of, limits_of
+from kernelgauge.memory.mask_limits import Limit, limits_of, mask_of
+from kernelgauge.memory.terms import Term, terms_of, wrapped
 from kernelgauge.words.fault import Note, note
 
 
@@ -39,19 +43,16 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
 
     element: int64 offsets in elements, of the tile's shape
     """
+    if reason := _wrong_factor(access, region, terms_of(access, region)):
+        return reason
     limits = limits_of(access)
-    flat = [limit for limit in limits.values() if limit.value == region.numel]
-    if flat and sum(size > 1 for size in region.shape) > 1:
-        return note(
-            "flat-index-is-split-wrong",
-            variable=flat[0].variable,
-            limit=flat[0].name,
-            tensor=region.name,
-            strides=region.strides,
-        )
     steps = spacing(element)
+    flat = [limit for limit in limits.values() if limit.value == region.numel]
+    if flat and len(region.shape) > 1 and (said := _of_flat_index(access, region, flat[0], steps)):
+        return said
     if steps is None or not region.shape:
         return None
+    swapped = _are_swapped(region, steps, limits)
     start = int(element.flat[0])
     # The dimensions that an axis of the tile runs along, and what bounds it there.
     taken: dict[int, Limit | None] = {}
@@ -80,15 +81,94 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
         start -= int(limit.values[0]) * used
         dims = [dim for dim, stride in enumerate(region.strides) if stride == used]
         through = np.moveaxis(access.mask, axis, 0).reshape(length, -1).any(1).sum()
+        if not dims and _may_take_every_nth(region, limit, used):
+            return None
         if not dims and through > 1:
             return _wrong_stride(access, region, limit, used)
         fitting = [dim for dim in dims if limit.value <= region.shape[dim] and dim not in taken]
         if dims and not fitting and through > 1:
-            return _other_dimension(access, region, limit, used, dims[-1])
+            return _other_dimension(access, region, limit, used, dims[-1], swapped)
         if fitting:
             best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
             taken[best] = limit
     return _wrong_start(access, region, start, taken)
+
+
+def _of_flat_index(
+    access: Access, region: Region, limit: Limit, steps: list[int] | None
+) -> Note | None:
+    """The mask bounds a number of all elements, and is the only bound."""
+    mask, variable = mask_of(access), limit.variable
+    if mask is None or sum(isinstance(node, ast.Compare) for node in ast.walk(mask)) > 1:
+        return None
+    said = {
+        "variable": variable,
+        "limit": limit.name,
+        "tensor": region.name,
+        "strides": region.strides,
+    }
+    if variable in AddressSource(access).divided:
+        return note("flat-index-is-split-wrong", **said)
+    if steps == [limit.step] == [1] and sum(size > 1 for size in region.shape) > 1:
+        return note("flat-index-is-not-split", **said)
+    return None
+
+
+def made(access: Access, region: Region, bad: np.ndarray) -> Note | None:
+    """Return how the index was made that leaves its dimension in the bad lanes, if it is known."""
+    for term in terms_of(access, region):
+        dims = _dims_of(term, region)
+        values = term.values[bad]
+        if len(dims) == 1 and not _is_within(values, size := region.shape[dims[0]]):
+            outside = values[(values < 0) | (values >= size)]
+            known = term.definition and not term.is_loaded and not term.is_offset(region.strides)
+            return term.made(int(outside[0])) if known else None
+    return wrapped(access, region, bad)
+
+
+def _dims_of(term: Term, region: Region) -> list[int]:
+    """Return the dimensions whose stride an index moves by, but not those of one element."""
+    sizes, one = zip(region.shape, region.strides, strict=True), len(region.shape) == 1
+    return [
+        d for d, (size, stride) in enumerate(sizes) if stride == term.factor and (size > 1 or one)
+    ]
+
+
+def _is_within(values: np.ndarray, size: int) -> bool:
+    return bool(((values >= 0) & (values < size)).all())
+
+
+def _wrong_factor(access: Access, region: Region, terms: list[Term]) -> Note | None:
+    """Name the index that moves by no stride of the tensor, where the indices fit its dimensions.
+
+    So they would be inside with the strides in place of their factors: it is not the mask.
+    """
+    terms = [term for term in terms if term.values[access.mask].any()]
+    wrong = [term for term in terms if term.is_tile and not _dims_of(term, region)]
+    named = [it for it in wrong if it.label in access.launch.arguments or not it.label]
+    named = [it for it in named if it.factor not in region.strides]
+    if len(wrong) != 1 or not named or not access.is_masked:
+        return None
+    taken = set()
+    for term in terms:
+        if term not in wrong:
+            dims = [d for d in _dims_of(term, region) if d not in taken]
+            lanes = term.values[access.mask]
+            if len(dims) != 1 or not _is_within(lanes, region.shape[dims[0]]):
+                return None
+            taken.add(dims[0])
+    left = [d for d, size in enumerate(region.shape) if size > 1 and d not in taken]
+    (term,) = wrong
+    if len(left) != 1 or not _is_within(term.values[access.mask], region.shape[left[0]]):
+        return None
+    return note(
+        "wrong-stride",
+        variable=term.index,
+        used=term.factor,
+        label=term.label,
+        tensor=region.name,
+        strides=region.strides,
+    )
 
 
 def _in_turn(region: Region, limit: Limit, step: int) -> int | None:
@@ -98,8 +178,17 @@ def _in_turn(region: Region, limit: Limit, step: int) -> int | None:
     return found[0] if found else None
 
 
+def _may_take_every_nth(region: Region, limit: Limit, used: int) -> bool:
+    """Return whether all steps of this size up to the limit end inside, or near, a dimension."""
+    for stride, size in zip(region.strides, region.shape, strict=True):
+        nth = used // stride if stride and used % stride == 0 else 0
+        if nth > 1 and (limit.value - 1) * nth < size + 2 * nth:
+            return True
+    return False
+
+
 def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> Note:
-    names = _names_of(access, used, limit.variable)
+    names = _factors_of(access, used, limit.variable)
     return note(
         "wrong-stride",
         variable=limit.variable,
@@ -110,23 +199,47 @@ def _wrong_stride(access: Access, region: Region, limit: Limit, used: int) -> No
     )
 
 
+def _are_swapped(region: Region, steps: list[int], limits: dict[int, Limit]) -> bool:
+    """Return whether the mask bounds each of two axes by the size along which the other one runs.
+
+    Not where the names of the limits say that these are what is swapped: offs_m < N.
+    """
+    if len(region.shape) != 2 or len(limits) != 2 or not all(it.step for it in limits.values()):
+        return False
+    names = [(it.variable.lower().split("_")[-1], it.name.lower()) for it in limits.values()]
+    if any(one == other for (one, _), (_, other) in (names, names[::-1])):
+        return False
+    sizes = [limits[axis].value for axis in sorted(limits)]
+    used = [steps[axis] / limits[axis].step for axis in sorted(limits)]
+    own = [
+        size
+        for step in used
+        for size, its in zip(region.shape, region.strides, strict=True)
+        if its == step
+    ]
+    return sizes == own[::-1] != own
+
+
 def _other_dimension(
-    access: Access, region: Region, limit: Limit, used: int, dim: int
+    access: Access, region: Region, limit: Limit, used: int, dim: int, swapped: bool
 ) -> Note | None:
     """The mask allows what the dimension of this stride does not have."""
     shape = region.shape
     variable, name = limit.variable, limit.name
     meant = [d for d, size in enumerate(shape) if size == limit.value and d != dim]
-    if meant and limit.is_of_its_name:
-        return note(
-            "strides-are-swapped",
-            variable=variable,
-            limit=name,
-            meant=noun(shape, meant[0]),
-            tensor=region.name,
-            used=used,
-            taken=noun(shape, dim),
-        )
+    if meant and (swapped or limit.is_of_its_name):
+        takes = {
+            "variable": variable,
+            "limit": name,
+            "meant": noun(shape, meant[0]),
+            "tensor": region.name,
+            "used": region.strides[dim],
+            "taken": noun(shape, dim),
+        }
+        if not limit.is_of_its_name:
+            return note("strides-or-limits-are-swapped", **takes)
+        factors = _factors_of(access, region.strides[dim], variable)
+        return note("takes-another-stride", **takes, swapped=bool(factors))
     compares = note("mask-compares", variable=variable, limit=name, value=limit.value)
     if len(shape) > 2:
         has = has_size(region.name, shape, dim)
@@ -171,13 +284,15 @@ def _wrong_start(
                     limit=limit.name,
                 )
     found = []
+    source = AddressSource(access)
     for scalar in scalars:
+        if scalar.name not in source.whole:
+            continue
         for rank, factor, label, said in _factors(access, region, scalar, rest):
             left = start - scalar.value * factor
-            if left >= 0 and _is_inside(region, left, rest):
-                times = rf"\b{re.escape(scalar.name)}\b[^\n=]*\* {re.escape(label)}\b"
-                unseen = not label or re.search(times, text) is None
-                found.append(((left > 0, rank, unseen, scalar.value), said))
+            seen = not label or (scalar.name, label) in source.products
+            if seen and left >= 0 and _is_inside(region, left, rest):
+                found.append(((left > 0, rank, scalar.value), said))
     return min(found, default=(None, None), key=lambda it: it[0])[1]
 
 
@@ -210,7 +325,7 @@ def _factors(
                 yield (
                     3,
                     factor * stride,
-                    "",
+                    label,
                     note(
                         "moves-by-another-size",
                         factor=factor,
@@ -237,7 +352,9 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Not
         rows = _tensors(access, lambda x: x.dim() > 1 and len(x) == programs)
         if len(shape) == 1 and vector and rows:
             return note("one-for-each-column", exceeds=exceeds, size=vector[0], rows=rows[0])
-        return note("too-many-programs", exceeds=exceeds)
+        if not any(_may_need(programs, x) for x in access.launch.arguments.values()):
+            return note("too-many-programs", exceeds=exceeds)
+        return note("scalar-is-wrong", exceeds=exceeds)
     exceeds = note("scalar-exceeds-tensor", **named)
     if axis is not None:
         numbers = _tensors(
@@ -245,9 +362,17 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Not
         )
         if programs > shape[dim] and numbers and region.name not in numbers:
             return note("index-is-to-be-loaded", exceeds=exceeds, source=numbers[0])
-    function = function_of(access)
-    divides = function is not None and re.search("//|%", ast.unparse(function))
+    divides = scalar.name in AddressSource(access).quotients
     return note("scalar-is-divided-wrong" if divides else "scalar-is-wrong", exceeds=exceeds)
+
+
+def _may_need(programs: int, value: object) -> bool:
+    """Return whether there are so many indices along some dimensions of a tensor together."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    sizes = [size for size in value.shape if size > 1]
+    chosen = (it for n in range(1, len(sizes) + 1) for it in itertools.combinations(sizes, n))
+    return programs in map(math.prod, chosen)
 
 
 def _is_inside(region: Region, start: int, dims: list[int]) -> bool:
@@ -306,9 +431,13 @@ def _arguments(access: Access) -> list[tuple[int, str]]:
     ]
 
 
-def _names_of(access: Access, number: int, variable: str) -> list[str]:
-    """Return the arguments of this value, first those that the variable is multiplied by."""
-    names = [name for value, name in _arguments(access) if value == number]
-    text = source_of(access.site.file)
-    times = rf"\b{re.escape(variable)}\b(\[[^\]]*\])?\s*\*\s*{{}}\b"
-    return sorted(names, key=lambda name: not re.search(times.format(re.escape(name)), text))
+def _factors_of(access: Access, number: int, variable: str) -> list[str]:
+    """Return the numbers of this value that the address multiplies the variable by."""
+    values = {**access.launch.arguments, **access.variables}
+    factors = sorted(it for other, it in AddressSource(access).products if other == variable)
+    return [name for name in factors if _is_number(values.get(name), number)]
+
+
+def _is_number(value: object, number: int) -> bool:
+    data = integers(value)
+    return value == number if data is None else data.size == 1 and int(data.flat[0]) == number

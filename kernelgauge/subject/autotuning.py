@@ -25,7 +25,10 @@ class ConfigSweep:
     index: of the config; beyond the end, the last config is used
     rehearse: run the kernel once before its first launch for a tuning key, as a benchmark does. A
         kernel that adds to its output and has no `reset_to_zero` then gives a wrong result
+    restores: what `reset_to_zero` names is put back instead
     count: the largest number of configs among the autotuners that were launched
+    declared: the largest number of different configs before pruning, 0 without an autotuner
+    zeroed: the arguments that `reset_to_zero` names
     used: each kernel that was launched and its config, for messages
     outside_guard: makes the context in which hooks run, such as that of `reset_to_zero`, since they
         compute with torch and subjects may not
@@ -34,9 +37,10 @@ class ConfigSweep:
     its first call is over. A ConfigSweep that is entered again remembers it.
     """
 
-    def __init__(self, index: int, rehearse: bool = False):
-        self.index, self.rehearse = index, rehearse
-        self.count = 0
+    def __init__(self, index: int, rehearse: bool = False, restores: bool = False):
+        self.index, self.rehearse, self.restores = index, rehearse, restores
+        self.count = self.declared = 0
+        self.zeroed: list[str] = []
         self.used: list[str] = []
         self.outside_guard: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
         self._tuned: dict[tuple, Config] = {}
@@ -75,10 +79,7 @@ class ConfigSweep:
                 )
             named = {**tuner.nargs, **given}
             if is_first and is_benchmarked:
-                if self.rehearse:
-                    self._benchmark(tuner, config, args, given, named)
-                with self.outside_guard():
-                    tuner.pre_hook(named, reset_only=True)
+                self._tune(tuner, config, args, given, named)
             self._tuned[key] = tuner.best_config = config
             if config.pre_hook:
                 with self.outside_guard():
@@ -86,6 +87,21 @@ class ConfigSweep:
             return tuner.fn.run(*args, **given)
         finally:
             tuner.nargs = None
+
+    def _tune(
+        self, tuner: Autotuner, config: Config, args: tuple, given: dict, named: dict
+    ) -> None:
+        self.zeroed += [name for name in tuner.reset_to_zero if name not in self.zeroed]
+        kept = {}
+        if self.restores:
+            with self.outside_guard():
+                kept = {name: named[name].clone() for name in tuner.reset_to_zero}
+        if self.rehearse:
+            self._benchmark(tuner, config, args, given, named)
+        with self.outside_guard():
+            tuner.pre_hook(named, reset_only=True)
+            for name, value in kept.items():
+                named[name].copy_(value)
 
     def _benchmark(
         self, tuner: Autotuner, config: Config, args: tuple, given: dict, named: dict
@@ -107,6 +123,7 @@ class ConfigSweep:
     def _choose(self, tuner: Autotuner, kwargs: dict) -> tuple[Config, bool]:
         """Return a config, and whether Triton would have run a benchmark to choose it."""
         configs = tuner.configs
+        self.declared = max(self.declared, len(set(map(str, configs))))
         if len(configs) > 1:
             configs = tuner.prune_configs(kwargs)
         if not configs:

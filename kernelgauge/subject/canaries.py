@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +27,26 @@ FIRST_BYTES = itertools.cycle(range(0xC1, 0xFF))
 # Larger storages are neither copied nor put between canaries. A view shows little of such a
 # storage, or few programs touch it.
 MAX_COPIED_BYTES = 2**32
+# What is copied in `uncopied`, where memory is hardly touched.
+FEW_BYTES = 2**20
+
+_most = MAX_COPIED_BYTES
+
+
+def is_huge(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor's storage is too large to be copied."""
+    return tensor.untyped_storage().nbytes() > _most
+
+
+@contextlib.contextmanager
+def uncopied() -> Iterator[None]:
+    """Neither copy nor guard large tensors in the body, for calls of which few programs run."""
+    global _most
+    _most = FEW_BYTES
+    try:
+        yield
+    finally:
+        _most = MAX_COPIED_BYTES
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bdb
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,21 +18,20 @@ from triton.compiler.errors import CompilationError
 
 from kernelgauge import words
 from kernelgauge.compilation import errors
-from kernelgauge.compilation.advice import advice
 from kernelgauge.core import blame, crash_notes, gpus, timeouts
 from kernelgauge.core.arguments import Arguments, describe_value
 from kernelgauge.core.dtypes import rounds
+from kernelgauge.core.functions import launcher_name
 from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
-from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, put, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
-from kernelgauge.memory.executor import KernelError
+from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import tamper, unwritten
 from kernelgauge.subject.autotuning import ConfigSweep
-from kernelgauge.subject.canaries import MAX_COPIED_BYTES, Arena
+from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
@@ -47,6 +46,7 @@ class Outcome:
     watch: what was observed in the interpreter; None on a GPU
     configs: how many configs an autotuner could choose from, 1 without an autotuner
     config: the config that was used, for messages; "" without an autotuner
+    zeroed: the kernels' parameters that `reset_to_zero` of an autotuner names
     """
 
     results: tuple[torch.Tensor, ...]
@@ -54,6 +54,7 @@ class Outcome:
     watch: Watch | None
     configs: int
     config: str
+    zeroed: Sequence[str] = ()
 
 
 class GuardedCall:
@@ -84,7 +85,7 @@ class GuardedCall:
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
         # A huge storage is not copied: the subject changes that tensor itself.
         self.original = arguments.map(
-            lambda name, x: x.clone() if name in in_place and _is_huge(x) else x
+            lambda name, x: x.clone() if name in in_place and is_huge(x) else x
         )
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
@@ -92,7 +93,7 @@ class GuardedCall:
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if _is_huge(tensor):
+        if is_huge(tensor):
             return tensor
         self.arenas[name] = Arena.like(tensor, name)
         return self.arenas[name].tensor
@@ -123,6 +124,7 @@ class GuardedCall:
         config: int | None = None,
         seed: int = 0,
         rehearse: bool = True,
+        restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
     ) -> Outcome:
@@ -135,11 +137,12 @@ class GuardedCall:
         seed: of the shuffled order
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
-        programs: which of each launch run: "all", the first and the last ("ends"), or "none", where
-            only the grids are checked
+        programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
+            for all ("some"), or "none", where only the grids are checked
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
+        restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
         """
@@ -148,6 +151,7 @@ class GuardedCall:
         guard = Guard(self.path.stem, self.readable, strict=self.strict)
         once = count or record is not None
         sweep = self._sweep_for(config, guard, rehearse=rehearse and not once)
+        sweep.restores = restores
         snapshots = {name: arena.buffer.clone() for name, arena in self.arenas.items()}
         log = self._launch_log(
             guard,
@@ -163,7 +167,7 @@ class GuardedCall:
         try:
             guard.check_canaries()
             if not late:
-                self._check_inputs(snapshots)
+                self._check_inputs(snapshots, log)
             results = self._results(returned)
             if self.strict:
                 self._check_launches(log.launches, results, guard)
@@ -184,18 +188,24 @@ class GuardedCall:
             given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
             watch.traffic.name_allocated([*own, *made])
-        return Outcome(results, log.launches, watch, self.configs, "; ".join(sweep.used))
+        used = "; ".join(sweep.used)
+        return Outcome(results, log.launches, watch, self.configs, used, sweep.zeroed)
 
     def _called(self, fault: Fault) -> Fault:
         """Return a fault that has no place with the call in its stead."""
         if fault.place or fault.call:
             return fault
-        return fault.but(call=Call(str(self.path), self.subject.__name__))
+        return fault.but(call=Call(str(self.path), launcher_name(self.subject)))
 
     @property
     def devices(self) -> set[torch.device]:
         """What the inputs lie on."""
         return {tensor.device for tensor in self.arguments.tensors.values()}
+
+    @property
+    def declared(self) -> int:
+        """How many different configurations an autotuner had in the last run before pruning."""
+        return self._sweep.declared if self._sweep else 0
 
     @property
     def configs(self) -> int:
@@ -257,7 +267,9 @@ class GuardedCall:
                 returned = self.subject(*self.arguments.positional, **self.arguments.keyword)
             if not self.interpreted:
                 _synchronize()
-        except settings.subject_errors as error:
+        except BaseException as error:
+            if timeouts.ends_the_run(error):
+                raise
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
             if self.strict and blame.is_unsolved(error, self.path):
@@ -277,7 +289,7 @@ class GuardedCall:
             fault = room.explain(error, self.path)
             # What the compiler would say too, and has a known remedy.
             if isinstance(error, KernelError) and not fault.remedy:
-                fault = fault.but(remedy=advice(str(error.__cause__)))
+                fault = fault.but(remedy=errors.remedy(error.__cause__, fault.place))
             raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
@@ -371,9 +383,19 @@ class GuardedCall:
                 remedy = note("allocate-in-the-launcher")
                 raise Wrong(Fault("outside-kernel", (said,), tensor=name, remedy=remedy))
 
-    def _check_inputs(self, snapshots: dict[str, torch.Tensor]) -> None:
+    def _check_inputs(self, snapshots: dict[str, torch.Tensor], log: LaunchLog) -> None:
         for name, arena in self.arenas.items():
-            arena.check(None if name in self.in_place else snapshots[name])
+            try:
+                arena.check(None if name in self.in_place else snapshots[name])
+            except Wrong as wrong:
+                fault = wrong.fault
+                if fault.kind == "input-changed":
+                    place = (
+                        log.line_that_stores_to(arena.tensor) if isinstance(log, Watch) else None
+                    )
+                    remedy = _swapped(log.launches, name, arena.tensor)
+                    fault = fault.but(place=place, remedy=remedy)
+                raise Wrong(fault) from None
 
     def _check_not_stored_to(self, watch: Watch) -> None:
         for name, arena in self.arenas.items():
@@ -411,6 +433,28 @@ class GuardedCall:
         # Of its own launcher's results one may return an input, and several views of one tensor.
         return {storage: whose for storage, whose in earlier.items() if storage not in given}
 
+    def _why_unwritten(
+        self, log: LaunchLog, launches: list[Launch], missing: np.ndarray, result: torch.Tensor
+    ) -> tuple[Note, Note | None] | None:
+        """Run the call again, with a record of what its programs have in their tiles, and see."""
+        if not isinstance(log, Watch) or log.record or missing.size > unwritten.MAX_ELEMENTS:
+            return None
+        recording = Recording()
+        self.restore()
+        with contextlib.suppress(Verdict):
+            self.run(order=log.order, poison=log.poison, seed=log.seed, record=recording)
+        given = [any(it is launch for launch in launches) for it in log.launches]
+        numbers = [number for number, is_given in enumerate(given) if is_given]
+        if len(recording.launches) != len(log.launches):
+            return None
+        names = {
+            region_name(name)
+            for launch in launches
+            for name, value in launch.arguments.items()
+            if any(storage_of(it) == storage_of(result) for it in tensors((value,)))
+        }
+        return unwritten.left_out(recording, numbers, names, missing, tuple(result.stride()))
+
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
         """Raise Wrong unless a kernel stored every element of each result.
 
@@ -430,11 +474,15 @@ class GuardedCall:
             missing = int(stored.size - np.count_nonzero(stored))
             launches = [launch for launch in log.launches if _takes(launch, result)]
             ranges, remedy = unwritten.explain(~stored, launches)
+            why = self._why_unwritten(log, launches, ~stored, result)
             name = self.named(number, len(results))
             numbers = {"missing": missing, "of": stored.size}
             said = [note("never-stored", result=name, index=index, ranges=ranges, **numbers)]
             if launches:
                 said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
+            if why:
+                said.append(why[0])
+                remedy = unwritten.surest(remedy, why[1])
             raise Wrong(
                 Fault(
                     "unwritten",
@@ -456,13 +504,20 @@ def _wrong_form(id: str, **values: str) -> Wrong:
     return Wrong(Fault("wrong-form", (note(id, **values),)))
 
 
-def _is_huge(tensor: torch.Tensor) -> bool:
-    return tensor.untyped_storage().nbytes() > MAX_COPIED_BYTES
-
-
 def _was_given(launches: list[Launch], tensor: torch.Tensor) -> bool:
     """Return whether the memory of this tensor is among the arguments of a launch."""
     return any(_takes(launch, tensor) for launch in launches)
+
+
+def _swapped(launches: list[Launch], name: str, tensor: torch.Tensor) -> Note | None:
+    """Return that a launch has this tensor where another belongs, and another in its place."""
+    for launch in launches:
+        own = launch.arguments.get(f"{name}_ptr", tensor)
+        for parameter, value in launch.arguments.items():
+            if value is tensor and own is not tensor:
+                kernel = launch.kernel.__name__
+                return note("arguments-swapped", kernel=kernel, tensor=name, parameter=parameter)
+    return None
 
 
 def _takes(launch: Launch, tensor: torch.Tensor) -> bool:

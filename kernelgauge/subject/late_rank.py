@@ -6,16 +6,16 @@ has returned, the others overwrite their inputs. A subject that meets where it m
 same.
 
 In the interpreter, where all ranks share the host, the launches of the late rank are put off until
-the next meeting: the names `on` and `meet` of the subject's module, which its stub gives, are
+the next meeting: the functions `on` and `meet` of the subject's module, which its stub gives, are
 replaced for that. On several GPUs a kernel that spins keeps the late rank's GPU busy.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelgauge.core import gpus
 from kernelgauge.core.blame import current_place
+from kernelgauge.core.functions import launcher_globals
 from kernelgauge.core.tensors import storage_of
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.subject.canaries import Arena
@@ -57,8 +58,44 @@ def names_by_rank(tensors: Mapping[str, torch.Tensor]) -> list[list[str]]:
 
 def has_meetings(subject: Callable) -> bool:
     """Return whether the subject's module has the functions that the stubs give."""
-    names = inspect.unwrap(subject).__globals__
+    names = launcher_globals(subject)
     return "on" in names and "meet" in names
+
+
+@contextlib.contextmanager
+def _instead(names: dict[str, Any], name: str, other: Callable) -> Iterator[Callable]:
+    """Let calls of a function of the subject's module call another in the body.
+
+    Yields the function as it was. One without free variables is replaced under all its names: it
+    may be a default, an attribute, or have an alias.
+    """
+    function = names.get(name)
+    if function is None:
+        yield other
+        return
+    if not isinstance(function, FunctionType) or function.__closure__:
+        names[name] = other
+        try:
+            yield function
+        finally:
+            names[name] = function
+        return
+    code, here, ours = function.__code__, function.__globals__, f"_judge_{name}"
+    here[ours], function.__code__ = other, _FORWARDING[name]
+    try:
+        yield FunctionType(code, here, name, function.__defaults__)
+    finally:
+        function.__code__ = code
+        del here[ours]
+
+
+def _forwarding(name: str) -> CodeType:
+    made: dict[str, Any] = {}
+    exec(f"def forward(*given, **named):\n    return _judge_{name}(*given, **named)", made)
+    return made["forward"].__code__
+
+
+_FORWARDING = {name: _forwarding(name) for name in ("on", "meet")}
 
 
 class _Late:
@@ -71,7 +108,7 @@ class _Late:
         arenas: Mapping[str, Arena],
         original: Mapping[str, torch.Tensor],
     ):
-        self.names = inspect.unwrap(subject).__globals__
+        self.names = launcher_globals(subject)
         self.lateness, self.arenas, self.original = lateness, arenas, original
         self.by_rank = names_by_rank(original)
         # Made now: memory that is asked for later may make a GPU wait.
@@ -107,19 +144,15 @@ class LateLaunches(_Late):
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Let the rank be late in the body, and what it has not launched by then run afterwards."""
-        replaced = {"on": self._on, "meet": self._meet}
-        saved = {name: self.names[name] for name in replaced}
-        self.names.update(replaced)
         if self.lateness.arrives_late:
             self._fill([self.lateness.rank], self.others)
-        try:
+        names = self.names
+        with _instead(names, "on", self._on), _instead(names, "meet", self._meet):
             yield
             if self.lateness.overwritten and self._put_off:
                 others = set(range(len(self.by_rank))) - {self.lateness.rank}
                 self._fill(sorted(others), self.others)
             self._catch_up()
-        finally:
-            self.names.update(saved)
 
     def puts_off(self, launch: Callable[[], None]) -> bool:
         """Return whether a launch is one of the late rank, and then keep it. Raises Wrong."""
@@ -169,8 +202,6 @@ class LateGpu(_Late):
             with torch.cuda.device(device):
                 torch.cuda._sleep(LATE_CYCLES)
 
-        meet = self.names.get("meet")
-
         def meet_and_delay(tensors: object) -> None:
             meet(tensors)
             delay()
@@ -178,9 +209,7 @@ class LateGpu(_Late):
         if self.lateness.arrives_late:
             self._fill(here, self.others)
         gpus.synchronize()
-        if meet:
-            self.names["meet"] = meet_and_delay
-        try:
+        with _instead(self.names, "meet", meet_and_delay) as meet:
             delay()
             if self.lateness.arrives_late:
                 self._fill(here, self.original)
@@ -188,6 +217,3 @@ class LateGpu(_Late):
             if self.lateness.overwritten:
                 self._fill(others, self.others)
             gpus.synchronize()
-        finally:
-            if meet:
-                self.names["meet"] = meet

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernelgauge import words
+from kernelgauge.core import timeouts
 from kernelgauge.core.blame import explain
 from kernelgauge.core.paths import display_path, load
-from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Unsolved, Wrong
 from kernelgauge.subject import state
 from kernelgauge.subject.tamper import untouched
@@ -20,7 +20,9 @@ def load_subject(path: Path, function: str) -> Callable:
     require_file(path)
     try:
         module = load(path, untouched(path))
-    except settings.subject_errors as error:
+    except BaseException as error:
+        if timeouts.ends_the_run(error):
+            raise
         raise Wrong(explain(error, path)) from error
     state.use(path, module)
     found = getattr(module, function, None)

@@ -6,6 +6,7 @@ module that holds anything new after a test is executed anew for the next one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -45,8 +46,14 @@ def use(path: Path, module: ModuleType) -> None:
 def _held(module: ModuleType) -> Iterator[tuple]:
     """Yield what the code of a module can find again in its next call."""
     seen: set[int] = set()
-    # What the interpreter puts into a kernel's module is not the subject's.
-    own = {name: value for name, value in vars(module).items() if not _is_librarys(value)}
+    # What the interpreter puts into a kernel's module, all its own names, is not the subject's.
+    interpreter = sys.modules.get("triton.runtime.interpreter")
+    lent = vars(interpreter) if interpreter else {}
+    own = {
+        name: value
+        for name, value in vars(module).items()
+        if not _is_librarys(value) and lent.get(name) is not value
+    }
     yield tuple(own)
     waiting: list[Any] = [own]
     while waiting and len(seen) < MAX_OBJECTS:

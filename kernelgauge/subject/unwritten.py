@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
+from kernelgauge.memory.recording import Recording, Touch
 from kernelgauge.words.fault import Note, note
 
 # Of larger results only the first element is told.
@@ -18,6 +19,7 @@ MASK = note("mask-of-store")
 ORDER = note("tiles-of-nobody")
 LOOP = note("loop-over-tiles")
 DEFAULT = note("grid-or-mask")
+GRID = note("grid-of-too-few")
 
 
 def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note], Note]:
@@ -58,6 +60,13 @@ def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note]
     return ranges, remedy
 
 
+def surest(guessed: Note, recorded: Note | None) -> Note:
+    """Return the remedy that a record of the tiles shows; what a grid lacks says more than that."""
+    if recorded is MASK or (recorded and guessed in (MASK, ORDER, DEFAULT)):
+        return recorded
+    return guessed
+
+
 def _block(first: int, axis: int, dims: int, launches: Sequence[Launch]) -> tuple[str, int] | None:
     """Return the constexpr that looks like the block size along an axis: its name, and its value.
 
@@ -95,3 +104,130 @@ def _short_grid(
                     at=launch.grid.index(needed) if needed in launch.grid else -1,
                 )
     return None
+
+
+def left_out(
+    recording: Recording,
+    launches: Sequence[int],
+    names: Collection[str],
+    missing: np.ndarray,
+    strides: tuple[int, ...],
+) -> tuple[Note, Note | None] | None:
+    """Return what left elements out, and the remedy if it is certain; None where nothing is.
+
+    recording: of the same call, all of it
+    launches, names: the numbers of those that were given the result, and by which parameters
+    missing, strides: of the result, as in `explain`
+    """
+    stores = [it for it in recording.touches if it.launch in launches and it.verb != "reads"]
+    stores = [it for it in stores if it.tensor.name in names]
+    programs = sum(math.prod(recording.launches[number].grid) for number in launches)
+    if recording.is_full or not launches:
+        return None
+    if not stores:
+        return note("no-store-to-result", programs=programs), None
+    alike = {(it.tensor.name, it.tensor.shape, it.tensor.strides) for it in stores}
+    if {it[1:] for it in alike} != {(missing.shape, strides)} or len(alike) > 1:
+        return None
+    if not all((touch.active | touch.masked | touch.outside).all() for touch in stores):
+        # Where a lane lies that is masked off is known of evenly spaced ones only.
+        return None
+    covered = np.zeros(missing.shape, dtype=bool)
+    example: Touch | None = None
+    for touch in stores:
+        hit = _hit(touch, touch.masked, missing)
+        if hit.any():
+            example = example or touch
+            covered |= hit
+    if example:
+        first = _hit(example, example.masked, missing)
+        said = note(
+            "mask-leaves-out",
+            program=recording.launches[example.launch].program(example.program),
+            element=[int(i) for i in np.argwhere(first)[0]],
+            tensor=example.tensor.name,
+            file=example.site.file,
+            line=example.site.line,
+            count=int(covered.sum()),
+            of=int(missing.sum()),
+            **_launch(recording, stores),
+        )
+        return said, MASK if covered.sum() == missing.sum() else None
+    return _in_no_tile(recording, stores, missing)
+
+
+def _in_no_tile(
+    recording: Recording, stores: Sequence[Touch], missing: np.ndarray
+) -> tuple[Note, Note | None]:
+    """No lane of a store has what is missing, masked off or not."""
+    tiles = [(touch.launch, touch.program) for touch in stores]
+    grids = [recording.launches[number].grid for number in {touch.launch for touch in stores}]
+    programs, storing = sum(map(math.prod, grids)), len(set(tiles))
+    sides = [_sides(touch) for touch in stores if touch.shape == missing.shape]
+    tile = max(sides, key=math.prod, default=())
+    needed = math.prod(-(-n // side) for n, side in zip(missing.shape, tile, strict=False))
+    said = note(
+        "no-tile-has-them",
+        programs=programs,
+        storing=storing,
+        tiles=len(tiles),
+        needed=needed if tile else 0,
+        sides=tile,
+        ends=_ends(stores, missing),
+        **_launch(recording, stores),
+    )
+    few = tile and len(tiles) == storing == programs < needed
+    return said, GRID if few else ORDER
+
+
+def _sides(touch: Touch) -> tuple[int, ...]:
+    """Return how many indices a tile has along each dimension."""
+    return tuple(
+        1 if index is None else int(index.max() - index.min()) + 1 for index in touch.index
+    )
+
+
+def _launch(recording: Recording, stores: Sequence[Touch]) -> dict[str, object]:
+    """Return which of several launches stores the result, where only one of them does."""
+    numbers = {touch.launch for touch in stores}
+    if len(numbers) != 1 or len(recording.launches) == 1:
+        return {"kernel": "", "launch": 0, "launches": len(recording.launches)}
+    (number,) = numbers
+    return {
+        "kernel": recording.launches[number].kernel.__name__,
+        "launch": number + 1,
+        "launches": len(recording.launches),
+    }
+
+
+def _hit(touch: Touch, lanes: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Return which of the missing elements these lanes of an access have, by their indices."""
+    found = np.zeros(missing.shape, dtype=bool)
+    if touch.shape != missing.shape or any(index is None for index in touch.index):
+        if touch.shape != (missing.size,) or touch.index[0] is None:
+            return found
+        # The kernel walks the tensor as one row.
+        inside = lanes & (touch.index[0] >= 0) & (touch.index[0] < missing.size)
+        found.reshape(-1)[touch.index[0][inside]] = True
+        return found & missing
+    indices = [np.broadcast_to(index, lanes.shape) for index in touch.index if index is not None]
+    inside = lanes.copy()
+    for index, size in zip(indices, missing.shape, strict=True):
+        inside &= (index >= 0) & (index < size)
+    found[tuple(index[inside] for index in indices)] = True
+    return found & missing
+
+
+def _ends(stores: Sequence[Touch], missing: np.ndarray) -> list[Note]:
+    """Return where all tiles end along an axis beyond which all that is missing lies."""
+    found = []
+    for axis in range(missing.ndim):
+        lasts = [it.index[axis] for it in stores if it.shape == missing.shape]
+        if len(lasts) != len(stores) or any(index is None for index in lasts):
+            return []
+        last = max(int(index.max()) for index in lasts if index is not None)
+        others = tuple({*range(missing.ndim)} - {axis})
+        hit = np.flatnonzero(missing.any(axis=others) if others else missing)
+        if last < hit[0]:
+            found.append(note("tiles-end", last=last, axis=axis, dims=missing.ndim))
+    return found

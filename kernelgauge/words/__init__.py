@@ -14,6 +14,7 @@ from kernelgauge.words import common, compiling, diagnosing, grading, launching,
 from kernelgauge.words.common import display_path, show_place
 from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Cause, Fault, Note
 from kernelgauge.words.kinds import KINDS, ORDER
+from kernelgauge.words.symptoms import symptom
 
 Words = str | Callable[..., str]
 
@@ -136,5 +137,6 @@ __all__ = [
     "reason",
     "say",
     "show_place",
+    "symptom",
     "title",
 ]

@@ -71,6 +71,19 @@ def _type_kept_in_loop(name: str | None) -> str:
     )
 
 
+def _other_axis(call: str, line: int, shape: Sequence[int], axis: int) -> str:
+    kept, other = ("column", "row") if axis == 0 else ("row", "column")
+    return (
+        f"{call} in line {line} goes along axis {axis} of a {_tile(shape)} tile, which leaves "
+        f"{shape[1 - axis]} values, one for each {kept}: axis={1 - axis} leaves {shape[axis]}, one "
+        f"for each {other}"
+    )
+
+
+def _tile(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
 def _race(headline: str) -> Callable[..., str]:
     def words(ratio: float, low: float, high: float, at_least: float, scale: float) -> str:
         scaled = f", scaled by {scale:.3g} to {at_least * scale:.3g}x" if scale != 1 else ""
@@ -105,6 +118,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "compiler-crashed": _crashed,
     "does-not-fit-gpu": _rejected("does not fit"),
     "spills-registers": _rejected("spills registers to memory"),
+    "rounds-divisions-otherwise": _rejected("does not round its divisions to nearest"),
     "hands-on-too-early": _rejected("lets others load what it may still be storing"),
     "kernel-of-no-file": (
         "the compiler runs in a process of its own, which imports a kernel from its file: {kernel} "
@@ -117,18 +131,25 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "called-before-compiled": "{function} is called before it is compiled",
     "launched-with": "launched with {settings}",
     "shared-memory-needed": (
-        "it needs {needed:,} bytes of shared memory per program, {gpu} has {limit:,}"
+        "it needs {needed:,} bytes of shared memory per program, but {gpu} has {limit:,}"
     ),
     "threads-needed": (
-        "num_warps={num_warps} makes {threads:,} threads per program, {gpu} has {limit:,}"
+        "num_warps={num_warps} makes {threads:,} threads per program, but {gpu} has {limit:,}"
     ),
     "bytes-spilled": (
         "{spilled:,} bytes per thread go out to memory and come back, but the budget is {budget}: "
         "with num_warps={num_warps} a thread holds more values than registers"
     ),
+    "bytes-spilled-beyond-budget": (
+        "{spilled:,} bytes per thread go out to memory and come back, but the budget is {budget}"
+    ),
     "atomic-before-stores": (
         "one thread does this atomic for its program, and other threads may still be at the "
         "tl.store in line {store}: whoever acquires it may load what is not there yet"
+    ),
+    "division-is": (
+        "this is {ptx} in machine code, which may be off in the last bits; the spec asks for those "
+        "of PyTorch, whose divisions are rounded to nearest"
     ),
     "argument-of-no-kernel": "the argument {name} is a {type}, which a kernel does not take",
     "complex-argument": "the argument {name} is a {dtype} tensor: Triton has no complex numbers",
@@ -145,6 +166,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         'avoid input_precision="ieee" in the tl.dot of large float32 tiles'
     ),
     "longer-time-limit": "the test had no more time left: --time-limit SECONDS allows more",
+    "use-div-rn": "divide with tl.div_rn, which is div.rn.f32 there; in Triton `/` is not",
     "barrier-before-atomic": (
         "tl.debug_barrier() before the atomic lets all threads of the program store first"
     ),
@@ -191,8 +213,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         'tl.device_print("name", value)'
     ),
     "advice-elements-not-tiles": (
-        "the coordinates of a descriptor are in elements, and count where the tile begins: step * "
-        "BLOCK_K, not step"
+        "the offsets of a descriptor count elements, not tiles: step * BLOCK_K, not step"
     ),
     "advice-warps-power-of-two": "num_warps is 1, 2, 4, 8, 16 or 32",
     "advice-power-of-two": (
@@ -266,6 +287,26 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "advice-broadcasting": (
         "tiles are broadcast as in NumPy: x[:, None] makes a column, x[None, :] a row"
+    ),
+    "advice-other-axis": _other_axis,
+    "advice-turned-block": lambda name, block, tile: (
+        f"{name} was made with a block_shape of {_tile(block)}, and the tile is {_tile(tile)}: "
+        "the block_shape has the sides in the other order"
+    ),
+    "advice-turned-load": lambda name, block, needed: (
+        f"{name} loads blocks of {_tile(block)}, as its block_shape says, and {_tile(needed)} "
+        "would fit here: either that is meant, or the transposed tile"
+    ),
+    "advice-static-range": (
+        "{name} counts in a range, in line {line}, so it is known only when the kernel runs, and "
+        "an index into a tuple must be known when it is compiled: count with tl.static_range"
+    ),
+    "advice-index-known": (
+        "an index into a tuple must be known when the kernel is compiled: choose among its items "
+        "with tl.where"
+    ),
+    "advice-histogram-of-int32": (
+        "tl.histogram takes int32 only: convert what it counts with x.to(tl.int32)"
     ),
     "advice-store-tile-to-one-address": (
         "the pointer is one address and the value a tile: add the offsets to the pointer, or "

@@ -33,7 +33,7 @@ def _wrong_elements(result: str, wrong: int, total: int) -> str:
 def _wrong_as_a_whole(result: str, drift: float, dtype: str) -> str:
     return (
         f"{result} is wrong as a whole: its elements are {abs(drift):.2g} ulps of {dtype} too "
-        f"{_side(drift)} on average, where rounding errors average out"
+        f"{_side(drift)} on average, but rounding errors would average out"
     )
 
 
@@ -280,7 +280,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "size is not a multiple of the block"
     ),
     "tiles-left-out": ("the grid or a loop ends too early, or the mask of the last tile is wrong"),
-    "unit-wrong": "an offset or a stride counts in the wrong unit",
+    "unit-wrong": "an offset or a stride is in the wrong unit",
     "diagonal-off-by-one": "a comparison of row and column is off by one",
     "triangle-wrong": "a triangular mask is missing, or compares the wrong way round",
     "not-stored": "no program stores these elements, or a mask drops what it should keep",
@@ -292,7 +292,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "loop takes no turn, or a mask or a factor is 0 everywhere"
     ),
     "lost-beside-the-sum": (
-        "a sum is accumulated in {dtype}, beside whose size single terms are lost"
+        "a sum is accumulated in {dtype}, and becomes so large that single terms are lost"
     ),
     "empty-sum": EMPTY_SUM,
     "masked-with-a-number": (
@@ -337,7 +337,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
     "row-value-wrong": _or_else(
         "a value that the whole row shares is wrong: its sum, maximum, mean or variance"
     ),
-    "row-sum-in-few-bits": "a sum of it is accumulated in {dtype} instead of float32",
+    "row-sum-in-few-bits": "one of its sums is accumulated in {dtype} instead of float32",
     "counts-lost": "counts are lost: the adds are not atomic, or a mask drops elements",
     "counts-too-many": "elements are counted twice, or masked lanes are counted too",
     "part-offsets-swapped": "the offsets of the two parts are swapped",
@@ -372,17 +372,33 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "the mean of the squares minus the square of the mean, two large numbers that are "
         "nearly equal: subtract the mean from each element first"
     ),
+    "difference-of-squares": (
+        "cancellation: {source}, in line {line}, is the small difference of two large numbers, and "
+        "float32 rounds both: subtract the mean from each element before squaring"
+    ),
+    "sum-in-16-bits": (
+        "{source}, in line {line}, adds up in 16 bits: start with a float32 sum, and convert what "
+        "is added with .to(tl.float32)"
+    ),
+    "reduced-along-the-other-axis": (
+        "{source}, in line {line}, reduces the axis along which its result is used afterwards: "
+        "reduce along the other axis"
+    ),
     "few-bits": (
         "an intermediate result has too few bits: a sum is accumulated in {dtype} instead of "
         "float32, or it is a difference of large numbers"
     ),
-    "step-in-float32": "a step is computed in float32",
-    "step-in-lower-precision": (
-        "a step is computed in lower precision: a cast to half precision on the way, or a "
-        "tl.dot in tf32 (input_precision)"
+    "handed-on-in-few-bits": (
+        "kernels hand on intermediate results in {dtype}, which may be too few bits"
     ),
+    "step-in-float32": "a step is computed in float32",
+    "step-in-lower-precision": lambda steps: (
+        f"a step is computed in lower precision: {', or '.join(steps)}"
+    ),
+    "step-in-half": "a cast to half precision on the way",
+    "dot-in-tf32": "a tl.dot in tf32 (input_precision)",
     "terms-wrong": (
-        "terms are lost or counted twice, or wrong ones are taken: this is no rounding error"
+        "terms are missing, counted twice or not the right ones: this is not a rounding error"
     ),
 }
 
@@ -444,6 +460,7 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
     "undefined-avoided": (
         "inf - inf, inf / inf, 0 * inf or 0 / 0 is avoided, although its NaN is expected here"
     ),
+    "nan-replaced": "{source}, in line {line}, gives a number where NaN belongs",
     "nan-dropped": (
         "a maximum, minimum or comparison drops NaN: tl.maximum keeps it only if asked to"
     ),
@@ -467,7 +484,7 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "first-left-out": "the first of {name} is left out",
     "truncated": "{name} is truncated to 32 bits",
     "off-by-one": "{name} is off by one",
-    "off-by-one-or-compared": "{name} is off by one, or what it is compared with",
+    "off-by-one-or-compared": "{name}, or what it is compared with, is off by one",
     "sign-of-option-lost": "the sign of {name} is lost",
     "given-option": _option,
     "taken-for-set": "the result is that of {name} = {other}, but {name} is {value} here",
@@ -492,6 +509,11 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "cast-on-the-way": _cast,
     "ends-too-early": "a loop, a mask or the grid ends too early",
     "accumulator-overwritten": ("each step overwrites the accumulator instead of adding to it"),
+    "advanced-without-stride": lambda tensors: (
+        f"the pointers into {' and '.join(tensors)} advance by the size of a block, which is not "
+        "multiplied by their stride"
+    ),
+    "given-steps": "pointers that move by {block} elements from step to step",
     "given-first": "only the first {count} of the {length} along dimension {dim} of {name}",
     "given-last": "only the last {count} of the {length} along dimension {dim} of {name}",
     "sum-in-few-bits": "a sum is accumulated in {dtype} instead of float32",
@@ -506,6 +528,10 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
         "each config on the tensors themselves, and what the kernel changes in them must be put "
         "back"
     ),
+    "zeroed-before-it-is-read": lambda names: (
+        f"reset_to_zero sets {' and '.join(names)} to 0 in the first call of a size, before the "
+        "kernel loads what was there: restore_value puts it back after tuning"
+    ),
     "masked-lanes-reach-the-result": lambda lines: (
         f"masked lanes of the load at {', '.join(lines)} reach the result, and without other= "
         "they hold anything: say other="
@@ -515,8 +541,8 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
         "runs them in any order and at once"
     ),
     "option-at-fault": (
-        "what depends on {name}: the same call is right with {name} = {default}, and wrong with "
-        "{value}"
+        "something that depends on {name}: the same call is right with {name} = {default}, and "
+        "wrong with {value}"
     ),
 }
 

@@ -19,8 +19,8 @@ def _must_raise(error: str, names: str, answer: bool, instead: str, raised: str)
 
 def _kept(bytes: int, budget: int, tensors: list[str]) -> str:
     return (
-        f"keeps {bytes} bytes for the backward pass beside its inputs and its result, the budget "
-        f"is {budget}: {', '.join(tensors)}"
+        f"keeps {bytes} bytes for the backward pass beside its inputs and its result, but the "
+        f"budget is {budget}: {', '.join(tensors)}"
     )
 
 
@@ -28,7 +28,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "must-raise": _must_raise,
     "check-inputs-first": "check the inputs before you allocate",
     "kept-for-backward": _kept,
-    "wrong-count": "returned {found} tensors, not {wanted}",
+    "wrong-count": lambda found, wanted: (
+        f"returned {found} tensor{'s' * (found != 1)}, not {wanted}"
+    ),
     "form": "{name} has {aspect} {found}, not {wanted}",
     "not-contiguous": "{name} is not contiguous: its strides are {strides} for shape {shape}",
     "differs-between-runs": "{name} differs between two runs on the same input",
@@ -39,9 +41,12 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "another order another sum",
     "wrong-when-late": "wrong when rank {rank} is late, that is, when its GPU gets its inputs and "
     "starts its launches after the others: nobody waits for it",
-    "meet-between-launches": "meet between two launches of which one reads what another rank's "
-    "stored",
-    "meet-before-the-first": "meet before the first launch: a peer's tensor may not be there yet",
-    "meet-before-return": "meet before you return: a peer may still read what its owner overwrites",
-    "make-again-in-backward": "what is cheap to make again in the backward pass need not be kept",
+    "meet-between-launches": "call meet() between a launch that stores and the launch of another "
+    "rank that reads it",
+    "meet-before-the-first": "call meet() before the first launch: a peer's tensor may not be "
+    "there yet",
+    "meet-before-return": "call meet() before you return: a peer may still read what its owner "
+    "overwrites",
+    "make-again-in-backward": "compute again in the backward pass what is cheap, instead of "
+    "keeping it",
 }

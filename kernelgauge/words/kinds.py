@@ -20,48 +20,55 @@ class Kind:
     group: str
 
 
-RUNS, MEMORY, RAISES, RESULTS = "runs", "memory", "raises", "results"
+STARTS, HONESTY, RUNS, MEMORY = "starts", "honesty", "runs", "memory"
+RAISES, RESULTS = "raises", "results"
 
 _TITLES = {
-    RUNS: {
-        "debugger-left": "the debugger was left",
-        "endless": "it does not come to an end",
-        "process-ended": "it ends the whole process",
+    STARTS: {
+        "debugger-left": "you quit the debugger",
+        "endless": "it does not finish",
+        "process-ended": "it kills the whole process",
         "syntax-error": "the file is not valid Python",
-        "no-function": "the function is not there",
+        "no-function": "the function is missing",
+    },
+    # Where kernels do not do the work, nothing else of them is to be mended yet.
+    HONESTY: {
+        "tampering": "it interferes with the grading",
+        "outside-kernel": "work outside the kernel",
+        "not-own-memory": "a result that this call did not allocate",
+        "no-launch": "no kernel was launched",
+    },
+    RUNS: {
         "not-compiled": "it does not compile for a GPU",
         "does-not-fit": "it does not fit on a GPU",
         "register-spills": "it spills registers to memory",
-        "bad-grid": "the grid is not one that a GPU can run",
+        "bad-grid": "a grid that no GPU can run",
     },
     MEMORY: {
         "between-elements-load": "a load between the elements of {tensor}",
         "between-elements-store": "a store between the elements of {tensor}",
         "offset-overflow": "an offset that does not fit 32 bits",
-        "misaligned-access": "an address that is not aligned to its size",
+        "false-promise": "a promise to the compiler that does not hold",
+        "misaligned-access": "a misaligned address",
         "wild-pointer": "an address that belongs to no tensor",
         "out-of-bounds-load": "a load outside {tensor}",
         "out-of-bounds-store": "a store outside {tensor}",
         "race": "programs race for the same element",
         "deadlock": "programs wait for one another forever",
-        "late-rank": "a rank that is late is not waited for",
+        "late-rank": "nobody waits for a late rank",
         "wrong-gpu": "a launch on the wrong GPU",
         "early-release": "others may load what is not stored yet",
         "unwritten": "elements that no program stores",
-        "unset-atomic": "an atomic on memory that nothing has set",
+        "unset-atomic": "an atomic on uninitialized memory",
         "input-changed": "an input is changed",
     },
     RAISES: {
         "raises": "it raises {error}",
     },
     RESULTS: {
-        "no-launch": "no kernel was launched",
         "waits-for-gpu": "the launcher waits for the GPU",
-        "outside-kernel": "work outside the kernel",
-        "tampering": "what grades is interfered with",
-        "not-own-memory": "a result that this call did not allocate",
         "wrong-result": "a wrong result",
-        "wrong-form": "a result of another form",
+        "wrong-form": "a result with the wrong shape, dtype or strides",
         "differs-between-runs": "results that differ from run to run",
         "differs-between-ranks": "results that differ from rank to rank",
         "own-rule": "a rule of the spec is broken",
@@ -70,7 +77,7 @@ _TITLES = {
         "idle-programs": "programs without work",
         "too-much-traffic": "more traffic than the spec allows",
         "kept-too-much": "more memory is kept than the spec allows",
-        "bad-input": "bad input is neither rejected nor answered",
+        "bad-input": "bad input is neither rejected nor handled",
         "too-slow": "too slow",
         "impossible-time": "faster than a GPU can be",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 
 def _did_not_return(seconds: float, counts_processor: bool) -> str:
@@ -24,26 +24,41 @@ def _overwritten(tensor: str, before: int, behind: int) -> str:
     return f"memory outside {name} was overwritten: {' and '.join(sides)}"
 
 
+def _gaps(file: str, lines: Sequence[int]) -> str:
+    *most, last = map(str, lines)
+    where = f"lines {', '.join(most)} and {last}" if most else f"line {last}"
+    return f"gaps left     edit {file}: replace the ... in {where}"
+
+
 def _reads_scalars(subject: str, allowed: int) -> str:
     what = f"item() more than {allowed} times" if allowed else "item(), bool() or int() of a tensor"
     return f"{subject} uses {what} outside a kernel"
 
 
+def _raised(error: str, text: str | None) -> str:
+    return f"{error}, whose message cannot be shown" if text is None else f"{error}: {text}"
+
+
 WORDS: Mapping[str, str | Callable[..., str]] = {
     # The file, and how its function ends.
-    "edit-the-stub": "unsolved: edit {file}",
-    "no-file": "unsolved: {file} does not exist",
+    "edit-the-stub": "not started   edit {file}",
+    "no-file": "not started   {file} does not exist",
+    "fill-the-gaps": _gaps,
     "no-function": "defines no function {function}: the tests call it by that name",
     "not-a-function": "{function} is a {type}, not a function",
-    "raised": "{error}: {text}",
+    "raised": _raised,
     "line-of-source": "    {line}",
     "run-without-a-gpu": (
         "this file also has to run without a GPU, in the interpreter: allocate with "
         "device=x.device, and do not name a device yourself"
     ),
-    "debugger-left": "the debugger was left before the call returned",
+    "launch-with-a-grid": (
+        "square brackets between the kernel's name and its arguments launch it: kernel[grid](...), "
+        "where the grid is a tuple, the number of programs"
+    ),
+    "debugger-left": "you quit the debugger before the call returned",
     "continue-in-the-debugger": (
-        "c goes on to the end; breakpoint() needs a terminal, so run without -n"
+        "type c to go on to the end; breakpoint() needs a terminal, so run without -n"
     ),
     "did-not-return": _did_not_return,
     "could-not-be-interrupted": (
@@ -51,17 +66,18 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "kernel-still-runs": "the kernel still runs: its process was ended",
     "end-every-loop": "does every loop end? (--time-limit SECONDS allows more time)",
+    "allow-more-time": "--time-limit SECONDS allows more time",
     "crashed-the-process": _crashed,
-    "accessed-foreign-memory": "the kernel accessed memory that is not its own ({reason})",
+    "accessed-foreign-memory": "the kernel accessed memory that does not belong to it ({reason})",
     "find-it-in-the-interpreter": "run with TRITON_INTERPRET=1 to see which access it was",
     "reads-what-was-not-computed": (
-        "the launcher read a value that kernels store, and not all programs ran"
+        "the launcher read a value that kernels store, but not all programs had run"
     ),
     # How it is checked.
     "install-first": "call kernelgauge.install() first, before Triton is imported",
     "checked-while-compiling": (
-        "the compiler's process imports this file too: let what checks kernels stand in a test, or "
-        'below if __name__ == "__main__"'
+        "the compiler's process imports this file too: put the checks into a test, or below "
+        'if __name__ == "__main__"'
     ),
     # Its result and its memory.
     "returned-not-none": "works in place and must return None, not {value}",
@@ -73,6 +89,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "memory-of-an-earlier-call": "the memory that an earlier call returned",
     "memory-of-a-result": "the same allocation as {result}",
     "input-changed": "the input {tensor} was changed: {bytes} bytes differ",
+    "arguments-swapped": (
+        "{kernel} is launched with {tensor} for {parameter}, and with another tensor for "
+        "{tensor}_ptr: pass the arguments in the order of the kernel's parameters"
+    ),
     "input-stored-to": "the input {tensor} was stored to, with the values it had",
     "overwritten-outside": _overwritten,
     "mask-the-last-tile": "a store is not masked at the edge of the last tile",
@@ -92,8 +112,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "launch is work outside the kernel"
     ),
     "no-launch-on-gpu": (
-        "launched no kernel on GPU {gpu}, which a rank lies on: another GPU does its work, and "
-        "reaches all of its memory over the links between them"
+        "launched no kernel on GPU {gpu}, which holds a rank: another GPU does its work, and "
+        "reaches its memory over the links between them"
     ),
     "launch-outside-on": (
         "a kernel is launched outside `with on(...)`: with several GPUs it runs on the current "
@@ -124,7 +144,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "pass device=x.device: otherwise the memory is on the host, out of a GPU's reach"
     ),
     "reads-scalars": _reads_scalars,
-    "read-in-kernels": ("let kernels read it: the launcher must not wait until the GPU has it"),
+    "read-in-kernels": "let kernels read it: the launcher must not wait for the GPU",
     "read-fewer-scalars": "read fewer scalars in the launcher",
     "uses-a-thread": "{subject} uses a thread outside a kernel",
     "launch-from-one-thread": "launch kernels from the launcher's thread",

@@ -10,6 +10,7 @@ from kernelgauge.words.fault import Place
 # The two ways of traffic: what was done to a tensor, and what a line does.
 DONE = {"loaded": "read", "stored": "written"}
 DOES = {"loaded": "reads", "stored": "writes"}
+DO = {"loaded": "read", "stored": "write"}
 
 # How many lines of a kernel, and how many tensors that a launcher allocated, are named.
 MAX_NAMED_LINES = 3
@@ -41,8 +42,18 @@ def _wrong_stride(
     called = f" ({label})" if label else ""
     elements = "element" if used == 1 else "elements"
     return (
-        f"the mask holds, the address does not: each step of {variable} moves by {used} "
+        f"the mask is right, the address is not: each step of {variable} moves by {used} "
         f"{elements}{called}, but the strides of {tensor} are {strides}"
+    )
+
+
+def _takes_another_stride(
+    variable: str, limit: str, meant: str, tensor: str, used: int, taken: str, swapped: bool
+) -> str:
+    elements = "element" if used == 1 else "elements"
+    return (
+        f"{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
+        f"{elements}, the stride of its {taken}" + ": are its strides swapped?" * swapped
     )
 
 
@@ -55,8 +66,8 @@ def _loaded(source: str, as_loaded: bool) -> str:
 def _below_zero(name: str, low: int, high: int, source: str, as_loaded: bool) -> str:
     value = str(low) if low == high else f"{high} or less"
     return (
-        f"{name} is {value}{_loaded(source, as_loaded)}: an entry below 0 stands for nothing, so "
-        f"leave it out, with {name} >= 0 or a mask that ends before such entries"
+        f"{name} is {value}{_loaded(source, as_loaded)}: a negative entry is padding, so leave it "
+        f"out, with {name} >= 0 or a mask that ends before such entries"
     )
 
 
@@ -80,6 +91,83 @@ def _race(
         f"race: program {program} {does} {element}, which program {other} {too}{did} at "
         f"{show_place(Place(file, line))}; the programs of a launch may run at the same time, in "
         "no fixed order"
+    )
+
+
+def _with(names: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in names)
+
+
+def _is_made(index: str, value: int, definition: str, scalars: Sequence[tuple[str, int]]) -> str:
+    known = f", with {_with(scalars)}" if scalars else ""
+    return f"why: {index} is {value} there; {index} = {definition}{known}"
+
+
+def _product(index: str, value: int, factor: int, label: str, product: int) -> str:
+    times = f"{label} = {factor}" if label and label != str(factor) else str(factor)
+    return f"why: {index} = {value} times {times} is {product}, and an int32 ends at 2147483647"
+
+
+def _another_axis(axis: int, programs: int, other: int) -> str:
+    return (
+        f"why: the address depends on tl.program_id({other}), which is 0 in every program, and not "
+        f"on tl.program_id({axis}): the {programs} programs along axis {axis} have the same one"
+    )
+
+
+def _overlap(index: str, definition: str, length: int, step: int, overlap: int) -> str:
+    made = f" ({index} = {definition})" if definition else ""
+    return (
+        f"why: each program has {length} values of {index}, and the next one begins {step} further"
+        f"{made}: neighbours overlap by {overlap}"
+    )
+
+
+def _meet(here: Sequence[tuple[str, int]], there: Sequence[tuple[str, int]]) -> str:
+    there_too = f"{_with(there)} in the other one"
+    return f"why: {_with(here)} in this program and {there_too} are the same address"
+
+
+def _leaves(
+    index: str,
+    tensor: str,
+    size: int,
+    many: str,
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    return f"{_meet(here, there)}: {tensor} has {size} {many}, and {index} runs past them"
+
+
+def _one_stride(
+    names: Sequence[str],
+    factor: int,
+    tensor: str,
+    strides: tuple[int, ...],
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    elements = "1 element" if factor == 1 else f"{factor} elements"
+    return (
+        f"{_meet(here, there)}: a step of {' and one of '.join(names)} each move by {elements}, "
+        f"but the strides of {tensor} are {strides}"
+    )
+
+
+def _no_stride(
+    index: str,
+    factor: int,
+    label: str,
+    tensor: str,
+    strides: tuple[int, ...],
+    here: Sequence[tuple[str, int]],
+    there: Sequence[tuple[str, int]],
+) -> str:
+    called = f" ({label})" if label else ", without a stride"
+    elements = "element" if abs(factor) == 1 else "elements"
+    return (
+        f"{_meet(here, there)}: each step of {index} moves by {factor} {elements}{called}, but the "
+        f"strides of {tensor} are {strides}"
     )
 
 
@@ -137,23 +225,45 @@ def _loaded_by_launch(
 ) -> str:
     return (
         f"{tensor} is read {_above(measured, limit)} times by one launch ({kernel}, launch "
-        f"{launch} of {launches}), but the budget is {limit:.10g}: by launch {tensor} may be read "
-        f"{', '.join(f'{times:.10g}' for times in allowed)} times, in any order"
+        f"{launch} of {launches}), but the budget is {limit:.10g}: the launches may read "
+        f"{tensor} {', '.join(f'{times:.10g}' for times in allowed)} times, in any order"
     )
 
 
-def _sectors(measured: float, limit: float, tensor: str, way: str, ratio: float, call: str) -> str:
+def _sectors(
+    measured: float,
+    limit: float,
+    tensor: str,
+    way: str,
+    ratio: float,
+    call: str,
+    run: float,
+    scattered: bool,
+) -> str:
+    why = f"its contiguous pieces are {run:.0f} bytes long on average"
+    if scattered:
+        why = "neighbouring lanes must access neighbouring addresses"
     return (
         f"{_titled(tensor)} is {DONE[way]} in sectors of which {100 / ratio:.0f} % is used: "
         f"{_above(ratio, limit)} times the minimum of 32-byte sectors, but the budget is "
-        f"{limit:.10g} ({call}): neighbouring lanes must access neighbouring addresses"
+        f"{limit:.10g} ({call}): {why}"
     )
 
 
-def _distinct(measured: float, limit: float, tensor: str) -> str:
+def _sectors_beyond_budget(
+    measured: float, limit: float, tensor: str, way: str, **more: object
+) -> str:
     return (
-        f"the programs together load {tensor} {_above(measured, limit)} times, each element once a "
-        f"program, but the budget is {limit:.10g}: longer tiles overlap less"
+        f"{_titled(tensor)} is {DONE[way]} in {_above(measured, limit)} times the minimum of "
+        f"32-byte sectors, but the budget is {limit:.10g}"
+    )
+
+
+def _distinct(measured: float, limit: float, tensor: str, overlap: bool) -> str:
+    return (
+        f"the programs together load {tensor} {_above(measured, limit)} times, counting each "
+        f"element once per program, but the budget is {limit:.10g}"
+        + (": longer tiles overlap less" if overlap else "")
     )
 
 
@@ -180,6 +290,56 @@ def _allocated(measured: int, limit: float, tensors: Sequence[str]) -> str:
     )
 
 
+def _lanes_share(way: str, times: float, line: str) -> str:
+    return (
+        f"why: {times:.3g} lanes of an access have the same element at {line}: it "
+        f"is {DONE[way]} once for each of them"
+    )
+
+
+def _launches_share(way: str, kernels: Sequence[str]) -> str:
+    return f"why: {len(kernels)} launches each {DO[way]} it: {', '.join(kernels)}"
+
+
+def _programs_share(way: str, times: float, axes: Sequence[int], grid: tuple[int, ...]) -> str:
+    text = f"why: each element is {DONE[way]} by {times:.3g} programs"
+    if not axes:
+        return f"{text} on average"
+    which = " and ".join(f"the {grid[axis]} along axis {axis}" for axis in axes)
+    return f"{text}: of the grid {tuple(grid)}, {which} {DO[way]} the same ones"
+
+
+def _repeats(
+    way: str,
+    program: tuple[int, ...],
+    element: str,
+    lines: Sequence[str],
+    count: int,
+    of: int,
+    diagonal: bool,
+) -> str:
+    where = f"at {lines[0]}, turn after turn" if len(lines) == 1 else f"at {' and '.join(lines)}"
+    some = f" (as {count} of {of} programs do)" if count < of else ""
+    tiles = ": the tiles on the diagonal" if diagonal else ""
+    return f"why: program {program} {DOES[way]} {element} more than once, {where}{some}{tiles}"
+
+
+def _handed_on(tensor: str, kernel: str, line: str, other: str, other_line: str) -> str:
+    return f"why: {kernel} hands {tensor} on to {other}: stored at {line}, loaded at {other_line}"
+
+
+def _row(index: str, definition: str, count: int, nbytes: int) -> str:
+    return (
+        f"why: along memory the tile has {count} of {index}, {nbytes} bytes, and a sector has 32; "
+        f"{index} = {definition}"
+    )
+
+
+def _across(indices: Sequence[tuple[str, int]]) -> str:
+    steps = " and ".join(f"one of {index} moves by {factor}" for index, factor in indices)
+    return f"why: no step along the tile moves by 1 element: {steps}"
+
+
 def _few_programs(measured: int, limit: int) -> str:
     many = "1 program does" if measured == 1 else f"{measured} programs do"
     return f"{many} the work, but the spec asks for at least {limit} programs"
@@ -188,7 +348,7 @@ def _few_programs(measured: int, limit: int) -> str:
 def _uneven(measured: float, limit: float) -> str:
     return (
         f"the busiest program does {_above(measured, limit)} times as many multiply-adds as the "
-        f"mean, at most {limit:.10g} are allowed"
+        f"average one, but at most {limit:.10g} times as many are allowed"
     )
 
 
@@ -201,17 +361,74 @@ def _indices(axis: int, dims: int) -> str:
 def _range(
     axis: int, dims: int, first: int, last: int, on: bool, block: str = "", step: int = 1
 ) -> str:
-    text = f", {_indices(axis, dims)} {first}..{last}" + ", all from there on" * on
-    return text + (f": from tile {first // step} of {block} = {step}" if block else "")
+    if first == last:
+        text = f", {_index(first, axis, dims)}" + " (the last)" * on
+    else:
+        text = f", {_indices(axis, dims)} {first}..{last}" + " (to the end)" * on
+    return text + (f", from tile {first // step} on ({block} = {step})" if block else "")
 
 
 def _never_stored(
     result: str, index: Sequence[int], missing: int, of: int, ranges: Sequence[str]
 ) -> str:
+    element = f"{result.removeprefix('the ')}[{', '.join(map(str, index))}]"
     return (
-        f"{result}[{', '.join(map(str, index))}] was stored by no program: {missing} of {of} "
-        f"elements were never written by a kernel{''.join(ranges)}"
+        f"no program stored {element}: {missing} of {of} element{'s' * (of != 1)} "
+        f"{'was' if missing == 1 else 'were'} never written by a kernel{''.join(ranges)}"
     )
+
+
+def _of_launch(kernel: str, launch: int, launches: int) -> str:
+    return f" of {kernel}, launch {launch} of {launches}," if kernel else ""
+
+
+def _mask_leaves(
+    program: tuple[int, ...],
+    element: Sequence[int],
+    tensor: str,
+    file: str,
+    line: int,
+    count: int,
+    of: int,
+    kernel: str,
+    launch: int,
+    launches: int,
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    at = show_place(Place(file, line))
+    some = "" if count == of else f"; {of - count} of the {of} missing ones are in no tile"
+    index = ", ".join(map(str, element))
+    return (
+        f"why: program {program}{which} has {tensor}[{index}] in its tile and masks it off at {at}"
+        f"{some}"
+    )
+
+
+def _no_tile(
+    programs: int,
+    storing: int,
+    tiles: int,
+    needed: int,
+    sides: Sequence[int],
+    ends: Sequence[str],
+    kernel: str,
+    launch: int,
+    launches: int,
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    if storing < programs:
+        done = f"{programs - storing} of the {programs} programs{which} store nothing"
+    elif tiles == storing:
+        one = "the only program" if programs == 1 else f"each of the {programs} programs"
+        done = f"{one}{which} stores one tile"
+    else:
+        many = "1 program" if programs == 1 else f"{programs} programs"
+        done = f"{many}{which} {'store' if programs > 1 else 'stores'} {tiles} tiles"
+    takes = f", and it takes {needed} tiles of {' x '.join(map(str, sides))}"
+    if tiles >= needed:
+        takes = ", as many as it takes: some lie outside or on one another" if needed else ""
+    where = f"; no tile goes beyond {' or '.join(ends)}" if ends else ""
+    return f"why: they are in no tile, masked off or not: {done}{takes}{where}"
 
 
 def _short_grid(
@@ -231,7 +448,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "indices": _noun,
     "index-of-dimension": _index,
     "tensor-has-size": _size,
-    "the-index": "the {one}",
+    "the-index": lambda one: f"the {one}" if one.startswith("index") else f"the {one} index",
     "any-index": "the index",
     "number": "{number}",
     "one-of": lambda names: " or ".join(names),
@@ -269,10 +486,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tensor-has-gaps": "{tensor} has strides {strides}; what lies between is not part of it",
     # What would keep it inside: the mask.
     "tile-before-tensor": (
-        "the whole tile is before {tensor}: its number, which comes from the program id, from a "
-        "loop or from memory, is wrong"
+        "the whole tile is before {tensor}: its number, from the program id, a loop or memory, is "
+        "wrong, or a mask with {variable} >= 0 is missing"
     ),
-    "negative-index": "a negative index is before the tensor: mask with {variable} >= 0",
+    "negative-index": "a negative index lies before the tensor: mask with {variable} >= 0",
     "scalar-past-end": "the last {one} is {last}: mask with < {limit}, or skip the access",
     "descriptor-of-another-tensor": (
         "the shape or the strides given to the descriptor are not those of {tensor}: {shape}, "
@@ -281,8 +498,21 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tile-without-mask": (
         "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
     ),
+    "lanes-take-no-stride": lambda steps, tensor, strides: (
+        f"lanes are {' and '.join(map(str, steps))} elements apart along the tile, "
+        f"but the strides of {tensor} are {tuple(strides)}"
+    ),
+    "lanes-are-apart": (
+        "each lane is {step} {many} of {tensor} after the one before it; its strides are {strides}"
+    ),
+    "address-is-shifted": (
+        "{variable} < {limit} holds, but the address is {shift} further on than {variable}"
+    ),
+    "address-has-another-index": (
+        "{variable} < {limit} holds, but the address is not that of {variable}"
+    ),
     "mask-without-bound": (
-        "the mask lets all {many} of this tile through; add {variable} < {limit} to it"
+        "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
     ),
     "mask-lets-through": "the mask lets {which} through, but the last one is {last}",
     "mask-is-too-wide": "{through}: compare with < {limit}, not {compared}",
@@ -292,22 +522,27 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
     # The address.
     "flat-index-is-split-wrong": (
-        "the mask holds, {variable} < {limit}: what is made of {variable} by // and %, or a "
-        "stride, is wrong; the strides of {tensor} are {strides}"
+        "the mask is right, {variable} < {limit}: what // and % make of {variable}, or a stride, "
+        "is wrong; the strides of {tensor} are {strides}"
+    ),
+    "flat-index-is-not-split": (
+        "{variable} < {limit} holds, but {variable} is added as it is, as if {tensor} were "
+        "contiguous: its strides are {strides}"
     ),
     "address-is-not-of-masked-index": (
-        "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and is "
-        "not made of {variable}"
+        "the mask bounds {variable}, but the address takes the {many} of {tensor} in turn, and "
+        "does not use {variable}"
     ),
     "wrong-stride": _wrong_stride,
-    "strides-are-swapped": (
+    "takes-another-stride": _takes_another_stride,
+    "strides-or-limits-are-swapped": (
         "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
-        "elements, the stride of its {taken}: are its strides swapped?"
+        "elements, the stride of its {taken}: its strides are swapped, or the limits of the mask"
     ),
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
-        "{compares} {tensor} has {size} elements ({other}): index it by what runs to {other}"
+        "{compares} {tensor} has {size} elements ({other}): index it with what runs up to {other}"
     ),
     "mask-without-start-of-tile": (
         "the tile begins at {begin}, and the mask compares {variable} without that: it must be the "
@@ -322,7 +557,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{size}: the address is wrong, not the mask"
     ),
     "stride-of-what-is-for-all": (
-        "{scalar} is {value}, but {has}: if that one is for all, its stride there must count as 0"
+        "{scalar} is {value}, but {has}: if all share that one, its stride there must be 0"
     ),
     "grid-exceeds-tensor": "the grid has {programs} programs along axis {axis}, but {has}:",
     "scalar-exceeds-tensor": "{scalar} is {value}, but {has}:",
@@ -337,23 +572,41 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "loaded-index-below-0": _below_zero,
     "loaded-index-reaches": _reaches,
     "loaded-index-is-count": (
-        "{reaches}: one past the last, so it is a count taken for an index, or an entry that "
-        "stands for nothing"
+        "{reaches}: one past the last, so it is a count taken for an index, or padding"
     ),
     "loaded-index-is-wrong": (
         "{reaches}: the index is wrong, not the mask; what was loaded numbers something else, or "
-        "stands for nothing and has to be left out"
+        "is padding, which has to be left out"
     ),
     "index-of-loaded-is-wrong": (
         "{reaches}: the index is wrong, not the mask; check how it is made"
     ),
     # Programs that run at the same time.
     "race": _race,
-    "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
-    "race-of-stores": (
-        "let only one program store each element, or add with tl.atomic_add; storing the same "
-        "value twice is a race too"
+    "order-of-programs-matters": (
+        "the result depends on the order in which the programs of a launch run"
     ),
+    "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
+    "address-of-no-program": (
+        "why: no part of this address depends on tl.program_id({axis}): the {programs} programs "
+        "along axis {axis} have the same one"
+    ),
+    "address-of-another-axis": _another_axis,
+    "tiles-overlap": _overlap,
+    "tiles-are-the-same": lambda indices: (
+        f"why: both programs have the same tile: {' and '.join(indices)} "
+        f"{'are' if len(indices) > 1 else 'is'} the same in both"
+    ),
+    "indices-meet": _meet,
+    "index-leaves-its-dimension": _leaves,
+    "indices-have-one-stride": _one_stride,
+    "factor-is-no-stride": _no_stride,
+    "index-is-made": _is_made,
+    "product-passes-int32": _product,
+    "race-of-stores": (
+        "let only one program store each element; storing the same value twice is a race too"
+    ),
+    "race-of-counts": "let only one program store each element, or add with tl.atomic_add",
     "race-of-relaxed-atomics": (
         'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
     ),
@@ -361,10 +614,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "use an atomic in both places, or move one of the two into a launch of its own; within a "
         "launch, only an atomic that both programs execute in between orders them"
     ),
-    "race-of-load-and-store": (
-        "to add up in one element, use tl.atomic_add; otherwise store to another tensor than the "
-        "one that is read, or split the work into two launches (within one, only an atomic that "
-        "both programs execute orders them)"
+    "race-of-load-and-store": lambda counts: (
+        "to add up in one element, use tl.atomic_add; otherwise "
+        * counts
+        + "store to another tensor than the one that is read, or split the work into two launches "
+        "(within one, only an atomic that both programs execute orders them)"
     ),
     "tile-number-is-not-first-index": (
         "tiles of {length} {many} overlap, and one begins at {one} {begin}: the number of a tile "
@@ -383,7 +637,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "stored to it"
     ),
     "compute-in-kernel": "compute in the kernel, and store with tl.store",
-    "atomic-on-unset": ("changes elements that nothing has set: torch.empty leaves anything there"),
+    "atomic-on-unset": (
+        "updates elements that nothing has initialized: torch.empty leaves whatever was in memory"
+    ),
     "set-before-atomics": (
         "allocate what atomics add to with torch.zeros, or set it in a kernel that is launched "
         "before"
@@ -391,11 +647,25 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "never-stored": _never_stored,
     "indices-along-axis": _indices,
     "range-never-stored": _range,
+    "mask-leaves-out": _mask_leaves,
+    "no-tile-has-them": _no_tile,
+    "tiles-end": lambda last, axis, dims: (
+        f"{_indices(axis, dims).removesuffix('s')} {last}"
+        if axis >= dims - 2
+        else f"index {last} of dimension {axis}"
+    ),
+    "no-store-to-result": lambda programs: (
+        "why: no program reaches a store to it" if programs else "why: the grid has no programs"
+    ),
+    "grid-of-too-few": (
+        "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
+        "loop over several"
+    ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
     "tiles-of-nobody": (
-        "some tiles are nobody's: a loop over tiles ends too early or takes steps that are too "
-        "large, or the rule that turns a number into a tile leaves them out"
+        "some tiles belong to no program: a loop over tiles ends too early or takes too large "
+        "steps, or what turns a number into a tile leaves them out"
     ),
     "loop-over-tiles": (
         "the grid has one program for each multiprocessor: each must loop over tiles, in steps of "
@@ -415,21 +685,29 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
+    "no-multiple": "{value} is not a multiple of {factor}, which tl.multiple_of promises",
+    "assumption-fails": "what tl.assume promises is False here",
+    "promise-what-holds": (
+        "promise what holds for every call, and check it in the launcher where it depends on the "
+        "arguments; a compiled kernel relies on it and does not check"
+    ),
     "integer-overflow": (
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
     ),
+    "wrong-beyond-32-bits": "goes wrong where offsets pass 2**31",
     "convert-operand": "convert one operand first, as in offs.to(tl.int64)",
     # Budgets.
     "too-many-launches": _many_launches,
     "moved-too-often": _moved_often,
     "loaded-too-often-by-launch": _loaded_by_launch,
     "sectors-mostly-unused": _sectors,
+    "sectors-beyond-budget": _sectors_beyond_budget,
     "grid-too-large": "a launch has {measured} programs, but the budget is {limit:.10g}",
     "too-few-programs": _few_programs,
     "uneven-work": _uneven,
     "idle-programs": (
-        "{measured} of {of} programs neither load nor store anything, at most {limit} may be "
-        "without work"
+        "{measured} of {of} programs neither load nor store anything, but at most {limit} "
+        "may be idle"
     ),
     "programs-load-the-same": _distinct,
     "too-much-in-all": _moved_in_all,
@@ -443,6 +721,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "besides the result, but the budget is {limit:.10g}: what kernels hand on through memory "
         "is traffic too"
     ),
+    "lanes-share-elements": _lanes_share,
+    "launches-share-elements": _launches_share,
+    "programs-share-elements": _programs_share,
+    "program-repeats-elements": _repeats,
+    "tensor-handed-on": _handed_on,
+    "row-of-a-tile": _row,
+    "tile-across-memory": _across,
     "skip-unused-tiles": (
         "whole tiles are loaded and multiplied of which nothing is used: let the loop begin and "
         "end where the mask does"

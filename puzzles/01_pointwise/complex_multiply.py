@@ -1,4 +1,4 @@
-"""01.6  Complex multiplication
+"""01.8  Complex multiplication
 
 Triton has no complex numbers: multiply pairs of floats that lie side by side.
 
@@ -10,19 +10,18 @@ New here  torch.view_as_real, the same memory as (N, 2) float32; tl.split and tl
           the last dimension of a block apart and put it together again
 Traffic   each number of x and y loaded once, each of z stored once, neighbouring lanes on
           neighbouring floats, one launch
-Speed     at least 0.3x of x * y at 32 Mi elements
+Speed     at least 0.3x the speed of x * y at 32 Mi elements
 
 Run       pytest puzzles/01_pointwise/test_complex_multiply.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    up to 4 dimensions with any strides, also 0, but no lazy conjugates (x.conj());
+Layout    up to 4 dimensions with any strides, including 0, but no lazy conjugates (x.conj());
           z is contiguous
 Sizes     no elements; offsets and results beyond 2**31 floats
 Raise     ValueError that names x if it is not complex64 or has more than 4 dimensions,
           and y if its shape or dtype is not that of x.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/01_pointwise/production/test_complex_multiply.py
 """
 

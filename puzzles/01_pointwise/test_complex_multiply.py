@@ -1,4 +1,4 @@
-"""What 01.6, complex multiplication, must do to be solved."""
+"""Tests of 01.8, complex multiplication."""
 
 from course.challenge import challenge
 from course.inputs import cases, integers, randn

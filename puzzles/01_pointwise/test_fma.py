@@ -1,4 +1,4 @@
-"""What 01.3, fused multiply-add, must do to be solved."""
+"""Tests of 01.5, fused multiply-add."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor

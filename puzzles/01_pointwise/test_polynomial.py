@@ -1,4 +1,4 @@
-"""What 01.5, polynomial, must do to be solved."""
+"""Tests of 01.7, polynomial."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor, uniform

@@ -1,4 +1,4 @@
-"""What 01.4, swish, must do to be solved."""
+"""Tests of 01.6, swish."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform

@@ -1,4 +1,4 @@
-"""What 01.2, vector addition, must do to be solved."""
+"""Tests of 01.4, vector addition."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

@@ -1,4 +1,4 @@
-"""What 01.1, copy, must do to be solved."""
+"""Tests of 01.1, copy."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

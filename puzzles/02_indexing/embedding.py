@@ -11,14 +11,15 @@ New here  a load whose pointers depend on another load: a column of row numbers 
           row of column numbers, make a tile of pointers
 Traffic   a row is loaded once for each use, neighbouring lanes on neighbouring elements,
           each element of out stored once; at most 2 launches
-Speed     at least 0.3x of table[indices] at 524288 rows out of 65536 x 2048 float16 elements
+Speed     at least 0.3x the speed of table[indices] at 524288 rows out of 65536 x 2048 float16
+          elements
 
 Run       pytest puzzles/02_indexing/test_embedding.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides of table and indices, also 0, and indices of any number of dimensions, 0 too:
-          tuples of sizes and strides as arguments
+Layout    any strides of table and indices, including 0, and indices of any number of dimensions,
+          including 0: tuples of sizes and strides as arguments
 Sizes     no indices; offsets and results beyond 2**31 elements; more blocks than axis 1 takes
 Dtypes    tables of any dtype but complex and float8
 Values    copied bit for bit, NaN and inf too
@@ -26,8 +27,8 @@ Raise     IndexError that names indices if one is negative, or V or more; no row
           may be loaded first. The kernel says so through a flag in memory, set with tl.atomic_max
           and read with flag.item().
           ValueError that names table if it is not 2-D or complex, and indices if they are neither
-          int32 nor int64. For another rank, or other integers, the right answer is right too.
-Speed     at least 0.9x of our solution
+          int32 nor int64.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/02_indexing/production/test_embedding.py
 """
 

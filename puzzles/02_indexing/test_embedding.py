@@ -1,4 +1,4 @@
-"""What 02.4, embedding, must do to be solved."""
+"""Tests of 02.4, embedding."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor

@@ -1,4 +1,4 @@
-"""What 02.1, outer addition, must do to be solved."""
+"""Tests of 02.1, outer addition."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

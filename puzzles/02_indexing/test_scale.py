@@ -1,4 +1,4 @@
-"""What 02.5, scale, must do to be solved: here the habits of production are the lesson."""
+"""Tests of 02.5, scale: here the habits of production are the lesson."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, randn, strided

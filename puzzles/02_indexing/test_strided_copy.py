@@ -1,9 +1,9 @@
-"""What 02.2, strided copy, must do to be solved."""
+"""Tests of 02.2, strided copy."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, strided
 
-puzzle = challenge("strided_copy", exact=True)
+puzzle = challenge("strided_copy", exact=True, contiguous=True)
 
 
 @cases(whole_tiles=(64, 256), one_row=(1, 3000), one_column=(3000, 1), single_element=(1, 1))

@@ -1,9 +1,9 @@
-"""What 02.3, transpose, must do to be solved."""
+"""Tests of 02.3, transpose."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, strided
 
-puzzle = challenge("transpose", exact=True)
+puzzle = challenge("transpose", exact=True, contiguous=True)
 
 
 @cases(

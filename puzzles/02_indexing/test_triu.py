@@ -1,4 +1,4 @@
-"""What 02.6, upper triangle, must do to be solved."""
+"""Tests of 02.6, upper triangle."""
 
 import torch
 

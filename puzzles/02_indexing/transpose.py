@@ -10,7 +10,7 @@ New here  coalescing: memory moves in sectors of 32 bytes, so the lanes of one l
           one store, must fill the sectors that they touch; tl.trans
 Traffic   each element loaded once and stored once, one launch; where x is contiguous,
           32-byte sectors at most 1.1x the minimum, for the loads and for the stores
-Speed     at least 1x of x.T.contiguous() at 16384 x 8192 float32 elements
+Speed     at least 1x the speed of x.T.contiguous() at 16384 x 8192 float32 elements
 
 Run       pytest puzzles/02_indexing/test_transpose.py
 
@@ -21,8 +21,7 @@ Sizes     offsets and results beyond 2**31 elements; more tiles than axis 1 of a
 Dtypes    any dtype but complex, with the same traffic
 Values    copied bit for bit, NaN and inf too
 Raise     ValueError that names x if it is not 2-D or complex.
-          For complex x a kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/02_indexing/production/test_transpose.py
 """
 

@@ -11,20 +11,19 @@ New here  two masks: what is loaded and what is stored; other=, the value of lan
 Note      x may hold NaN below the diagonal: y is 0 there all the same
 Traffic   only the elements that are kept are loaded, each once; each of y stored once, one launch,
           neighbouring lanes on neighbouring elements
-Speed     at least 0.5x of x.triu() at 16384 x 16384 float32 elements
+Speed     at least 0.5x the speed of x.triu() at 16384 x 16384 float32 elements
 
 Run       pytest puzzles/02_indexing/test_triu.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     offsets and results beyond 2**31 elements; more tiles than axis 1 of a grid takes;
           any 64-bit integer as diagonal
 Dtypes    any dtype but complex and float8
 Values    kept bit for bit; the zeros have no sign
 Raise     ValueError that names x if it is not 2-D or complex.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/02_indexing/production/test_triu.py
 """
 

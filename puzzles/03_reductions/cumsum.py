@@ -9,18 +9,17 @@ Return    y (M, N): a new tensor with the dtype of x, summed in float32
 New here  tl.cumsum, a scan: as many results as elements; a carry from block to block
 Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring elements;
           one launch
-Speed     at least 1x of x.cumsum(1) at 8192 x 8192 float32 elements
+Speed     at least 1x the speed of x.cumsum(1) at 8192 x 8192 float32 elements
 
 Run       pytest puzzles/03_reductions/test_cumsum.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     very long rows, more than 65535 rows, offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_cumsum.py
 """
 

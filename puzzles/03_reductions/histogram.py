@@ -10,20 +10,19 @@ Return    counts (bins,): int32, a new tensor
 New here  tl.atomic_add: an addition that no other program can interrupt; tl.histogram, counts of
           one block in registers: its number of bins is a power of two, and it takes a mask
 Traffic   each element loaded once, neighbouring lanes on neighbouring elements
-Speed     at least 3x of torch.bincount at 64 Mi int32 elements, 256 bins
+Speed     at least 3x the speed of torch.bincount at 64 Mi int32 elements, 256 bins
 
 Run       pytest puzzles/03_reductions/test_histogram.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any number of dimensions, also 0; any strides, also 0
+Layout    any number of dimensions, including 0; any strides, including 0
 Sizes     no elements; very many; thousands of bins and more; offsets beyond 2**31 elements
 Dtypes    uint8
 Values    those below 0 and from bins on are not counted, int64 beyond 2**32 among them. What
           tl.histogram counts on a GPU must lie in [0, num_bins): mask the others
 Raise     ValueError that names x if its dtype is another one, and bins if it is below 1.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_histogram.py
 """
 

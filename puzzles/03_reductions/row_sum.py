@@ -10,18 +10,17 @@ New here  tl.sum along an axis; a loop inside the kernel: for start in range(0, 
           other= in tl.load, for masked lanes that take part in the sum
 Traffic   each element loaded once, neighbouring lanes on neighbouring elements; each sum stored
           once, one launch
-Speed     at least 0.3x of x.sum(1) at 16384 x 4096 float32 elements
+Speed     at least 0.3x the speed of x.sum(1) at 16384 x 4096 float32 elements
 
 Run       pytest puzzles/03_reductions/test_row_sum.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     very long rows, more than 65535 rows, offsets beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_row_sum.py
 """
 

@@ -1,4 +1,4 @@
-"""What 03.6, cumulative sum, must do to be solved."""
+"""Tests of 03.6, cumulative sum."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform

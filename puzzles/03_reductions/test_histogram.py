@@ -1,4 +1,4 @@
-"""What 03.7, histogram, must do to be solved."""
+"""Tests of 03.7, histogram."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers

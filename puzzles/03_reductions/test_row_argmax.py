@@ -1,4 +1,4 @@
-"""What 03.2, row argmax, must do to be solved."""
+"""Tests of 03.2, row argmax."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor, uniform

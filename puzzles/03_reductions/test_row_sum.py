@@ -1,4 +1,4 @@
-"""What 03.1, row sum, must do to be solved."""
+"""Tests of 03.1, row sum."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 03.3, total sum, must do to be solved."""
+"""Tests of 03.3, total sum."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform

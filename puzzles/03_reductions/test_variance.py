@@ -1,4 +1,4 @@
-"""What 03.4, variance, must do to be solved."""
+"""Tests of 03.4, variance."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor

@@ -1,4 +1,4 @@
-"""What 03.5, Welford, must do to be solved."""
+"""Tests of 03.5, Welford."""
 
 import torch
 

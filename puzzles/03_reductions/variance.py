@@ -12,19 +12,18 @@ New here  a whole row in one block, kept in registers between two reductions;
 Precision right also where the mean is far from zero: mean(x**2) - mean(x)**2 is not
 Traffic   each element loaded once, neighbouring lanes on neighbouring elements; each variance
           stored once, one launch
-Speed     at least 2x of the formula in PyTorch at 16384 x 4096 float32 elements
+Speed     at least 2x the speed of the formula in PyTorch at 16384 x 4096 float32 elements
 
 Run       pytest puzzles/03_reductions/test_variance.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     N up to 32768, and N = 1, which gives NaN, since 0 / 0 is; more than 65535 rows; offsets
           beyond 2**31 elements
 Values    NaN and inf as in PyTorch; huge and tiny numbers
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_variance.py
 """
 

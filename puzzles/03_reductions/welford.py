@@ -18,19 +18,18 @@ New here  a state of several values carried from block to block; the last block 
 Precision right also where the mean is 10000 times the deviation
 Traffic   each element loaded once, neighbouring lanes on neighbouring elements; each result stored
           once, one launch
-Speed     at least 2x of the formula in PyTorch at 4096 x 16384 float32 elements
+Speed     at least 2x the speed of the formula in PyTorch at 4096 x 16384 float32 elements
 
 Run       pytest puzzles/03_reductions/test_welford.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     very long rows, and N = 1, whose variance is NaN; more than 65535 rows; offsets beyond
           2**31 elements
 Values    huge and tiny numbers, also equal ones whose square float32 cannot hold
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_welford.py
 """
 

@@ -11,20 +11,19 @@ New here  a reduction along axis 0 of a tile that is as tall as the matrix and a
           access requires
 Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring elements of
           a row; one launch
-Speed     at least 1x of the formula in PyTorch at 2048 x 32768 float32 elements
+Speed     at least 1x the speed of the formula in PyTorch at 2048 x 32768 float32 elements
 
 Run       pytest puzzles/04_softmax/test_column_softmax.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     any M and N; offsets and results beyond 2**31 elements. Where M is more than 2048, two
-          loads an element and more than one launch are allowed, so that programs share a column
+          loads per element and more than one launch are allowed, so that programs share a column
 Values    a column with NaN or +inf, or of nothing but -inf, gives NaN, as in PyTorch;
           a column of one element gives exactly 1
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution, at 1048576 x 64 elements too
+Speed     at least 0.9x the speed of our solution, at 1048576 x 64 elements too
 Run       pytest puzzles/04_softmax/production/test_column_softmax.py
 """
 

@@ -14,18 +14,17 @@ Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  a running sum that is rescaled whenever the running maximum grows
 Traffic   each element loaded at most twice and stored once, neighbouring lanes on neighbouring
           elements; one launch
-Speed     at least 1x of the formula in PyTorch at 1024 x 131072 float32 elements
+Speed     at least 1x the speed of the formula in PyTorch at 1024 x 131072 float32 elements
 
 Run       pytest puzzles/04_softmax/test_online_softmax.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     rows and numbers of rows of any length; offsets and results beyond 2**31 elements
 Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/04_softmax/production/test_online_softmax.py
 """
 

@@ -8,20 +8,19 @@ Turn each row into positive numbers whose sum is 1, without overflow.
 Given     x (M, N): float16, bfloat16 or float32, contiguous, M >= 1, N from 1 to 8192
 Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  two reductions of a row that stays on chip; -inf as the value of masked lanes
-Traffic   1 load and 1 store an element, one launch
-Speed     at least 4x of the formula in PyTorch at 16384 x 4096 bfloat16 elements
+Traffic   1 load and 1 store per element, one launch
+Speed     at least 4x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/04_softmax/test_softmax.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
-Sizes     N up to 65536; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    any strides, including 0
+Sizes     N up to 65536; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, as in PyTorch;
           a row of one element gives exactly 1
 Raise     ValueError that names x if it is not 2-D or not floating point, or has longer rows.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/04_softmax/production/test_softmax.py
 """
 

@@ -1,4 +1,4 @@
-"""What 04.2, column softmax, must do to be solved."""
+"""Tests of 04.2, column softmax."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

@@ -1,4 +1,4 @@
-"""What 04.4, cross entropy, must do to be solved."""
+"""Tests of 04.4, cross entropy."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor

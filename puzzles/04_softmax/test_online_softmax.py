@@ -1,4 +1,4 @@
-"""What 04.3, online softmax, must do to be solved."""
+"""Tests of 04.3, online softmax."""
 
 import torch
 

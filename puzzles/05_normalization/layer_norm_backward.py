@@ -16,19 +16,18 @@ New here  two directions of sums in one pass: a program adds up its rows' part o
           a second launch adds the parts; tl.range(..., num_stages=3), which loads ahead in a loop
 Traffic   each element of dy and x loaded once, each of dx stored once; at 1024 rows at most 10 %
           more stores, for the parts; at most two launches
-Speed     at least 7x of the formulas in PyTorch at 16384 x 4096 bfloat16 elements
+Speed     at least 7x the speed of the formulas in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/05_normalization/test_layer_norm_backward.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of every input
+Layout    any strides, including 0, of every input
 Sizes     N up to 16384; offsets beyond 2**31 elements
 Values    a mean far from 0; constant rows; NaN and inf stay in their row and column
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and dy, weight, mean or rstd if its shape or dtype is another one.
-          A kernel that takes longer rows or another dtype rightly is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/05_normalization/production/test_layer_norm_backward.py
 """
 

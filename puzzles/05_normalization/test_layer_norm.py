@@ -1,4 +1,4 @@
-"""What 05.1, layer norm, must do to be solved."""
+"""Tests of 05.1, layer norm."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor

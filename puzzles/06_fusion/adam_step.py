@@ -16,20 +16,20 @@ Return    None: param, exp_avg and exp_avg_sq are changed in place, each rounded
 New here  a kernel that changes its inputs; scalars that the launcher computes in float64, because
           1 - 0.999 has a relative error of 1e-5 in float32
 Traffic   4 loads and 3 stores per element, one launch
-Speed     at least 2x of the formulas in PyTorch at 64 Mi float32 elements
+Speed     at least 2x the speed of the formulas in PyTorch at 64 Mi float32 elements
 
 Run       pytest puzzles/06_fusion/test_adam_step.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    up to 4 dimensions, also 0; strides of any kind, which may differ from tensor to tensor
-Sizes     empty tensors; offsets beyond 2**31 elements; more rows than 65535
+Layout    up to 4 dimensions, including 0; strides of any kind, which may differ from tensor to
+          tensor
+Sizes     empty tensors; offsets beyond 2**31 elements; more than 65535 rows
 Dtypes    exp_avg and exp_avg_sq: each of the dtype of param or float32; options may be ints
 Values    NaN and inf as in PyTorch; gradients of 0
 Raise     ValueError that names param if it has more than 4 dimensions or another dtype,
           grad, exp_avg or exp_avg_sq if its shape or dtype does not fit, and step if it is below 1.
-          A kernel that does the right update instead is right too, except for a step below 1.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/06_fusion/production/test_adam_step.py
 """
 

@@ -10,18 +10,17 @@ Return    y (N,): a new tensor with the dtype of x, computed in float32; NaN whe
 New here  libdevice, called like a function of tl. Its asin takes float32 or float64, nothing
           narrower
 Traffic   each element of x loaded once, each of y stored once, one launch
-Speed     at least 0.3x of torch.asin(x) at 64 Mi float32 elements
+Speed     at least 0.3x the speed of torch.asin(x) at 64 Mi float32 elements
 
 Run       pytest puzzles/06_fusion/test_asin.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    up to 4 dimensions, also 0, and any strides, also 0
-Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    up to 4 dimensions, including 0, and any strides, including 0
+Sizes     empty tensors; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    NaN, inf, signed zeros and subnormal numbers as in PyTorch
 Raise     ValueError that names x if it has more than 4 dimensions or another dtype.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/06_fusion/production/test_asin.py
 """
 

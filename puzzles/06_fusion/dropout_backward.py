@@ -9,21 +9,22 @@ Given     dy (N,): float16, bfloat16 or float32, contiguous, N >= 1
 Return    dx (N,): a new tensor with the dtype of dy; dy / (1 - p) in float32, rounded once
 New here  recomputing instead of storing: arithmetic costs less than memory
 Traffic   each element of dy loaded once, each of dx stored once, one launch
-Speed     at least 0.9x of PyTorch's rand, comparison, division and where at 64 Mi float32 elements
+Speed     at least 0.9x the speed of PyTorch's rand, comparison, division and where at 64 Mi float32
+          elements
 
 Run       pytest puzzles/06_fusion/test_dropout_backward.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    up to 4 dimensions, also 0, and any strides, also 0, not necessarily those of the x of the
-          forward pass; i is the number of the element in row-major order, whatever the strides are
-Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    up to 4 dimensions, including 0, and any strides, including 0, not necessarily those of
+          the x of the forward pass; i is the number of the element in row-major order, whatever the
+          strides are
+Sizes     empty tensors; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    p = 1 gives zeros; a NaN or inf at a dropped element gives 0; a number equal to p drops
           its element; p may be an int, seed may be negative
 Raise     ValueError that names dy if it has more than 4 dimensions or another dtype,
           and p if it is outside [0, 1].
-          A kernel that returns the right answer for such a dy is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/06_fusion/production/test_dropout_backward.py
 """
 

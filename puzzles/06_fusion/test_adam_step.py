@@ -1,4 +1,4 @@
-"""What 06.6, Adam step, must do to be solved."""
+"""Tests of 06.6, Adam step."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, randn, uniform

@@ -1,4 +1,4 @@
-"""What 06.5, arc sine, must do to be solved."""
+"""Tests of 06.5, arc sine."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, randn, uniform

@@ -1,4 +1,4 @@
-"""What 06.2, bias and GELU, must do to be solved."""
+"""Tests of 06.2, bias and GELU."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor, uniform

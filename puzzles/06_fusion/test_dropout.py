@@ -1,4 +1,4 @@
-"""What 06.3, dropout, must do to be solved."""
+"""Tests of 06.3, dropout."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

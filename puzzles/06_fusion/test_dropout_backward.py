@@ -1,4 +1,4 @@
-"""What 06.4, dropout, backward, must do to be solved."""
+"""Tests of 06.4, dropout, backward."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

@@ -1,4 +1,4 @@
-"""What 06.1, SwiGLU, must do to be solved."""
+"""Tests of 06.1, SwiGLU."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor, uniform

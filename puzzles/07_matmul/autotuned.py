@@ -11,7 +11,7 @@ New here  @triton.autotune and triton.Config; a grid that is a function of the c
 Configs   at least 4. Every one of them gives the right answer at every size: the tests run each,
           not only the fastest
 Traffic   each element of c stored once, one launch
-Speed     at least 0.3x of a @ b at 4096 x 4096 x 4096, float16
+Speed     at least 0.3x the speed of a @ b at 4096 x 4096 x 4096, float16
 
 Run       pytest puzzles/07_matmul/test_autotuned.py
 
@@ -24,8 +24,7 @@ Configs   chosen anew for each M, N and K; every one fits the shared memory of a
           with float32 too
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/07_matmul/production/test_autotuned.py
 """
 

@@ -12,7 +12,7 @@ New here  tensor.expand, a view that repeats a dimension of size 1 by a stride o
 Traffic   for each product, each element of a loaded at most ceil(N / 32) times, each of b at most
           ceil(M / 32) times, neighbouring lanes on neighbouring elements; each of c stored once,
           one launch
-Speed     at least 0.3x of a @ b at 32 products of 2048 x 2048 x 2048, float16
+Speed     at least 0.3x the speed of a @ b at 32 products of 2048 x 2048 x 2048, float16
 
 Run       pytest puzzles/07_matmul/test_batched.py
 
@@ -24,8 +24,8 @@ Sizes     65536 products, and as many tiles as the first axis of a grid takes: t
 Values    NaN and inf, each in its own product; the whole range of float32 and bfloat16
 Raise     ValueError that names a if it is not 3-D or has another dtype,
           and b if it is not 3-D, has no K rows, has another dtype than a, or another batch than a
-          where neither is 1. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          where neither is 1.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/07_matmul/production/test_batched.py
 """
 

@@ -13,7 +13,7 @@ Tiles     32 x 32 where neither M nor N exceeds 1024, so that the order can be c
 Traffic   at 32 x 32 tiles, the distinct bytes of a and b that 64 consecutive programs load,
           averaged over all such windows: at most 0.6x of row-major order. Each element of c stored
           once, one launch
-Speed     at least 0.3x of a @ b at 8192 x 8192 x 8192, float16
+Speed     at least 0.3x the speed of a @ b at 8192 x 8192 x 8192, float16
 
 Run       pytest puzzles/07_matmul/test_swizzled.py
 
@@ -24,8 +24,7 @@ Sizes     as many tiles as the first axis of a grid takes
 Values    the whole range of float32 and bfloat16
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/07_matmul/production/test_swizzled.py
 """
 

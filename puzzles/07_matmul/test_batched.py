@@ -1,4 +1,4 @@
-"""What 07.4, batched matmul, must do to be solved."""
+"""Tests of 07.4, batched matmul."""
 
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, integers, randn

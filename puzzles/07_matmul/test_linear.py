@@ -1,4 +1,4 @@
-"""What 07.5, linear layer, must do to be solved."""
+"""Tests of 07.5, linear layer."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_masks(M, N, K):
 
 def test_masks_any_strides():
     x, weight, bias = integers(56, 40).T, integers(24, 56), integers(24)
-    puzzle.check(x, strided(weight, 5, 2), strided(bias, 3), None)
+    puzzle.check(x, strided(weight, 5, 2), bias, None)
 
 
 @activations

@@ -1,4 +1,4 @@
-"""What 07.1, matrix times vector, must do to be solved."""
+"""Tests of 07.1, matrix times vector."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 07.3, swizzled matmul, must do to be solved."""
+"""Tests of 07.3, swizzled matmul."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, strided

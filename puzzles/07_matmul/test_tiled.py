@@ -1,4 +1,4 @@
-"""What 07.2, tiled matmul, must do to be solved."""
+"""Tests of 07.2, tiled matmul."""
 
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, strided

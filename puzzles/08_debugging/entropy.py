@@ -14,18 +14,17 @@ Return    out (M,): a new tensor with the dtype of x, in nats, summed in float32
 New here  print(p) and breakpoint() inside a kernel, under TRITON_INTERPRET=1: find the first line
           that makes a NaN, not the last one that passes it on
 Traffic   each element loaded once, each result stored once, one launch
-Speed     at least 8x of PyTorch at 16384 x 4096 bfloat16 elements
+Speed     at least 8x the speed of PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/08_debugging/test_entropy.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, and unaligned views
+Layout    any strides, including 0, and unaligned views
 Sizes     no rows at all, more than 65535 rows, offsets beyond 2**31 elements
 Values    a row with NaN or inf, or of -inf only, gives NaN
 Raise     ValueError that names x if it is not 2-D, has another dtype, or N is not 1 to 65536.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_entropy.py
 """
 

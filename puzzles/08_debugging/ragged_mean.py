@@ -14,18 +14,18 @@ Return    out (B,): a new tensor with the dtype of x, summed in float32 and roun
 New here  torch.empty is whatever was there before: fill it with NaN, and with a number, and see who
           reads it
 Traffic   each element within the lengths loaded once, none past them; at most two launches
-Speed     at least 6x of PyTorch at 256 x 2**20 bfloat16 elements, with lengths of all sizes
+Speed     at least 6x PyTorch's speed at 256 x 2**20 bfloat16 elements, with lengths of all sizes
 
 Run       pytest puzzles/08_debugging/test_ragged_mean.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides of x and lengths, also 0, and unaligned views
+Layout    any strides of x and lengths, including 0, and unaligned views
 Sizes     no rows, no columns, more than 65535 rows, offsets beyond 2**31 elements
 Values    inf within the length as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype, and lengths if it is not
-          (B,) or has another dtype. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          (B,) or has another dtype.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_ragged_mean.py
 """
 

@@ -12,19 +12,18 @@ Return    out (N,): a new tensor with the dtype of x, summed in float32 and roun
           bits on every run
 New here  the order of programs, which nothing guarantees: run them backwards. compute-sanitizer
           --tool racecheck and tl.debug_barrier() see no further than one program
-Traffic   at most 2.1 loads and 2.1 stores an element in all, by many programs
-Speed     at least 0.5x of torch.cumsum at 2**27 float32 elements
+Traffic   at most 2.1 loads and 2.1 stores per element in all, by many programs
+Speed     at least 0.5x the speed of torch.cumsum at 2**27 float32 elements
 
 Run       pytest puzzles/08_debugging/test_running_sum.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any stride of x, also 0, and unaligned views
+Layout    any stride of x, including 0, and unaligned views
 Sizes     offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch: every sum after them has them too
 Raise     ValueError that names x if it is not 1-D or has another dtype.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_running_sum.py
 """
 

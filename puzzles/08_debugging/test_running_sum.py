@@ -1,9 +1,9 @@
-"""What 08.5, running sum, must do to be solved."""
+"""Tests of 08.5, running sum."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform
 
-puzzle = challenge("running_sum", deterministic=True)
+puzzle = challenge("running_sum", deterministic=True, names_causes=False)
 
 
 @cases(one_block=1000, single_element=1, empty=0)

@@ -14,18 +14,17 @@ Return    out (B, D): a new tensor with the dtype of x, contiguous, summed in fl
 New here  sectors, the 32 bytes in which a GPU reads memory; compiled.asm["ptx"], which shows how
           wide loads are, and compiled.asm["ttgir"], which shows what each thread holds
 Traffic   each element loaded once, in both layouts in at most 1.1x of the fewest sectors
-Speed     at least 0.5x of PyTorch at (64, 2048, 1024) float32 elements, in both layouts
+Speed     at least 0.5x the speed of PyTorch at (64, 2048, 1024) float32 elements, in both layouts
 
 Run       pytest puzzles/08_debugging/test_token_mean.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, and unaligned views
+Layout    any strides, including 0, and unaligned views
 Sizes     empty tensors, more than 65535 batches, offsets and steps beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 3-D, has another dtype, or S is 0.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_token_mean.py
 """
 

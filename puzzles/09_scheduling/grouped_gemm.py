@@ -14,7 +14,8 @@ New here  programs that find their tiles themselves: the launcher never reads en
 Traffic   at most multiprocessors(a.device) programs, the busiest with at most 1.3x the mean of the
           multiply-adds; each element of a loaded at most ceil(N / 32) times, each of b at most
           once for every 32 rows of its group, begun or whole; each of c stored once; one launch
-Speed     at least 2.5x of a loop over the groups at T = 16384, K = N = 2048, 64 groups, bfloat16
+Speed     at least 2.5x the speed of a loop over the groups at T = 16384, K = N = 2048, 64 groups,
+          bfloat16
 
 Run       pytest puzzles/09_scheduling/test_grouped_gemm.py
 
@@ -26,8 +27,7 @@ Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           b if it is not 3-D, has no K rows in each group, or has another dtype than a,
           and ends if it is not (G,) or not of integers.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/09_scheduling/production/test_grouped_gemm.py
 """
 

@@ -13,7 +13,7 @@ Pieces    enough to give every multiprocessor one, of about the same length, at 
 Traffic   32 x 32 x 6000 on 16 multiprocessors: at least 16 programs, the busiest with at most 1.1x
           the mean work; a and b loaded once each, at most 2 launches. If all multiprocessors have a
           tile, as at 256 x 256 x 256 on 2: one launch, and no memory besides c
-Speed     at least 0.35x of a @ b at 512 x 512 x 131072, bfloat16
+Speed     at least 0.35x the speed of a @ b at 512 x 512 x 131072, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_split_k.py
 
@@ -24,8 +24,7 @@ Sizes     0, where the result is empty or 0
 Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/09_scheduling/production/test_split_k.py
 """
 

@@ -1,4 +1,4 @@
-"""What 09.4, grouped matmul, must do to be solved."""
+"""Tests of 09.4, grouped matmul."""
 
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, groups, integers, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 09.1, split-K matmul, must do to be solved."""
+"""Tests of 09.1, split-K matmul."""
 
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, strided

@@ -1,4 +1,4 @@
-"""What 09.2, stream-K matmul, must do to be solved."""
+"""Tests of 09.2, stream-K matmul."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, strided

@@ -1,4 +1,4 @@
-"""What 09.3, Gram matrix, must do to be solved."""
+"""Tests of 09.3, Gram matrix."""
 
 import torch
 

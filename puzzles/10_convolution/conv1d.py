@@ -13,21 +13,20 @@ Return    out (B, D, L): dtype of x, contiguous; all is computed in float32 and 
 New here  loads that overlap; a loop over a constexpr, tl.static_range
 Traffic   each element of x loaded at most W times, each of out stored once, neighbouring lanes on
           neighbouring elements of x and of out in both layouts of x; one launch
-Speed     at least 3.5x of PyTorch at (8, 4096, 2048), W = 4, bfloat16, "silu"
+Speed     at least 3.5x the speed of PyTorch at (8, 4096, 2048), W = 4, bfloat16, "silu"
 
 Run       pytest puzzles/10_convolution/test_conv1d.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides of x, weight and bias, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of x, weight and bias, including 0; offsets and results beyond 2**31 elements
 Sizes     B * D beyond 65535
 Values    NaN and inf as in PyTorch
 Traffic   each byte of x loaded by 1.15 programs on average where L is 1024: long tiles
 Raise     ValueError that names x if it is not 3-D or has another dtype,
           weight if it is not (D, W) with W from 1 to 8 and the dtype of x,
           bias if it is not (D,) of that dtype, and activation if it is neither None nor "silu".
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/10_convolution/production/test_conv1d.py
 """
 

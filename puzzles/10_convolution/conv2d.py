@@ -14,8 +14,8 @@ Return    out (N, K, P, Q): dtype of x, contiguous, summed in float32 (float32 f
 New here  implicit GEMM: rows and columns of a tile become pixels, channels and places in the window
 Traffic   each element of x loaded at most R * S * ceil(K / 32) times, each of weight at most
           ceil(N * P * Q / 32) times, each of out stored once by neighbouring lanes, one launch
-Speed     at least 0.3x of PyTorch at (32, 256, 56, 56) by (256, 256, 3, 3), padding 1, float16,
-          both channels last
+Speed     at least 0.3x PyTorch's speed at (32, 256, 56, 56) by (256, 256, 3, 3), padding 1,
+          float16, both channels last
 
 Run       pytest puzzles/10_convolution/test_conv2d.py
 
@@ -23,15 +23,14 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Options   stride, padding and dilation as tuples (height, width); groups up to C: weight is then
           (K, C / groups, R, S), and filter k sees the channels of group k // (K / groups)
-Layout    any strides of x and weight, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of x and weight, including 0; offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch; the whole range of float32 and bfloat16
 Traffic   (2, 3, 32, 32) by (64, 3, 7, 7), stride 2: tl.dot does at most 1.5 times the work needed
 Raise     ValueError that names x if it is not 4-D or has another dtype, weight if it is not
           (K, C / groups, R, S) with the dtype of x, if groups does not divide K, or if its window
           is larger than x with its padding, stride or dilation if it is below 1, padding if it is
           negative, groups if it is below 1 or does not divide C.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.65x of PyTorch, at least 0.9x of our solution
+Speed     at least 0.65x the speed of PyTorch, at least 0.9x the speed of our solution
 Run       pytest puzzles/10_convolution/production/test_conv2d.py
 """
 

@@ -15,7 +15,7 @@ Return    dweight (K, C, R, S): dtype of x, contiguous; summed in float32, also 
 New here  a long reduction shared out among programs, as in 09, where its index is a pixel
 Traffic   dy loaded at most R * S * ceil(C / 32) times, x at most R * S * ceil(K / 32) times, each
           of dweight stored once, 2 launches; partial sums at most a quarter of the other traffic
-Speed     at least 0.15x of PyTorch at (32, 256, 56, 56) for both, 3 x 3, padding 1, float16,
+Speed     at least 0.15x PyTorch's speed at (32, 256, 56, 56) for both, 3 x 3, padding 1, float16,
           both channels last
 
 Run       pytest puzzles/10_convolution/test_dweight.py
@@ -23,15 +23,14 @@ Run       pytest puzzles/10_convolution/test_dweight.py
 Production (puzzles/PRODUCTION.md says how) adds
 
 Options   kernel_size, stride, padding and dilation as tuples (height, width)
-Layout    any strides of dy and x, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of dy and x, including 0; offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch; the whole range of float32 and bfloat16
 Traffic   at least 32 programs for 4096 pixels of 16 channels each
 Raise     ValueError that names x if it is not 4-D or has another dtype, dy if it is not
           (N, K, P, Q) with the dtype of x and the P and Q of 10.3, kernel_size if it is below 1 or
           larger than x with its padding, stride or dilation if it is below 1, padding if it is
           negative.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/10_convolution/production/test_dweight.py
 """
 

@@ -1,4 +1,4 @@
-"""What 10.1, causal 1-D convolution, must do to be solved."""
+"""Tests of 10.1, causal 1-D convolution."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What 10.3, 2-D convolution, must do to be solved."""
+"""Tests of 10.3, 2-D convolution."""
 
 import torch
 

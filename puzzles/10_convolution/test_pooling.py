@@ -1,4 +1,4 @@
-"""What 10.2, max pooling, must do to be solved."""
+"""Tests of 10.2, max pooling."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform

@@ -17,20 +17,19 @@ Return    out (M, N): out_dtype, contiguous; scaled and summed over blocks in fl
 New here  tl.dot of float8; partial sums that are scaled before they are added
 Traffic   each element of x loaded at most ceil(N / 32) times, each of weight at most ceil(M / 32)
           times, each of out stored once, one launch, nothing but inputs and out
-Speed     at least 1.2x of the formula in bfloat16 in PyTorch at M 4096, N 7168, K 4096
+Speed     at least 1.2x the speed of the formula in bfloat16 in PyTorch at M 4096, N 7168, K 4096
 
 Run       pytest puzzles/11_quantization/test_fp8_matmul.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides of all four, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of all four, including 0; offsets and results beyond 2**31 elements
 Sizes     as many tiles as the first axis of a grid takes
 Values    blocks beyond the range of float16, scales of any size; NaN stays in its row or column
 Raise     ValueError that names x if it is not 2-D float8_e4m3fn,
           weight if it is not float8_e4m3fn (N, K), x_scale or weight_scale if its shape or dtype is
           another, and out_dtype if it is another.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/11_quantization/production/test_fp8_matmul.py
 """
 

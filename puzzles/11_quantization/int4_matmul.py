@@ -14,23 +14,24 @@ Given     x (M, K): float16 or bfloat16; weight (N, K / 2): uint8; all four cont
 Return    out (M, N): dtype of x, contiguous, summed in float32. Either (q - zero) * scale may be
           rounded to the dtype of x, or the sum of a group be scaled in float32
 New here  tl.interleave, or two dots for one tile; a scale and a zero point that change along K
-Traffic   each byte of weight loaded at most ceil(M / 32) times, neighbouring lanes on neighbouring
-          bytes; each element of x at most ceil(N / 32) times; each of out stored once, one launch
-Speed     at least 4x of the formula in PyTorch at M 16, N and K 16384, group 128, float16
+Traffic   each byte of weight loaded at most ceil(M / 32) times, at least 16 neighbouring bytes of a
+          row at once; each element of x at most ceil(N / 32) times; each of out stored once, one
+          launch
+Speed     at least 4x the speed of the formula in PyTorch at M 16, N and K 16384, group 128, float16
 
 Run       pytest puzzles/11_quantization/test_int4_matmul.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides of all four, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of all four, including 0; offsets and results beyond 2**31 elements
 Sizes     as many tiles as the first axis of a grid takes
 Values    NaN and inf in x as in PyTorch
-Traffic   scale and zero loaded at most 4 * ceil(M / 32) times: once a step, not once a weight
+Traffic   scale and zero loaded at most 4 * ceil(M / 32) times: once a step, not once a weight;
+          sectors of 32 bytes of weight loaded whole, as steps of at least 64 along K do
 Raise     ValueError that names x if it is not 2-D or has another dtype, or 32 does not divide K,
           weight if it is not uint8 (N, K / 2), scale if it is not (N, K / group) of the dtype of x
           with one of the four groups, and zero if it is not uint8 of the shape of scale.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/11_quantization/production/test_int4_matmul.py
 """
 

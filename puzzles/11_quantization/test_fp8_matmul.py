@@ -1,4 +1,4 @@
-"""What 11.5, fp8 matmul, must do to be solved."""
+"""Tests of 11.5, fp8 matmul."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 11.3, int8 matmul, must do to be solved."""
+"""Tests of 11.3, int8 matmul."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What 11.2, quantize blocks, must do to be solved."""
+"""Tests of 11.2, quantize blocks."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What 11.1, quantize rows, must do to be solved."""
+"""Tests of 11.1, quantize rows."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, tensor

@@ -15,20 +15,19 @@ New here  working in place, where each element is loaded before anything is stor
           rounding last: near the target p is near 1, and p - 1 is what is left of it
 Traffic   each element of logits loaded once and stored once, neighbouring lanes on neighbouring
           elements, one launch, nothing else stored
-Speed     at least 10x of the formula in PyTorch at 8192 x 32768 bfloat16 elements
+Speed     at least 10x the speed of the formula in PyTorch at 8192 x 32768 bfloat16 elements
 
 Run       pytest puzzles/12_transformer/test_cross_entropy_backward.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too for dloss, targets and lse; offsets beyond 2**31 elements
+Layout    any strides, including 0 for dloss, targets and lse; offsets beyond 2**31 elements
 Sizes     rows of more than 2**17 logits
 Values    rows of target -100 become 0 whatever they, their lse and their dloss hold; logits of -inf
           become 0; a row of nothing else becomes NaN
 Raise     ValueError that names logits if it is not 2-D or has another dtype, and dloss, targets or
           lse if its shape or dtype does not fit.
-          A kernel that computes the right gradient instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_cross_entropy_backward.py
 """
 
@@ -45,6 +44,7 @@ def cross_entropy_backward_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program replaces a row of logits, or a part of one
+    # BLOCK is how many columns it takes at a time. Add parameters as you need them.
     pass
 
 

@@ -15,18 +15,17 @@ Return    (loss, dx, dweight): loss (), float32; dx and dweight like x and weigh
 New here  rows in chunks: logits, their gradient in the same place (12.5), two products, next chunk
 Traffic   at most 4.5 * M * V * D multiply-adds; no tensor larger than max(M, V) * max(D, 16). At M
           and V 256, D 16, float16, at most 56 KiB allocated besides the results
-Speed     at least 0.5x of PyTorch at M 8192, V 32768, D 2048, bfloat16
+Speed     at least 0.5x the speed of PyTorch at M 8192, V 32768, D 2048, bfloat16
 
 Run       pytest puzzles/12_transformer/test_fused_linear_cross_entropy.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0; offsets beyond 2**31 elements in x, weight and targets
+Layout    any strides, including 0; offsets beyond 2**31 elements in x, weight and targets
 Values    float16 gradients that 1 / n would round to 0 before the products; NaN as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype, weight if it does not fit
           x, and targets if its shape or dtype does not fit.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_fused_linear_cross_entropy.py
 """
 
@@ -43,6 +42,7 @@ def matmul_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: 07.2, for all three products; what must be added, and what divided, before the store?
+    # Add pointers and tl.constexpr flags for what only one of the products needs.
     pass
 
 
@@ -53,6 +53,8 @@ def cross_entropy_kernel(
     BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program replaces a row of logits by g, and stores the row's loss
+    # BLOCK_V columns at a time. How many targets count, and the mean of the losses, may take
+    # kernels of your own.
     pass
 
 

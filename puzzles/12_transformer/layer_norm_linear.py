@@ -15,17 +15,17 @@ New here  a prologue: work on a tile between its load and tl.dot. Where K ends i
           masked lanes are no longer 0 after it
 Traffic   x loaded at most 2 + ceil(N / 32) times, weight at most 1 + ceil(M / 32) times; y stored
           once, and besides it at most 2 numbers a row and 2 a column; at most three launches
-Speed     at least 0.6x of PyTorch at 8192 x 4096 by 4096 columns, bfloat16
+Speed     at least 0.6x the speed of PyTorch at 8192 x 4096 by 4096 columns, bfloat16
 
 Run       pytest puzzles/12_transformer/test_layer_norm_linear.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0; offsets and results beyond 2**31 elements
+Layout    any strides, including 0; offsets and results beyond 2**31 elements
 Values    means of 300 with a deviation of 1; NaN stays in its row
 Raise     ValueError that names x, norm_weight, norm_bias, weight or bias if its rank, shape or
-          dtype does not fit. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          dtype does not fit.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_layer_norm_linear.py
 """
 
@@ -41,6 +41,8 @@ def layer_norm_linear_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program computes one tile of y; where do mean and rstd of its rows come from?
+    # Add what your answer to that needs: eps, or pointers to both; and GROUP_M, if you order the
+    # tiles as in 07.3.
     pass
 
 

@@ -1,4 +1,4 @@
-"""What 12.5, the backward pass of cross entropy, must do to be solved."""
+"""Tests of 12.5, the backward pass of cross entropy."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 12.6, linear layer and cross entropy, must do to be solved."""
+"""Tests of 12.6, linear layer and cross entropy."""
 
 import math
 

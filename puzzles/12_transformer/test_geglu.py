@@ -1,4 +1,4 @@
-"""What 12.2, GEGLU with a backward pass, must do to be solved."""
+"""Tests of 12.2, GEGLU with a backward pass."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, randn, uniform

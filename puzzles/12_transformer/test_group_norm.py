@@ -1,4 +1,4 @@
-"""What 12.3, group norm, must do to be solved."""
+"""Tests of 12.3, group norm."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, randn, tensor

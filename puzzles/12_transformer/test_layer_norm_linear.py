@@ -1,4 +1,4 @@
-"""What 12.4, layer norm and linear layer, must do to be solved."""
+"""Tests of 12.4, layer norm and linear layer."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, randn, tensor

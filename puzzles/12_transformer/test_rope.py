@@ -1,4 +1,4 @@
-"""What 12.1, rotary position embedding, must do to be solved."""
+"""Tests of 12.1, rotary position embedding."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, uniform

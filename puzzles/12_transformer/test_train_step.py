@@ -1,4 +1,4 @@
-"""What 12.7, one training step of a transformer block, must do to be solved."""
+"""Tests of 12.7, one training step of a transformer block."""
 
 import math
 

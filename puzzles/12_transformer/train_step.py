@@ -16,7 +16,7 @@ Return    None: params, exp_avg, exp_avg_sq and loss are changed in place. Value
           gradients too, may be rounded to the dtype of x
 New here  all of it, in order; the backward pass of rms norm; when a weight may be changed
 Traffic   params, exp_avg, exp_avg_sq and loss stored once; scores may lie in memory
-Speed     at least 0.4x of PyTorch at B 4, S 2048, 16 heads of 128, F 5632, V 32768, bfloat16
+Speed     at least 0.4x PyTorch's speed at B 4, S 2048, 16 heads of 128, F 5632, V 32768, bfloat16
 
 Run       pytest puzzles/12_transformer/test_train_step.py
 
@@ -26,7 +26,7 @@ Layout    any strides of x, targets, cos, sin, params, exp_avg and exp_avg_sq
 Memory    nothing as large as the scores, B heads S S: come back from chapter 16
 Values    no target that counts
 Raise     ValueError that names the argument: check does that
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_train_step.py
 """
 
@@ -149,6 +149,7 @@ def rms_norm_backward_kernel(
     # TODO: with x_hat = x * rstd and dx_hat = dy * weight,
     #     dx = (dx_hat - x_hat * mean(dx_hat * x_hat)) * rstd, and dweight = sum of dy * x_hat over
     #     rows, of which each program stores its part (05.4)
+    # BLOCK_D is triton.next_power_of_2(D). The other kernels, and what they take, are up to you.
     pass
 
 

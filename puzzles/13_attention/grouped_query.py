@@ -16,22 +16,21 @@ New here  one kernel for two tasks: a tl.constexpr flag decides at compilation; 
 Traffic   q loaded once, k and v at most ceil(S / 64) times for each head of q, and if causal at S
           and T 1024 at most 0.6 times that; tl.dot does no more than that takes; out stored once
           (and lse, if you like), nothing else, one launch
-Speed     at least 1.8x of PyTorch at B 1, H 16, Hkv 4, S and T 4096, D 128, float16
+Speed     at least 1.8x the speed of PyTorch at B 1, H 16, Hkv 4, S and T 4096, D 128, float16
 
 Run       pytest puzzles/13_attention/test_grouped_query.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; unaligned views; offsets and results beyond 2**31 elements
-Sizes     more heads than 65535
+Layout    any strides, including 0; unaligned views; offsets and results beyond 2**31 elements
+Sizes     more than 65535 heads
 Values    scale 0 or negative; scores of any finite size
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, k if it does not
           fit q in rank, B, D, dtype or heads, and v if its shape or dtype is not that of k.
-          A kernel that returns the right answer instead is right too.
 Traffic   one program for each tile of queries, at most ceil(S / 64) a head; if causal at S and T
           1024 a program loads at most 0.6 of its group's keys and values on average, however large
           its tile
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/13_attention/production/test_grouped_query.py
 """
 
@@ -54,6 +53,8 @@ def grouped_query_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes BLOCK_M queries of one head and walks along the keys that they see
+    # GROUP is H // Hkv, and a tile has BLOCK_M queries and BLOCK_N keys. Strides are of heads and
+    # rows: along D they are 1. Add parameters as you need them.
     pass
 
 

@@ -1,4 +1,4 @@
-"""What 13.1, attention scores, must do to be solved."""
+"""Tests of 13.1, attention scores."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, heads, randn, rising_scores

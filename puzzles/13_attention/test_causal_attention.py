@@ -1,4 +1,4 @@
-"""What 13.3, causal attention, must do to be solved."""
+"""Tests of 13.3, causal attention."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, heads, integers, randn, rising_scores

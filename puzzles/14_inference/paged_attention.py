@@ -16,7 +16,7 @@ Return    out (B, H, D): dtype of q, contiguous, sums in float32
 New here  loads whose addresses were loaded; rows of every length in one launch
 Traffic   the pages in use loaded once, not once for each head of q, and no others; out stored once;
           partial results of splits at most 10 % of that; at most 2 launches
-Speed     at least 15x of PyTorch at B 32, H 32, Hkv 8, D 128, page 16, lengths 1 to 4096, bfloat16
+Speed     at least 15x PyTorch at B 32, H 32, Hkv 8, D 128, page 16, lengths 1 to 4096, bfloat16
 
 Run       pytest puzzles/14_inference/test_paged_attention.py
 
@@ -24,14 +24,13 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides, halves of one tensor, (P, Hkv, page, D).transpose(1, 2), which is called HND;
           caches beyond 2**31 elements
-Sizes     pages of any size; groups of any size; more heads than 65535; sequences of length 0,
+Sizes     pages of any size; groups of any size; more than 65535 heads; sequences of length 0,
           whose result is 0; int64 tables and lengths
 Values    scale 0, negative or large. Two runs give the same bits
 Raise     ValueError that names q (not 3-D, another D, another dtype), key_cache (another rank, D or
           dtype, or heads that do not divide those of q), value_cache (not as key_cache),
           block_tables or lengths (another rank or number of rows, not of int32 or int64).
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/14_inference/production/test_paged_attention.py
 """
 
@@ -52,6 +51,9 @@ def paged_attention_kernel(
     D: tl.constexpr, PAGE: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes the keys of one sequence and head, or a stretch of them
+    # GROUP, BLOCK_H and log2_scale are those of 14.2; key_strides is key_cache.stride(), a tuple;
+    # stride_tb leads to the next row of block_tables. For stretches add lse_ptr, their number and
+    # length, and a kernel that merges.
     pass
 
 

@@ -16,19 +16,18 @@ Return    order (blocks * block,), inverse (N,), block_experts (blocks,), all in
 New here  a counting sort: counts of each tile, prefix sums over tiles, ranks within a tile
 Traffic   experts read at most 3 times, at most 4 launches; what kernels store for one another is
           no more than the rest
-Speed     at least 0.5x of PyTorch at 131072 tokens, k = 8, 64 experts, block 128
+Speed     at least 0.5x the speed of PyTorch at 131072 tokens, k = 8, 64 experts, block 128
 
 Run       pytest puzzles/15_moe/test_permute_tokens.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; offsets beyond 2**31 elements
+Layout    any strides, including 0; offsets beyond 2**31 elements
 Values    an assignment of -1 is dropped: it has no place in order, and its inverse is -1
 Sizes     more experts than assignments, 1024 experts
 Raise     ValueError that names experts if it is not 2-D or not int32 or int64, num_experts if it is
           below 1 or above 1024, and block if it is another number.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/15_moe/production/test_permute_tokens.py
 """
 
@@ -44,6 +43,8 @@ def count_kernel(
     BLOCK: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     # TODO: count the assignments to each expert in one tile
+    # BLOCK is the length of a tile, and BLOCK_E triton.next_power_of_2(E). Add parameters as you
+    # need them, here and below, such as the number of tiles.
     pass
 
 
@@ -65,6 +66,7 @@ def place_kernel(
     BLOCK: tl.constexpr, BLOCK_E: tl.constexpr,
 ):  # fmt: skip
     # TODO: find the place of each assignment of one tile
+    # block is the argument, and BLOCK the length of a tile.
     pass
 
 

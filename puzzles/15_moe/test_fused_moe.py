@@ -63,7 +63,8 @@ def test_numerics_same_bits_on_every_run():
 
 
 def test_traffic():
-    T, E, k, D, F = 256, 8, 2, 64, 64
+    # Blocks of up to 128 may be padded, and stored with their padding; gate and up may not.
+    T, E, k, D, F = 384, 4, 2, 128, 128
     N = T * k
     once_a_block = (E + (N - E) / 16) / E
     puzzle.traffic(*layer(T, E, k, D, F)).check(
@@ -71,7 +72,7 @@ def test_traffic():
         writes=1,
         launches=8,
         largest_write=(N + 128 * E) * max(D, F),
-        total_writes=N * (D + F) + T * D + 40 * N,
+        total_writes=(N + 128 * E) * (D + F) + T * D + 40 * N,
         dot_macs=3 * (N + 128 * E) * D * F,
         scratch=float("inf"),
     )

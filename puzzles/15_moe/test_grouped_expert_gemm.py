@@ -49,7 +49,7 @@ def test_numerics_sums_in_float32(dtype):
 
 
 def test_traffic():
-    T, top_k, E, N, K, block = 64, 2, 4, 128, 64, 16
+    T, top_k, E, N, K, block = 64, 2, 4, 128, 128, 16
     inputs = problem(T, top_k, E, N, K, block, "float16", randn)
     used = int((inputs[3] >= 0).sum())
     puzzle.traffic(*inputs).check(

@@ -12,19 +12,18 @@ Given     out and dout (B, H, S, D): float16 or bfloat16, both of one dtype, con
 Return    delta (B, H, S): float32; products and sums in float32
 New here  the same sum as sum_j p[i, j] * dp[i, j], without p: it is over D, not over T
 Traffic   each input loaded once, delta stored once, one launch
-Speed     at least 3x of PyTorch at B 4, H 32, S 4096, D 128, float16
+Speed     at least 3x the speed of PyTorch at B 4, H 32, S 4096, D 128, float16
 
 Run       pytest puzzles/16_flash_backward/test_delta.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too: autograd expands the gradient of a sum; unaligned views; offsets and
-          results beyond 2**31 elements
-Sizes     more heads than 65535
+Layout    any strides, including 0: autograd expands the gradient of a sum; unaligned views; offsets
+          and results beyond 2**31 elements
+Sizes     more than 65535 heads
 Raise     ValueError that names out if it is not 4-D, has another D or another dtype, and dout if
           its shape or dtype is not out's.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/16_flash_backward/production/test_delta.py
 """
 
@@ -43,6 +42,7 @@ def attention_delta_kernel(
     BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes BLOCK_M queries of one head
+    # Both tensors are contiguous: B * H matrices of S rows. Add parameters as you need them.
     pass
 
 

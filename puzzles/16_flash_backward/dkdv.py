@@ -16,21 +16,20 @@ New here  two accumulators; products with a transposed tile; a sum over heads wi
 Traffic   at most ceil(T / 64) programs a head of keys, each of which loads its part of k and v and
           its group's q, dout, lse and delta once (if causal, at most 0.6 of it at S = T = 768),
           with four products a tile; dk and dv stored once, nothing else, one launch
-Speed     at least 3.5x of PyTorch at B 1, H 16, S and T 4096, D 128, float16
+Speed     at least 3.5x the speed of PyTorch at B 1, H 16, S and T 4096, D 128, float16
 
 Run       pytest puzzles/16_flash_backward/test_dkdv.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too: autograd expands the gradient of a sum; unaligned views; offsets and
-          results beyond 2**31 elements
-Sizes     more heads than 65535
+Layout    any strides, including 0: autograd expands the gradient of a sum; unaligned views; offsets
+          and results beyond 2**31 elements
+Sizes     more than 65535 heads
 Values    scale 0 or negative; the range of bfloat16
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype,
           k if it does not fit q in rank, B, D, dtype or heads, v if its shape or dtype is not
           k's, dout if they are not q's, lse and delta if they are not float32 (B, H, S).
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/16_flash_backward/production/test_dkdv.py
 """
 
@@ -49,6 +48,8 @@ def attention_dkdv_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes BLOCK_N keys and walks along the queries that see them, head by head
+    # GROUP is H // Hkv, and a tile has BLOCK_M queries and BLOCK_N keys. All tensors are
+    # contiguous: their strides follow from the sizes. Add parameters as you need them.
     pass
 
 

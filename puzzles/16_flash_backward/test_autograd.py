@@ -1,4 +1,4 @@
-"""What 16.4, attention with a backward pass, must do to be solved."""
+"""Tests of 16.4, attention with a backward pass."""
 
 import torch
 

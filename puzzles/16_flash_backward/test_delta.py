@@ -1,4 +1,4 @@
-"""What 16.1, delta, must do to be solved."""
+"""Tests of 16.1, delta."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

@@ -1,4 +1,4 @@
-"""What 16.3, the gradients of k and v, must do to be solved."""
+"""Tests of 16.3, the gradients of k and v."""
 
 import math
 

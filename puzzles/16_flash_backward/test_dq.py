@@ -1,4 +1,4 @@
-"""What 16.2, the gradient of q, must do to be solved."""
+"""Tests of 16.2, the gradient of q."""
 
 import math
 

@@ -9,19 +9,18 @@ As many programs as the GPU has multiprocessors, and each takes row after row.
 Given     x (M, N): float16, bfloat16 or float32, contiguous, M >= 1, N from 1 to 8192
 Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  tl.num_programs; a loop over tiles whose next load runs while this tile is computed
-Traffic   at most multiprocessors(x.device) programs; 1 load and 1 store an element, one launch
-Speed     at least 4x of the formula in PyTorch at 16384 x 4096 bfloat16 elements
+Traffic   at most multiprocessors(x.device) programs; 1 load and 1 store per element, one launch
+Speed     at least 4x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/17_persistent/test_persistent_softmax.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0; unaligned views
+Layout    any strides, including 0; unaligned views
 Sizes     N up to 65536; offsets and results beyond 2**31 elements
 Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, as in PyTorch
 Raise     ValueError that names x if it is not 2-D or not floating point, or has longer rows.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/17_persistent/production/test_persistent_softmax.py
 """
 
@@ -44,6 +43,7 @@ def persistent_softmax_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes BLOCK_M whole rows, then the next of its own, until none is left
+    # BLOCK_N is triton.next_power_of_2(N). Add parameters as you need them.
     pass
 
 

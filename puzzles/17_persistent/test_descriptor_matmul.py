@@ -1,4 +1,4 @@
-"""What 17.3, descriptor matmul, must do to be solved."""
+"""Tests of 17.3, descriptor matmul."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors

@@ -1,4 +1,4 @@
-"""What 17.4, persistent attention, must do to be solved."""
+"""Tests of 17.4, persistent attention."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, heads, multiprocessors, rising_scores

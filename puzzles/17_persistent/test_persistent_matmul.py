@@ -1,4 +1,4 @@
-"""What 17.2, persistent matmul, must do to be solved."""
+"""Tests of 17.2, persistent matmul."""
 
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, integers, matrices, multiprocessors, strided

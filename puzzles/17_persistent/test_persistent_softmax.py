@@ -1,4 +1,4 @@
-"""What 17.1, persistent softmax, must do to be solved."""
+"""Tests of 17.1, persistent softmax."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, multiprocessors, randn

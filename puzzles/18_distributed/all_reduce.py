@@ -15,7 +15,7 @@ Rules     One launch for each rank, under `with on(shards[rank])`. Call `meet(sh
           first launch, since a peer's shard may not be there yet, and before you return, since a
           peer may still read what its owner overwrites next. No launch waits for a later one
 Traffic   each shard loaded R times, each result stored once, R launches
-Speed     at least 5x of PyTorch for 4 ranks of 32 Mi bfloat16 elements, all on one GPU
+Speed     at least 5x the speed of PyTorch for 4 ranks of 32 Mi bfloat16 elements, all on one GPU
 
 Run       pytest puzzles/18_distributed/test_all_reduce.py
 
@@ -26,8 +26,7 @@ Sizes     empty tensors; more than 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names shards if there is none, if they differ in shape or dtype, have
           another dtype, or are not contiguous.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/18_distributed/production/test_all_reduce.py
 """
 
@@ -59,6 +58,7 @@ def all_reduce_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program adds up BLOCK of the N elements of all shards, a tuple of pointers
+    # Add parameters as you need them.
     pass
 
 

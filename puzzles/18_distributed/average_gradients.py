@@ -14,8 +14,9 @@ Return    averages: a list of R tensors like grads, float32 sums, divided in flo
           faults: a list of R tensors of shape (), int32; those of rank r are on its device
 New here  monitoring and recovery without waiting: kernels read the counts, the host never does
 Rules     as in 18.1; `meet` between launches if one reads what another rank's has stored
-Traffic   each of grads loaded 1 + R times, those of a faulty rank once; at most 2 R launches
-Speed     at least 5x of PyTorch for 4 ranks of 32 Mi bfloat16 elements, all on one GPU
+Traffic   each of grads loaded 1 + R times, those of a faulty rank once; at most 2 R launches;
+          averages stored once, and little else stored
+Speed     at least 5x the speed of PyTorch for 4 ranks of 32 Mi bfloat16 elements, all on one GPU
 
 Run       pytest puzzles/18_distributed/test_average_gradients.py
 
@@ -25,8 +26,8 @@ Sizes     empty tensors, of which the counts are 0; more than 2**31 elements
 Values    all ranks faulty; sums beyond float16; averages that are equal bit for bit on all ranks
 Raise     ValueError that names grads if there is none, if they differ in shape or dtype, have
           another dtype, or are not contiguous.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution, in which each rank averages a slice for all, as in 18.2
+Speed     at least 0.9x the speed of our solution, in which each rank averages a slice for all, as
+          in 18.2
 Run       pytest puzzles/18_distributed/production/test_average_gradients.py
 """
 
@@ -58,6 +59,7 @@ def count_faults_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: add to the rank's faults how many of BLOCK elements are not finite
+    # Add parameters as you need them.
     pass
 
 
@@ -68,6 +70,7 @@ def average_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: average BLOCK elements over the ranks whose faults are 0
+    # grads, faults and averages are tuples of pointers, one for each rank.
     pass
 
 

@@ -1,4 +1,4 @@
-"""What 18.4, all-gather and matmul in one launch, must do to be solved."""
+"""Tests of 18.4, all-gather and matmul in one launch."""
 
 from course.challenge import challenge
 from course.inputs import cases, climbing, dtypes, integers, randn, ranks, spread

@@ -1,4 +1,4 @@
-"""What 18.1, all-reduce in one shot, must do to be solved."""
+"""Tests of 18.1, all-reduce in one shot."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, ranks, spread, tensor

@@ -1,4 +1,4 @@
-"""What 18.2, all-reduce in two shots, must do to be solved."""
+"""Tests of 18.2, all-reduce in two shots."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn, ranks, spread, tensor

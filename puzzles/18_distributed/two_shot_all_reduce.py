@@ -14,7 +14,7 @@ New here  work divided among ranks; a choice between pushing (a rank stores its 
 Rules     as in 18.1; and `meet` between two launches if one reads what another rank's has stored
 Traffic   each shard loaded once, each result stored once and loaded at most (R - 1) / R times, at
           most 2 R launches, no other memory
-Speed     at least 10x of PyTorch for 4 ranks of 32 Mi bfloat16 elements, all on one GPU
+Speed     at least 10x the speed of PyTorch for 4 ranks of 32 Mi bfloat16 elements, all on one GPU
 
 Run       pytest puzzles/18_distributed/test_two_shot_all_reduce.py
 
@@ -25,8 +25,7 @@ Sizes     empty tensors; more than 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names shards if there is none, if they differ in shape or dtype, have
           another dtype, or are not contiguous.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/18_distributed/production/test_two_shot_all_reduce.py
 """
 
@@ -58,6 +57,7 @@ def reduce_slice_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program adds up BLOCK of the elements from first to last, and stores the sums
+    # shards and results are tuples of pointers, one for each rank. Add parameters as you need them.
     pass
 
 

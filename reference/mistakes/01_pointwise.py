@@ -70,6 +70,15 @@ def overlapping(x):
     return torch.complex(floats[: x.numel()], floats[1 : x.numel() + 1]).view(x.shape)
 
 
+def square(x, blocks):
+    yield "x is doubled instead of squared", (2 * x,)
+
+
+def relu(x, blocks):
+    yield "the smaller of x and 0 is stored instead of the larger", (x.clamp(max=0),)
+    yield "the sign is dropped: that is the absolute value", (x.abs(),)
+
+
 def vector_add(x, y, blocks):
     yield "a difference in place of a sum", (x - y,)
     yield "x is added to itself, and y is not used", (2 * x,)

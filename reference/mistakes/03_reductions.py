@@ -1,9 +1,14 @@
 """Results of the puzzles of chapter 03 with one step done wrong."""
 
+from pathlib import Path
+
 import torch
 
+from kernelgauge.core.paths import load
 from kernelgauge.diagnosis.mistakes import half_precisions, named
 from kernelgauge.words.fault import note
+
+merges = load(Path(__file__).with_name("merges.py"))
 
 LAST_LEFT_OUT = "the last element is left out: a mask or a loop ends one element too early"
 COUNTED = "masked lanes are counted: the 0 in them is far from the mean"
@@ -78,6 +83,9 @@ def welford(x, blocks):
         cause = "the count is that of the last block only"
         yield cause, (mean, total / (N - 1))
         yield cause, (mean, None)
+        for wrong in (merges.wrong_merges_of_lanes, merges.wrong_merges):
+            for cause, mean, total in wrong(x, block):
+                yield cause, (mean, total / (N - 1))
 
 
 def _as_full(x, block, means, m2, inside):

@@ -1,8 +1,13 @@
 """Results of the puzzles of chapter 05 with one step done wrong."""
 
+from pathlib import Path
+
 import torch
 
+from kernelgauge.core.paths import load
 from kernelgauge.diagnosis.mistakes import half_precisions, named
+
+merges = load(Path(__file__).with_name("merges.py"))
 
 OUTSIDE = "eps is added to the square root instead of under it"
 
@@ -42,6 +47,9 @@ def layer_norm(x, weight, bias, eps, blocks):
             "a mean over {all} elements, the block size, instead of {N}", all=N + lost, N=N
         )
         yield cause, results(rstd, away, near)
+        for cause, wrong, total in merges.wrong_merges(x, block):
+            rstd = torch.rsqrt(total[:, None] / N + eps)
+            yield cause, results(rstd, x - wrong[:, None], wrong[:, None])
 
 
 def rms_norm(x, weight, eps, blocks):

@@ -1,11 +1,10 @@
 """Results of the puzzles of chapter 09 with one step done wrong."""
 
 import itertools
-from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch.nn.functional import pad
 
 from kernelgauge.core.paths import load
 from kernelgauge.diagnosis.mistakes import half_precisions
@@ -64,34 +63,65 @@ def _shares(tiles, steps, programs):
     return parts
 
 
+class _Streamed:
+    """A product whose tiles are cut along K into parts, each the share of one program.
+
+    sums: the product after 0, 1, ... steps along K
+    tall, wide: the size of a tile
+    """
+
+    def __init__(self, sums, tall, wide, programs):
+        self.sums = sums
+        steps, M, N = sums.shape
+        corners = itertools.product(range(0, M, tall), range(0, N, wide))
+        self.tiles = [(slice(i, i + tall), slice(j, j + wide)) for i, j in corners]
+        self.parts = _shares(len(self.tiles), steps - 1, programs)
+
+    def of_parts(self, *chosen):
+        """Return the product of these parts of each tile alone. Part -1 is the last."""
+        product = torch.zeros_like(self.sums[0])
+        for here, parts in zip(self.tiles, self.parts, strict=True):
+            for _, begin, end in {parts[part] for part in chosen if part < len(parts)}:
+                product[here] += self.sums[end][here] - self.sums[begin][here]
+        return (product,)
+
+    def not_begun_anew(self):
+        """Return the product if each program goes on adding to its tile before."""
+        product, owner, carried = self.sums[-1].clone(), None, None
+        for here, parts in zip(self.tiles, self.parts, strict=True):
+            height, width = product[here].shape
+            begun = carried if owner == parts[0][0] else torch.zeros_like(product[self.tiles[0]])
+            product[here] += begun[:height, :width]
+            owner, begin, end = parts[-1]
+            carried = begun.clone() if len(parts) == 1 else torch.zeros_like(begun)
+            carried[:height, :width] += self.sums[end][here] - self.sums[begin][here]
+        return (product,)
+
+
+def _sums_of_steps(a, b, step):
+    """Return a @ b after 0, 1, ... steps along K."""
+    K = a.shape[1]
+    parts = [torch.zeros(len(a), b.shape[1], dtype=a.dtype)]
+    parts += [a[:, k : k + step] @ b[k : k + step] for k in range(0, K, step)]
+    return torch.stack(parts).cumsum(0)
+
+
 def stream_k_matmul(a, b, blocks):
-    (M, K), N = a.shape, b.shape[1]
+    K = a.shape[1]
     sides = [block for block in blocks if block >= 16]
+    sums = {step: _sums_of_steps(a, b, step) for step in sides}
     for tall, wide, step, programs in itertools.product(sides, sides, sides, PROGRAMS):
-        rows, columns, steps = -(-M // tall), -(-N // wide), -(-K // step)
-        left = pad(a, (0, 0, 0, rows * tall - M)).unflatten(0, (rows, tall))
-        right = pad(b, (0, columns * wide - N)).unflatten(1, (columns, wide))
-        made = defaultdict(list)
-        owner, carried = None, None
-        for tile, parts in enumerate(_shares(rows * columns, steps, programs)):
-            x, y = left[tile // columns], right[:, tile % columns]
-            sums = [x[:, i * step : j * step] @ y[i * step : j * step] for _, i, j in parts]
-            for which, chosen in (
-                ("the first", {0}),
-                ("the last", {len(sums) - 1}),
-                ("the first and the last", {0, len(sums) - 1}),
-                ("the first two", {0, 1}),
-            ):
-                kept = sum(part for number, part in enumerate(sums) if number in chosen)
-                made[f"not all parts of a tile are added: only {which}"].append(kept)
-            begun = carried if owner == parts[0][0] else 0.0
-            made["the accumulator is not begun anew for each tile of a share"].append(
-                sum(sums) + begun
-            )
-            owner, carried = parts[-1][0], sums[-1] + (begun if len(sums) == 1 else 0.0)
-        for cause, tiles in made.items():
-            c = torch.stack(tiles).unflatten(0, (rows, columns)).transpose(1, 2)
-            yield cause, (c.flatten(2).flatten(0, 1)[:M, :N],)
+        streamed = _Streamed(sums[step], tall, wide, programs)
+        for which, chosen in (
+            ("the first", [0]),
+            ("the last", [-1]),
+            ("the first and the last", [0, -1]),
+            ("the first two", [0, 1]),
+        ):
+            cause = f"not all parts of a tile are added: only {which}"
+            yield cause, partial(streamed.of_parts, *chosen)
+        cause = "the accumulator is not begun anew for each tile of a share"
+        yield cause, streamed.not_begun_anew
     for _, bounds in _pieces(K, blocks):
         parts = [a[:, i:j] @ b[i:j] for i, j in itertools.pairwise(bounds)]
         for name, cast in half_precisions():

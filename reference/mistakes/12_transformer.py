@@ -1,10 +1,15 @@
 """Results of the puzzles of chapter 12 with one step done wrong."""
 
+from pathlib import Path
+
 import torch
 
 from course.loader import load_reference
+from kernelgauge.core.paths import load
 from kernelgauge.diagnosis.mistakes import half_precisions, named
 from kernelgauge.words.fault import note
+
+merges = load(Path(__file__).with_name("merges.py"))
 
 
 def rope(q, k, cos, sin, inverse, blocks):
@@ -163,6 +168,8 @@ def group_norm(x, groups, weight, bias, eps, blocks):
             yield cause, results(torch.rsqrt(own / N + eps))
             means = torch.stack([part.mean(2) for part in parts]).mean(0)
             yield "the means of blocks are averaged without their sizes", (None, means, None)
+        for cause, means, total in merges.wrong_merges(wide, block):
+            yield cause, results(torch.rsqrt(total / N + eps), means=means)
 
 
 def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
@@ -289,8 +296,12 @@ def fused_linear_cross_entropy(x, weight, targets, blocks):
             yield cause, (total / first, dx / first, dweight / first)
 
 
-def _loss_with_a_path_cut(cut, x, targets, cos, sin, params, heads, hidden):
-    """The loss of 12.7's block, through whose step of this name no gradient goes."""
+def _wrong_loss(x, targets, cos, sin, params, heads, hidden, cut=None, stepped=None):
+    """The loss of 12.7's block, whose gradient is wrong.
+
+    cut: the step through which no gradient goes
+    stepped: weights by name through which the gradient goes instead of those of params
+    """
     reference = {
         name: load_reference("12_transformer", name)
         for name in ("rope", "split_params", "_cross_entropy")
@@ -300,6 +311,15 @@ def _loss_with_a_path_cut(cut, x, targets, cos, sin, params, heads, hidden):
 
     def without(step, tensor):
         return tensor.detach() if step == cut else tensor
+
+    def times(rows, name, weight=lambda own: own):
+        if not stepped or name not in stepped:
+            return rows @ weight(w[name])
+        back = rows @ weight(stepped[name])
+        return rows.detach() @ weight(w[name]) + back - back.detach()
+
+    def transposed(weight):
+        return weight.mT
 
     def norm(rows, weight):
         rstd = torch.rsqrt(rows.square().mean(-1, keepdim=True) + 1e-6)
@@ -311,18 +331,20 @@ def _loss_with_a_path_cut(cut, x, targets, cos, sin, params, heads, hidden):
         pairs = zip((rows, other), out, strict=True)
         return [a + (b - a).detach() for a, b in pairs] if cut == "turn" else out
 
-    qkv = (norm(x, w["norm_1"]) @ w["qkv"].mT).view(B, S, 3, heads, D // heads)
+    qkv = times(norm(x, w["norm_1"]), "qkv", transposed).view(B, S, 3, heads, D // heads)
     q, k, v = qkv.permute(2, 0, 3, 1, 4)
     q, k = turned(q, k)
     scores = q @ k.mT * q.shape[3] ** -0.5
     seen = torch.ones(S, S, dtype=torch.bool, device=x.device).tril()
     scores = scores.masked_fill(~seen, float("-inf"))
     p = torch.exp(scores - without("lse", torch.logsumexp(scores, -1, keepdim=True)))
-    h = x + (p @ v).transpose(1, 2).reshape(B, S, D) @ w["out"].mT
-    gate, up = (norm(without("norm", h), w["norm_2"]) @ w["gate_up"].mT).chunk(2, dim=-1)
+    h = x + times((p @ v).transpose(1, 2).reshape(B, S, D), "out", transposed)
+    gate_up = times(norm(without("norm", h), w["norm_2"]), "gate_up", transposed)
+    gate, up = gate_up.chunk(2, dim=-1)
     activated = gate * without("sigmoid", torch.sigmoid(gate)) * up
-    y = without("skip", h) + activated @ w["down"]
-    total, count = reference["_cross_entropy"]((y @ w["head"].mT).flatten(0, 1), targets.flatten())
+    y = without("skip", h) + times(activated, "down")
+    logits = times(y, "head", transposed)
+    total, count = reference["_cross_entropy"](logits.flatten(0, 1), targets.flatten())
     return total / count
 
 
@@ -334,6 +356,10 @@ CUTS = {
     "lse": "dS lacks the sum of P * dP, which is delta",
     "sigmoid": "silu's derivative lacks its second term, gate * s * (1 - s)",
 }
+
+
+# In the order in which the gradient reaches them.
+MATRICES = ("head", "down", "gate_up", "out", "qkv")
 
 
 def train_step(
@@ -361,6 +387,12 @@ def train_step(
         p = params * (1 - lr * weight_decay if decay and not coupled else 1)
         return p - lr * (m / first) / ((v / second).sqrt() + eps), m, v, loss
 
+    def gradient(**wrong):
+        with torch.enable_grad():
+            leaf = params.detach().requires_grad_()
+            loss = _wrong_loss(x, targets, cos, sin, leaf, heads, hidden, **wrong)
+            return torch.autograd.grad(loss, leaf)[0]
+
     everything = kept.numel()
     yield (
         "the loss is the sum over the targets that count, not divided by n",
@@ -383,8 +415,14 @@ def train_step(
     cause = "the decay is added to the gradient, as in Adam, not taken from the weights"
     yield cause, results(coupled=True)
     for cut, cause in CUTS.items():
-        with torch.enable_grad():
-            leaf = params.detach().requires_grad_()
-            wrong = _loss_with_a_path_cut(cut, x, targets, cos, sin, leaf, heads, hidden)
-            (grad,) = torch.autograd.grad(wrong, leaf)
-        yield cause, results(grad)
+        yield cause, results(gradient(cut=cut))
+    split_params = load_reference("12_transformer", "split_params")
+    cause = "the gradient goes back through weights that were stepped before"
+    for name in MATRICES:
+        stepped = {name: split_params(results()[0], hidden)[name]}
+        yield cause, results(gradient(stepped=stepped))
+    grad = right
+    for _ in MATRICES:
+        stepped = split_params(results(grad)[0], hidden)
+        grad = gradient(stepped={name: stepped[name] for name in MATRICES})
+    yield cause, results(grad)

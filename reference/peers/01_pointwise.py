@@ -30,6 +30,8 @@ BENCHMARKS = {
     "vector_copy": pointwise(
         "vector_copy", 1, Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x))
     ),
+    "square": pointwise("square", 1, Peer("torch.square", torch.square)),
+    "relu": pointwise("relu", 1, Peer("torch.relu", torch.relu)),
     "vector_add": pointwise("vector_add", 2, Peer("torch.add", torch.add)),
     "fma": pointwise(
         "fused_multiply_add",

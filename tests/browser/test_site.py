@@ -174,7 +174,7 @@ def test_page_of_a_puzzle_has_its_whole_spec_and_its_stub(pages):
 
 def test_hints_are_folded(site):
     lesson = (site / "puzzles/01_pointwise/index.html").read_text()
-    assert len(re.findall(r"<details class=\"question\" id=\"[\w-]+\">", lesson)) == 15
+    assert len(re.findall(r"<details class=\"question\" id=\"[\w-]+\">", lesson)) == 21
     # What is folded is Markdown too.
     assert "<code>tl.static_range</code>" in lesson.partition('id="polynomial-the-idea"')[2]
 

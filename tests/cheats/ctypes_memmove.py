@@ -1,6 +1,6 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
-# rejected with: written outside a kernel|stored by no program|ctypes
+# rejected with: written outside a kernel|no program stored|ctypes
 import ctypes
 
 import torch

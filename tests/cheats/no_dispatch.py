@@ -1,6 +1,6 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: memory that this call did not allocate|stored by no program
+# rejected with: memory that this call did not allocate|no program stored
 import torch
 from honest import swish as honest
 from torch.utils._python_dispatch import _disable_current_modes

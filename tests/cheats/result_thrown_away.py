@@ -1,6 +1,6 @@
 # puzzle: 01_pointwise/swish
 # mode: both
-# rejected with: stored by no program|is wrong in
+# rejected with: no program stored|is wrong in
 import torch
 from honest import swish as honest
 

@@ -1,4 +1,4 @@
-"""What 01.6, complex multiplication, must do to be shipped."""
+"""Tests of 01.8, complex multiplication, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, offset, randn, reserve, strided

@@ -1,4 +1,4 @@
-"""What 01.3, fused multiply-add, must do to be shipped."""
+"""Tests of 01.5, fused multiply-add, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided

@@ -1,4 +1,4 @@
-"""What 01.5, polynomial, must do to be shipped."""
+"""Tests of 01.7, polynomial, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 01.2, vector addition, must do to be shipped."""
+"""Tests of 01.4, vector addition, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

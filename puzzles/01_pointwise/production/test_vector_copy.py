@@ -1,4 +1,4 @@
-"""What 01.1, copy, must do to be shipped."""
+"""Tests of 01.1, copy, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, reserve, strided, tensor

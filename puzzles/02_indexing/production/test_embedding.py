@@ -1,4 +1,4 @@
-"""What 02.4, embedding, must do to be shipped."""
+"""Tests of 02.4, embedding, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

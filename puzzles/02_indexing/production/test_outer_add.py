@@ -1,4 +1,4 @@
-"""What 02.1, outer addition, must do to be shipped."""
+"""Tests of 02.1, outer addition, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

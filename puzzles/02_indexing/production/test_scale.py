@@ -1,4 +1,4 @@
-"""What 02.5, scale, must do to be shipped: little is left."""
+"""Tests of 02.5, scale, in production: little is left."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, strided, tensor

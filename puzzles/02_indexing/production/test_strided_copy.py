@@ -1,4 +1,4 @@
-"""What 02.2, strided copy, must do to be shipped."""
+"""Tests of 02.2, strided copy, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

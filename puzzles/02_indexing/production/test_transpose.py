@@ -1,4 +1,4 @@
-"""What 02.3, transpose, must do to be shipped."""
+"""Tests of 02.3, transpose, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

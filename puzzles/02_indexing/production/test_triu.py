@@ -1,4 +1,4 @@
-"""What 02.6, upper triangle, must do to be shipped."""
+"""Tests of 02.6, upper triangle, in production."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 03.6, cumulative sum, must do to be shipped."""
+"""Tests of 03.6, cumulative sum, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided

@@ -1,4 +1,4 @@
-"""What 03.7, histogram, must do to be shipped."""
+"""Tests of 03.7, histogram, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 03.2, row argmax, must do to be shipped."""
+"""Tests of 03.2, row argmax, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

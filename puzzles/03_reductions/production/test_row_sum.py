@@ -1,4 +1,4 @@
-"""What 03.1, row sum, must do to be shipped."""
+"""Tests of 03.1, row sum, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

@@ -1,4 +1,4 @@
-"""What 03.3, total sum, must do to be shipped."""
+"""Tests of 03.3, total sum, in production."""
 
 import pytest
 

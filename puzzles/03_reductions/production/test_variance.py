@@ -1,4 +1,4 @@
-"""What 03.4, variance, must do to be shipped."""
+"""Tests of 03.4, variance, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

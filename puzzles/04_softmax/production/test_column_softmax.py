@@ -1,4 +1,4 @@
-"""What 04.2, column softmax, must do to be shipped."""
+"""Tests of 04.2, column softmax, in production."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 04.4, cross entropy, must do to be shipped."""
+"""Tests of 04.4, cross entropy, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 04.3, online softmax, must do to be shipped."""
+"""Tests of 04.3, online softmax, in production."""
 
 import torch
 

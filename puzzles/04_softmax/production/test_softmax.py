@@ -1,4 +1,4 @@
-"""What 04.1, softmax, must do to be shipped."""
+"""Tests of 04.1, softmax, in production."""
 
 import torch
 

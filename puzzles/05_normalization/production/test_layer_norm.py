@@ -1,4 +1,4 @@
-"""What 05.1, layer norm, must do to be shipped."""
+"""Tests of 05.1, layer norm, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

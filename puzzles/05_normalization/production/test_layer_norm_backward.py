@@ -1,4 +1,4 @@
-"""What 05.4, the backward pass of layer norm, must do to be shipped."""
+"""Tests of 05.4, the backward pass of layer norm, in production."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 05.3, residual RMS norm, must do to be shipped."""
+"""Tests of 05.3, residual RMS norm, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

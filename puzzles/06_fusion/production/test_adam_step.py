@@ -1,4 +1,4 @@
-"""What 06.6, Adam step, must do to be shipped."""
+"""Tests of 06.6, Adam step, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

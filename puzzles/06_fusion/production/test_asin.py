@@ -1,4 +1,4 @@
-"""What 06.5, arc sine, must do to be shipped."""
+"""Tests of 06.5, arc sine, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor, uniform

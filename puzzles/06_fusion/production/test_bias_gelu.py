@@ -1,4 +1,4 @@
-"""What 06.2, bias and GELU, must do to be shipped."""
+"""Tests of 06.2, bias and GELU, in production."""
 
 from course.challenge import challenge
 from course.inputs import far_apart, integers, offset, randn, strided

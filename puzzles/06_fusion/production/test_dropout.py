@@ -1,4 +1,4 @@
-"""What 06.3, dropout, must do to be shipped."""
+"""Tests of 06.3, dropout, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

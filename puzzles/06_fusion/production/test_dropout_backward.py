@@ -1,4 +1,4 @@
-"""What 06.4, dropout, backward, must do to be shipped."""
+"""Tests of 06.4, dropout, backward, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

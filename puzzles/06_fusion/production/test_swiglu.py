@@ -1,4 +1,4 @@
-"""What 06.1, SwiGLU, must do to be shipped."""
+"""Tests of 06.1, SwiGLU, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 07.6, autotuned matmul, must do to be shipped."""
+"""Tests of 07.6, autotuned matmul, in production."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided

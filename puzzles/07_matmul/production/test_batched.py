@@ -1,4 +1,4 @@
-"""What 07.4, batched matmul, must do to be shipped."""
+"""Tests of 07.4, batched matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided

@@ -1,4 +1,4 @@
-"""What 07.5, linear layer, must do to be shipped."""
+"""Tests of 07.5, linear layer, in production."""
 
 import pytest
 

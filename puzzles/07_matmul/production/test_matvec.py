@@ -1,4 +1,4 @@
-"""What 07.1, matrix times vector, must do to be shipped."""
+"""Tests of 07.1, matrix times vector, in production."""
 
 from course.challenge import challenge
 from course.inputs import far_apart, integers, offset, randn, strided

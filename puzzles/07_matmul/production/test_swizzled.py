@@ -1,4 +1,4 @@
-"""What 07.3, swizzled matmul, must do to be shipped."""
+"""Tests of 07.3, swizzled matmul, in production."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided

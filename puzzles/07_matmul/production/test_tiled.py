@@ -1,4 +1,4 @@
-"""What 07.2, tiled matmul, must do to be shipped."""
+"""Tests of 07.2, tiled matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided

@@ -1,9 +1,9 @@
-"""What 08.1, entropy, must do to be shipped."""
+"""Tests of 08.1, entropy, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
-puzzle = challenge("softmax_entropy")
+puzzle = challenge("softmax_entropy", names_causes=False)
 INF, NAN = float("inf"), float("nan")
 
 

@@ -1,9 +1,9 @@
-"""What 08.3, last tokens, must do to be shipped."""
+"""Tests of 08.3, last tokens, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
-puzzle = challenge("last_tokens", exact=True)
+puzzle = challenge("last_tokens", exact=True, names_causes=False)
 
 
 def lengths(B, S, dtype="int64"):

@@ -1,9 +1,9 @@
-"""What 08.5, running sum, must do to be shipped."""
+"""Tests of 08.5, running sum, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
 
-puzzle = challenge("running_sum", deterministic=True)
+puzzle = challenge("running_sum", deterministic=True, names_causes=False)
 
 
 # Bad input: the error that the spec names, or the right answer.

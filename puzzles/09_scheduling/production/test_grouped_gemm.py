@@ -1,4 +1,4 @@
-"""What 09.4, grouped matmul, must do to be shipped."""
+"""Tests of 09.4, grouped matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

@@ -1,4 +1,4 @@
-"""What 09.5, pruned matmul, must do to be shipped."""
+"""Tests of 09.5, pruned matmul, in production."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided

@@ -1,4 +1,4 @@
-"""What 09.1, split-K matmul, must do to be shipped."""
+"""Tests of 09.1, split-K matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided

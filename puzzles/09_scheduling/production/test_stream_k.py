@@ -1,4 +1,4 @@
-"""What 09.2, stream-K matmul, must do to be shipped."""
+"""Tests of 09.2, stream-K matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided

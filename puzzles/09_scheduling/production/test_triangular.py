@@ -1,4 +1,4 @@
-"""What 09.3, Gram matrix, must do to be shipped."""
+"""Tests of 09.3, Gram matrix, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided

@@ -1,4 +1,4 @@
-"""What 10.1, causal 1-D convolution, must do to be shipped."""
+"""Tests of 10.1, causal 1-D convolution, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor

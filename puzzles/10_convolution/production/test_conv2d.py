@@ -1,4 +1,4 @@
-"""What 10.3, 2-D convolution, must do to be shipped."""
+"""Tests of 10.3, 2-D convolution, in production."""
 
 import torch
 

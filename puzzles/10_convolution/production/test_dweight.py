@@ -1,4 +1,4 @@
-"""What 10.4, the weight gradient of a convolution, must do to be shipped."""
+"""Tests of 10.4, the weight gradient of a convolution, in production."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What 10.2, max pooling, must do to be shipped."""
+"""Tests of 10.2, max pooling, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 11.5, fp8 matmul, must do to be shipped."""
+"""Tests of 11.5, fp8 matmul, in production."""
 
 import torch
 

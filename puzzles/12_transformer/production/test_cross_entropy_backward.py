@@ -1,4 +1,4 @@
-"""What 12.5, the backward pass of cross entropy, must do to be shipped."""
+"""Tests of 12.5, the backward pass of cross entropy, in production."""
 
 import torch
 

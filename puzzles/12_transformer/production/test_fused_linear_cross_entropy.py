@@ -1,4 +1,4 @@
-"""What 12.6, linear layer and cross entropy, must do to be shipped."""
+"""Tests of 12.6, linear layer and cross entropy, in production."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What 12.2, GEGLU with a backward pass, must do to be shipped."""
+"""Tests of 12.2, GEGLU with a backward pass, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 12.3, group norm, must do to be shipped."""
+"""Tests of 12.3, group norm, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, far_apart, integers, offset, randn, strided, tensor

@@ -1,4 +1,4 @@
-"""What 12.4, layer norm and linear layer, must do to be shipped."""
+"""Tests of 12.4, layer norm and linear layer, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor

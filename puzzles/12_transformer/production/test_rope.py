@@ -1,4 +1,4 @@
-"""What 12.1, rotary position embedding, must do to be shipped."""
+"""Tests of 12.1, rotary position embedding, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

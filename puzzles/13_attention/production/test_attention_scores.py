@@ -1,4 +1,4 @@
-"""What 13.1, attention scores, must do to be shipped."""
+"""Tests of 13.1, attention scores, in production."""
 
 import math
 

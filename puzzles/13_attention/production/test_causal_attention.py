@@ -1,4 +1,4 @@
-"""What 13.3, causal attention, must do to be shipped."""
+"""Tests of 13.3, causal attention, in production."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What 13.2, FlashAttention, must do to be shipped."""
+"""Tests of 13.2, FlashAttention, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, heads, integers, offset, randn, strided

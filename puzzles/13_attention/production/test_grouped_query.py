@@ -1,4 +1,4 @@
-"""What 13.4, grouped-query attention, must do to be shipped."""
+"""Tests of 13.4, grouped-query attention, in production."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What 13.5, sliding window attention, must do to be shipped."""
+"""Tests of 13.5, sliding window attention, in production."""
 
 import math
 

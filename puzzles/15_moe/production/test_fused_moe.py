@@ -1,4 +1,4 @@
-"""Production tests of 15.4, mixture of experts."""
+"""Tests of 15.4, mixture of experts, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided

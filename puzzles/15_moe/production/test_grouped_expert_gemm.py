@@ -1,4 +1,4 @@
-"""Production tests of 15.3, products with experts."""
+"""Tests of 15.3, products with experts, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

@@ -1,4 +1,4 @@
-"""Production tests of 15.2, sort by expert."""
+"""Tests of 15.2, sort by expert, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, strided, tensor

@@ -1,4 +1,4 @@
-"""Production tests of 15.1, choose k experts."""
+"""Tests of 15.1, choose k experts, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, randn, strided, tensor

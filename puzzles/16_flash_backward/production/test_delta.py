@@ -1,4 +1,4 @@
-"""What 16.1, delta, must do to be shipped."""
+"""Tests of 16.1, delta, in production."""
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, offset, randn, strided

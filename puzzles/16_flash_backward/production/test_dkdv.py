@@ -1,4 +1,4 @@
-"""What 16.3, the gradients of k and v, must do to be shipped."""
+"""Tests of 16.3, the gradients of k and v, in production."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What 17.3, descriptor matmul, must do to be shipped."""
+"""Tests of 17.3, descriptor matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, integers, matrices, offset, strided

@@ -1,4 +1,4 @@
-"""What 17.4, persistent attention, must do to be shipped."""
+"""Tests of 17.4, persistent attention, in production."""
 
 from course.challenge import challenge
 from course.inputs import (

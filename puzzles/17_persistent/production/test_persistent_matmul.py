@@ -1,4 +1,4 @@
-"""What 17.2, persistent matmul, must do to be shipped."""
+"""Tests of 17.2, persistent matmul, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided

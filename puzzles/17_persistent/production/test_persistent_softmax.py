@@ -1,4 +1,4 @@
-"""What 17.1, persistent softmax, must do to be shipped."""
+"""Tests of 17.1, persistent softmax, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, multiprocessors, offset, randn, strided

@@ -1,4 +1,4 @@
-"""What 18.4, all-gather and matmul in one launch, must do to be shipped."""
+"""Tests of 18.4, all-gather and matmul in one launch, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, ranks, strided

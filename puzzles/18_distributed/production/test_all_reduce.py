@@ -1,4 +1,4 @@
-"""What 18.1, all-reduce in one shot, must do to be shipped."""
+"""Tests of 18.1, all-reduce in one shot, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor

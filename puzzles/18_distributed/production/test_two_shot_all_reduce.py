@@ -1,4 +1,4 @@
-"""What 18.2, all-reduce in two shots, must do to be shipped."""
+"""Tests of 18.2, all-reduce in two shots, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor

@@ -1,4 +1,4 @@
-"""01.6  Complex multiplication: one good answer.
+"""01.8  Complex multiplication: one good answer.
 
 A number is a pair in memory, so one load takes a tile of [BLOCK, 2], and tl.split takes it apart in
 registers. Neighbouring lanes stay on neighbouring addresses, where a load of the real parts alone

@@ -1,4 +1,4 @@
-"""01.3  Fused multiply-add: one good answer.
+"""01.5  Fused multiply-add: one good answer.
 
 Numbers of 16 bits are converted to float32 before tl.fma, so that only the store rounds. Strides of
 up to four dimensions are arguments. Contiguous tensors are flattened first: the other sizes are

@@ -1,4 +1,4 @@
-"""01.5  Polynomial: one good answer.
+"""01.7  Polynomial: one good answer.
 
 Horner's scheme takes one multiplication and one addition for each degree, where summing powers
 takes two multiplications. The coefficients are constants of the compiled kernel, so that none is

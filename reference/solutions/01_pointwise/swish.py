@@ -1,4 +1,4 @@
-"""01.4  Swish: one good answer.
+"""01.6  Swish: one good answer.
 
 The sigmoid is left to float32: far below zero exp(-x) is inf and its reciprocal the 0 that is
 wanted, so that no branch is needed. Strides of up to four dimensions are arguments, and contiguous

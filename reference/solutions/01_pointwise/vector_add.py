@@ -1,4 +1,4 @@
-"""01.2  Vector addition: one good answer.
+"""01.4  Vector addition: one good answer.
 
 The number of the program has 64 bits before it is multiplied by BLOCK, so that vectors of more than
 2**31 elements are added too. Each input has a stride, so that views are read in place. A stride of

@@ -9,7 +9,7 @@ Return    y (N,): a new tensor with the dtype of x
 New here  @triton.jit, tl.program_id, tl.arange, tl.load, tl.store, a mask, a grid
 Traffic   each element loaded once and stored once, neighbouring lanes on neighbouring
           elements, one launch
-Speed     at least 0.3x of x.clone() at 64 Mi float32 elements
+Speed     at least 0.3x the speed of x.clone() at 64 Mi float32 elements
 
 Run       pytest puzzles/01_pointwise/test_vector_copy.py
 
@@ -20,8 +20,7 @@ Sizes     N = 0; results beyond 2**31 elements
 Dtypes    any dtype but complex
 Values    copied bit for bit, NaN and inf too
 Raise     ValueError that names x if it is not 1-D or not contiguous.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/01_pointwise/production/test_vector_copy.py
 """
 

@@ -11,20 +11,19 @@ New here  a grid of two axes, tl.program_id(1); [:, None] and [None, :]: a colum
 Traffic   each tile loads its part of x and of y once, each element of z is stored once, one launch:
           x is loaded at most ceil(N / 16) times, y at most ceil(M / 16) times;
           neighbouring lanes store neighbouring elements of a row of z
-Speed     at least 0.8x of x[:, None] + y[None, :] at 16384 x 16384 float32 elements
+Speed     at least 0.8x the speed of x[:, None] + y[None, :] at 16384 x 16384 float32 elements
 
 Run       pytest puzzles/02_indexing/test_outer_add.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     offsets and results beyond 2**31 elements; more tiles than axis 1 of a grid takes
 Dtypes    int32
 Values    NaN and inf as in PyTorch, int32 exact
 Raise     ValueError that names x if it is not 1-D,
           and y if it is not 1-D or its dtype is not that of x.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/02_indexing/production/test_outer_add.py
 """
 

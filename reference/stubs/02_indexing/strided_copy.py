@@ -4,13 +4,13 @@ Copy a matrix whose rows and columns lie anywhere in memory to one that is conti
 
     y[m, n] = x[m, n]          PyTorch: x.contiguous()
 
-Given     x (M, N): float16, bfloat16 or float32, any strides (also 0), M and N >= 1
+Given     x (M, N): float16, bfloat16 or float32, any strides (including 0), M and N >= 1
 Return    y (M, N): a new contiguous tensor with the dtype of x, also where x is contiguous
 New here  a stride for each dimension: x[m, n] lies m * stride_xm + n * stride_xn elements after
           x[0, 0]; a mask with two edges for the loads and the store
 Traffic   each element loaded once and stored once, one launch;
           where x is contiguous, in 32-byte sectors at most 1.1x the minimum
-Speed     at least 0.5x of x.clone(memory_format=torch.contiguous_format)
+Speed     at least 0.5x the speed of x.clone(memory_format=torch.contiguous_format)
           at 16384 x 8192 float32 elements, every second row of a matrix
 
 Run       pytest puzzles/02_indexing/test_strided_copy.py
@@ -23,8 +23,7 @@ Dtypes    any dtype but complex
 Values    copied bit for bit, NaN and inf too
 Traffic   in sectors at most 1.1x the minimum for every dtype, also where the columns are contiguous
 Raise     ValueError that names x if it is not 2-D or complex.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/02_indexing/production/test_strided_copy.py
 """
 

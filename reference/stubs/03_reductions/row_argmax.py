@@ -9,19 +9,18 @@ Return    index (M,): int64, a new tensor; of equal elements, the first counts
 New here  tl.max, tl.min; a choice for each lane with tl.where; the neutral element of a maximum
 Traffic   each element loaded once, neighbouring lanes on neighbouring elements; each index stored
           once, one launch
-Speed     at least 0.4x of x.argmax(1) at 16384 x 4096 float32 elements
+Speed     at least 0.4x the speed of x.argmax(1) at 16384 x 4096 float32 elements
 
 Run       pytest puzzles/03_reductions/test_row_argmax.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     very long rows, more than 65535 rows, offsets beyond 2**31 elements
 Values    NaN counts as larger than anything, as in PyTorch: a row with NaN gives its first NaN;
           0.0 and -0.0 are equal; infinite elements, and a row of nothing but -inf gives 0
 Raise     ValueError that names x if it is not 2-D or not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_row_argmax.py
 """
 

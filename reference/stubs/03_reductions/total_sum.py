@@ -10,19 +10,18 @@ New here  two stages: partial sums in one launch, their sum in a second one
 Same bits the result does not depend on the order in which programs run: no atomic adds of floats
 Traffic   each element loaded once, neighbouring lanes on neighbouring elements; besides that 1 %
           for the partial sums; at most two launches
-Speed     at least 0.3x of x.sum() at 64 Mi float32 elements
+Speed     at least 0.3x the speed of x.sum() at 64 Mi float32 elements
 
 Run       pytest puzzles/03_reductions/test_total_sum.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any number of dimensions, also 0; any strides, also 0. Tuples of sizes and strides can be
-          kernel arguments: len(sizes) and sizes[dim] work in a tl.static_range
+Layout    any number of dimensions, including 0; any strides, including 0. Tuples of sizes and
+          strides can be kernel arguments: len(sizes) and sizes[dim] work in a tl.static_range
 Sizes     no elements, whose sum is 0; very many; offsets beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not floating point.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/03_reductions/production/test_total_sum.py
 """
 

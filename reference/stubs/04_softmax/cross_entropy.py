@@ -12,21 +12,20 @@ Return    loss (M,): a new tensor with the dtype of logits, computed in float32
 New here  the online sum without its second pass; one element of each row by its index; an index
           that means "ignore this row"
 Traffic   each logit loaded once, and that of the target once more, in whole sectors; one launch
-Speed     at least 5x of the formula in PyTorch at 8192 x 32768 bfloat16 elements
+Speed     at least 5x the speed of the formula in PyTorch at 8192 x 32768 bfloat16 elements
 
 Run       pytest puzzles/04_softmax/test_cross_entropy.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     any M and V; offsets beyond 2**31 elements
 Dtypes    targets of int32
 Values    a row with NaN or +inf, or of nothing but -inf, gives NaN, unless its target is -100;
           -inf elsewhere, whole blocks of it too, as in PyTorch; a single class gives exactly 0
 Raise     ValueError that names logits if they are not 2-D or not floating point,
           and targets if they are not (M,) or neither int32 nor int64.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/04_softmax/production/test_cross_entropy.py
 """
 

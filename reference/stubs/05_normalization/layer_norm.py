@@ -16,19 +16,18 @@ Return    (y, mean, rstd): y (M, N), dtype of x; mean and rstd (M,), float32. Co
 New here  tl.rsqrt; one row of weights for all rows of a tile; three results, two of which only the
           backward pass reads
 Traffic   each element of x loaded once, each of y, mean and rstd stored once, one launch
-Speed     at least 6x of the formula in PyTorch at 16384 x 4096 bfloat16 elements
+Speed     at least 6x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/05_normalization/test_layer_norm.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of x, weight and bias
-Sizes     N up to 32768; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    any strides, including 0, of x, weight and bias
+Sizes     N up to 32768; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    constant rows; a mean of 1e4; NaN and inf stay in their row
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and weight or bias if its shape or dtype is another one.
-          A kernel that normalizes longer rows or takes such a weight rightly is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/05_normalization/production/test_layer_norm.py
 """
 

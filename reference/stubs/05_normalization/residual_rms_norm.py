@@ -13,19 +13,18 @@ Return    (y, total), each (M, N): dtype of x, computed in float32. y may come f
           weight
 New here  two results from one pass; a sum that is stored and used, but not loaded back
 Traffic   each element of x and residual loaded once, each of y and total stored once, one launch
-Speed     at least 2.5x of the formula in PyTorch at 16384 x 4096 bfloat16 elements
+Speed     at least 2.5x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/05_normalization/test_residual_rms_norm.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of x, residual and weight; x and residual may be the same tensor
-Sizes     N up to 32768; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    any strides, including 0, of x, residual and weight; x and residual may be the same tensor
+Sizes     N up to 32768; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    no rounding before the weight; rows of zeros stay zeros; NaN and inf stay in their row
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and residual or weight if its shape or dtype is another one.
-          A kernel that takes longer rows or such a residual or weight rightly is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/05_normalization/production/test_residual_rms_norm.py
 """
 

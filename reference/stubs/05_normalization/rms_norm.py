@@ -13,19 +13,18 @@ Return    y (M, N): a new tensor with the dtype of x, computed in float32; the n
           be rounded to that dtype before the weight
 New here  nothing: one reduction fewer than layer norm, so that memory is the only limit
 Traffic   each element of x loaded once, each of y stored once, one launch
-Speed     at least 4x of the formula in PyTorch at 16384 x 4096 bfloat16 elements
+Speed     at least 4x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/05_normalization/test_rms_norm.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of x and of weight
-Sizes     N up to 32768; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    any strides, including 0, of x and of weight
+Sizes     N up to 32768; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    one rounding, at the end; rows of zeros stay zeros; NaN and inf stay in their row
 Raise     ValueError that names x if it is not 2-D, not floating point or has longer rows,
           and weight if its shape or dtype is another one.
-          A kernel that normalizes longer rows or takes such a weight rightly is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/05_normalization/production/test_rms_norm.py
 """
 

@@ -11,19 +11,18 @@ Return    y (M, N): a new tensor with the dtype of x, computed in float32 and ro
 New here  tl.erf; one vector for every row of a tile; so much arithmetic between load and store
           that it is no longer free: count the instructions per element
 Traffic   each element of x loaded once, each of y stored once, one launch
-Speed     at least 1.2x of gelu(x + bias) at 8192 x 8192, bfloat16
+Speed     at least 1.2x the speed of gelu(x + bias) at 8192 x 8192, bfloat16
 
 Run       pytest puzzles/06_fusion/test_bias_gelu.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of x and of bias
+Layout    any strides, including 0, of x and of bias
 Sizes     offsets and results beyond 2**31 elements; more tiles than 65535 along one axis
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype,
           and bias if it is not (N,) of that dtype.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/06_fusion/production/test_bias_gelu.py
 """
 

@@ -12,21 +12,21 @@ Return    y (N,): a new tensor with the dtype of x; x / (1 - p) in float32, roun
 New here  tl.rand(seed, offset), a function rather than a stream: the same seed and offset give the
           same number in every program, on every GPU, in any order
 Traffic   each element of x loaded once, each of y stored once, one launch; no mask is stored
-Speed     at least 0.9x of PyTorch's rand, comparison, division and where at 64 Mi float32 elements
+Speed     at least 0.9x the speed of PyTorch's rand, comparison, division and where at 64 Mi float32
+          elements
 
 Run       pytest puzzles/06_fusion/test_dropout.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    up to 4 dimensions, also 0, and any strides, also 0; i is the number of the element in
-          row-major order, whatever the strides are
-Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    up to 4 dimensions, including 0, and any strides, including 0; i is the number of the
+          element in row-major order, whatever the strides are
+Sizes     empty tensors; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    p = 1 gives zeros; a NaN or inf that is dropped is 0; a number equal to p drops its
           element; p may be an int, seed may be negative
 Raise     ValueError that names x if it has more than 4 dimensions or another dtype,
           and p if it is outside [0, 1].
-          A kernel that returns the right answer for such an x is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/06_fusion/production/test_dropout.py
 """
 

@@ -10,19 +10,19 @@ Return    y: a new tensor with the shape and dtype of gate, computed in float32;
           silu(gate) may be rounded to that dtype before the product
 New here  fusion: storing a value and loading it again costs more than computing it
 Traffic   each element of gate and up loaded once, each of y stored once, one launch
-Speed     at least 0.5x of silu(gate) * up at 16384 x 4096 bfloat16 elements
+Speed     at least 0.5x the speed of silu(gate) * up at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/06_fusion/test_swiglu.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    up to 4 dimensions, also 0, and any strides, also 0; gate and up may differ in theirs
-Sizes     empty tensors; offsets and results beyond 2**31 elements; more rows than 65535
+Layout    up to 4 dimensions, including 0, and any strides, including 0; gate and up may differ in
+          theirs
+Sizes     empty tensors; offsets and results beyond 2**31 elements; more than 65535 rows
 Values    one rounding, at the end; NaN and inf as in PyTorch
 Raise     ValueError that names gate if it has more than 4 dimensions or another dtype,
           and up if its shape or dtype is not that of gate.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/06_fusion/production/test_swiglu.py
 """
 

@@ -11,19 +11,18 @@ Return    out (M,): a new tensor with the dtype of x, summed in float32 and roun
 New here  the compiler without a GPU: pytest -k compiles --targets sm_80,sm_90. Read its type, line
           and caret; tl.static_print("acc", acc.dtype) and tl.static_assert say what it knows
 Traffic   each element loaded once, each result stored once, one launch
-Speed     at least 6x of PyTorch at 32768 x 8192 bfloat16 elements
+Speed     at least 6x the speed of PyTorch at 32768 x 8192 bfloat16 elements
 
 Run       pytest puzzles/08_debugging/test_l1_norms.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, and unaligned views
+Layout    any strides, including 0, and unaligned views
 Sizes     no rows, no columns (whose norm is 0), very long rows, more than 65535 rows, offsets and
           steps beyond 2**31 elements
 Values    NaN and inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D or has another dtype.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_l1_norms.py
 """
 

@@ -15,7 +15,7 @@ New here  tl.device_assert(condition, "message"): on under pytest here, and on a
           interpreter ignores both
 Traffic   each element of the result loaded once and stored once, neighbouring lanes on neighbouring
           elements, one launch
-Speed     at least 2.5x of PyTorch at 8192 x 16 x 8192 bfloat16 elements
+Speed     at least 2.5x the speed of PyTorch at 8192 x 16 x 8192 bfloat16 elements
 
 Run       pytest puzzles/08_debugging/test_last_tokens.py
 
@@ -25,8 +25,8 @@ Layout    any strides of lengths, strides of 0, and unaligned views
 Sizes     empty tensors, more than 65535 sequences, results beyond 2**31 elements
 Values    NaN, inf and -0.0 are copied as they are
 Raise     ValueError that names x if it is not 3-D or has another dtype, and lengths if it is not
-          (B,) or has another dtype. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          (B,) or has another dtype.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_last_tokens.py
 """
 

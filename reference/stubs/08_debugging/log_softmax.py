@@ -13,18 +13,17 @@ New here  registers, spills and shared memory: compiled.n_regs, compiled.n_spill
           compiled.metadata.shared. How long it takes to compile is a symptom too
 Traffic   each element loaded once and stored once, one launch; a thread spills at most 32 bytes on
           sm_80 and sm_90
-Speed     at least 3x of PyTorch at 8192 x 16384 float32 elements
+Speed     at least 3x the speed of PyTorch at 8192 x 16384 float32 elements
 
 Run       pytest puzzles/08_debugging/test_log_softmax.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, and unaligned views
+Layout    any strides, including 0, and unaligned views
 Sizes     no rows, more than 65535 rows, offsets and results beyond 2**31 elements
 Values    NaN, inf and -inf as in PyTorch
 Raise     ValueError that names x if it is not 2-D, has another dtype, or N is not 1 to 16384.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_log_softmax.py
 """
 

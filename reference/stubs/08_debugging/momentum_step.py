@@ -14,8 +14,8 @@ Return    None; param and velocity are changed in place, computed in float32 and
           kernel stays autotuned, with at least 3 configs
 New here  TRITON_PRINT_AUTOTUNING=1 prints when Triton tunes; what tuning does to the arguments of
           a kernel, and the autotuner's options for that
-Traffic   3 loads and 2 stores an element, one launch
-Speed     at least 1.6x of PyTorch at 2**26 float32 elements
+Traffic   3 loads and 2 stores per element, one launch
+Speed     at least 1.6x the speed of PyTorch at 2**26 float32 elements
 
 Run       pytest puzzles/08_debugging/test_momentum_step.py
 
@@ -25,8 +25,8 @@ Layout    unaligned views
 Sizes     a scalar (0-D), no elements; each size is tuned for itself
 Values    NaN and inf as in PyTorch; lr and momentum may be whole numbers
 Raise     ValueError that names param, grad or velocity if it is not contiguous, or has another
-          dtype or shape than param. A kernel that does the right step instead is right too.
-Speed     at least 0.9x of our solution
+          dtype or shape than param.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/08_debugging/production/test_momentum_step.py
 """
 

@@ -15,8 +15,8 @@ Model     time = rounds * max(BLOCK_M * BLOCK_N, 64 * (BLOCK_M + BLOCK_N)), sinc
 Traffic   with each that is kept: at 16 rows or columns at most 4x the multiply-adds needed; 512 x
           512 in tiles of at least 64 x 64 on 4 multiprocessors, by at least 32 programs on 64; each
           element of c stored once, one launch
-Speed     at least 0.6x of a @ b at 4096 x 4096 x 4096, float16,
-          and at least 0.5x of a @ b at 16 x 16384 x 16384, float16
+Speed     at least 0.6x the speed of a @ b at 4096 x 4096 x 4096, float16,
+          and at least 0.5x the speed of a @ b at 16 x 16384 x 16384, float16
 
 Run       pytest puzzles/09_scheduling/test_pruned.py
 
@@ -28,8 +28,7 @@ Values    NaN and inf as in PyTorch, the whole range of float32
 Configs   chosen anew for each M, N and K; every one kept fits a GPU of 99 KB, too
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/09_scheduling/production/test_pruned.py
 """
 

@@ -15,7 +15,7 @@ Shares    number the steps of all tiles consecutively: of S steps, program p of 
 Traffic   96 x 96 x 3072 on 5 and 12 multiprocessors: as many programs, the busiest with at most
           1.1x the mean work; each element of a and b loaded at most 3 times, each of c stored once;
           partial sums at most as much again; at most 2 launches
-Speed     at least 0.4x of a @ b at 1536 x 3072 x 16384, bfloat16
+Speed     at least 0.4x the speed of a @ b at 1536 x 3072 x 16384, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_stream_k.py
 
@@ -26,8 +26,7 @@ Sizes     0, where the result is empty or 0
 Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/09_scheduling/production/test_stream_k.py
 """
 

@@ -11,7 +11,7 @@ New here  a grid that has the shape of a triangle; a tile stored as it is and tr
 Traffic   M = 1024: tl.dot does at most 0.65x of the multiply-adds of a @ a.T, no program is
           idle, each element of a is loaded at most M / 32 + 1 times, each of c is stored once, and
           neighbouring lanes store neighbouring elements; one launch
-Speed     at least 0.8x of a @ a.T at 8192 x 8192, bfloat16
+Speed     at least 0.8x the speed of a @ a.T at 8192 x 8192, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_triangular.py
 
@@ -21,8 +21,7 @@ Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elemen
 Sizes     0, where the result is empty or 0
 Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/09_scheduling/production/test_triangular.py
 """
 

@@ -14,22 +14,21 @@ Return    (out, indices), both (N, C, P, Q) and contiguous: dtype of x, and int6
 New here  windows in two dimensions; padding that never wins; a maximum with its index
 Traffic   each element of x loaded by at most ceil(kernel_size / stride) ** 2 windows, each result
           stored once, neighbouring lanes on neighbouring elements, one launch
-Speed     at least 0.6x of PyTorch at (64, 64, 224, 224), 3, 2, 1, bfloat16
+Speed     at least 0.6x the speed of PyTorch at (64, 64, 224, 224), 3, 2, 1, bfloat16
 
 Run       pytest puzzles/10_convolution/test_pooling.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
 Options   kernel_size, stride and padding as tuples (height, width)
-Layout    any strides of x, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of x, including 0; offsets and results beyond 2**31 elements
 Sizes     as many programs as the first axis of a grid takes
 Values    as in PyTorch: NaN is larger than everything, and the last NaN of a window counts; a
           window of nothing but -inf has the index of its first element that lies in x
 Raise     ValueError that names x if it is not 4-D or has another dtype, kernel_size if it is below
           1 or larger than x with its padding, stride if it is below 1, padding if it is negative
           or more than half of kernel_size, and each of them if it is neither an int nor two.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/10_convolution/production/test_pooling.py
 """
 

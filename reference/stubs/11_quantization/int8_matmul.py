@@ -13,21 +13,20 @@ Return    out (M, N): out_dtype, contiguous; the sum exact in int32, scaled in f
 New here  tl.dot of int8, whose accumulator is int32 and has to be asked for: out_dtype=tl.int32
 Traffic   each element of x loaded at most ceil(N / 32) times, each of weight at most ceil(M / 32)
           times, each of out stored once, one launch, nothing but inputs and out
-Speed     at least 1.1x of the formula in bfloat16 in PyTorch at 8192 x 8192 x 8192
+Speed     at least 1.1x the speed of the formula in bfloat16 in PyTorch at 8192 x 8192 x 8192
 
 Run       pytest puzzles/11_quantization/test_int8_matmul.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides of all four, also 0; offsets and results beyond 2**31 elements
+Layout    any strides of all four, including 0; offsets and results beyond 2**31 elements
 Sizes     as many tiles as the first axis of a grid takes
 Values    NaN in a scale stays in its row or column
 Raise     ValueError that names x if it is not 2-D int8 or K is too long,
           weight if it is not 2-D int8 or does not have K columns,
           x_scale or weight_scale if it is not (M,) or (N,) or not float32,
           and out_dtype if it is another.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/11_quantization/production/test_int8_matmul.py
 """
 

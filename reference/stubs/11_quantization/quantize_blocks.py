@@ -14,20 +14,19 @@ Return    q (M, N): torch.float8_e4m3fn; scale (ceil(M / rows), ceil(N / 128)): 
           middle between two float8 numbers, either is right
 New here  tl.float8e4nv, which .to rounds to; one kernel for blocks of two shapes
 Traffic   each element of x loaded once, each of q and scale stored once, one launch
-Speed     at least 2.5x of the formula in PyTorch at 16384 x 4096 bfloat16, block (1, 128)
+Speed     at least 2.5x the speed of the formula in PyTorch at 16384 x 4096 bfloat16, block (1, 128)
 
 Run       pytest puzzles/11_quantization/test_quantize_blocks.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
+Layout    any strides, including 0
 Sizes     offsets and results beyond 2**31 elements; more blocks than 65535
 Values    the bits of PyTorch: divisions rounded to nearest (tl.div_rn), then one rounding to
           float8, ties to even; NaN or inf in a block is its scale, and q is still x / scale
 Raise     ValueError that names x if it is not 2-D or not floating point, and block if it is not
           one of the two.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/11_quantization/production/test_quantize_blocks.py
 """
 

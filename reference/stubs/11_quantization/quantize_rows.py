@@ -11,19 +11,18 @@ Return    q (M, N) int8, contiguous, and scale (M,) float32, both computed in fl
 New here  rounding before the cast, which truncates: libdevice.rint; a row that stays on the chip
           between its maximum and its division
 Traffic   each element of x loaded once, each of q and scale stored once, one launch
-Speed     at least 8x of the formula in PyTorch at 16384 x 4096 bfloat16 elements
+Speed     at least 8x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/11_quantization/test_quantize_rows.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0
-Sizes     offsets and results beyond 2**31 elements; more rows than 65535
+Layout    any strides, including 0
+Sizes     offsets and results beyond 2**31 elements; more than 65535 rows
 Values    the bits of PyTorch: both divisions rounded to nearest (tl.div_rn), halves to even;
           a row with NaN or inf has that as its scale, and 0 in all of q
 Raise     ValueError that names x if it is not 2-D or not floating point, or has longer rows.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/11_quantization/production/test_quantize_rows.py
 """
 

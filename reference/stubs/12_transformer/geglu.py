@@ -15,18 +15,18 @@ New here  recomputation: what is cheap to make again is not kept. tl has no tanh
           libdevice has, and (1 + tanh(z)) / 2 is sigmoid(2 * z)
 Traffic   gate and up loaded twice in all and dy once; y, dgate and dup stored once; nothing else is
           kept for the backward pass or stored; one launch each way
-Speed     forward and backward at least 1.3x of PyTorch at 16384 x 11008 bfloat16 elements
+Speed     forward and backward at least 1.3x the speed of PyTorch at 16384 x 11008 bfloat16 elements
 
 Run       pytest puzzles/12_transformer/test_geglu.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0: autograd expands the gradient of a sum; offsets and results beyond
-          2**31 elements
+Layout    any strides, including 0: autograd expands the gradient of a sum; offsets and results
+          beyond 2**31 elements
 Values    one rounding, at the end; gates whose square overflows float32; NaN stays in its element
 Raise     ValueError that names gate if it is not 2-D or has another dtype, and up if its shape or
-          dtype is not that of gate. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          dtype is not that of gate.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_geglu.py
 """
 
@@ -43,6 +43,8 @@ def geglu_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program computes a part of a row of y
+    # BLOCK columns at a time; stride_gm and stride_um lead to the next row. Add parameters as you
+    # need them.
     pass
 
 
@@ -54,6 +56,7 @@ def geglu_backward_kernel(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program computes a part of a row of dgate and of dup
+    # Add parameters as you need them.
     pass
 
 

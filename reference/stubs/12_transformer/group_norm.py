@@ -8,28 +8,27 @@ Normalize over groups of channels, which may be far longer than any block.
     y[b, c, l] = (x[b, c, l] - mean[b, g]) * rstd[b, g] * weight[c] + bias[c]
     PyTorch: torch.nn.functional.group_norm;  source: Wu, He, "Group Normalization" (2018)
 
-Given     x (B, C, L), an image's (B, C, H, W) as x.flatten(2); weight and bias (C,): float16,
-          bfloat16 or float32, all of one dtype, contiguous; groups divides C
+Given     x (B, C, L), an image as x.flatten(2), its mean up to 100 deviations from 0; weight and
+          bias (C,): float16, bfloat16 or float32, all of one dtype, contiguous; groups divides C
 Return    (y, mean, rstd): y (B, C, L), dtype of x, contiguous; mean and rstd (B, groups), float32;
           all computed in float32
 New here  statistics of what no block holds: parts with means of their own, merged; and weights
           that change inside a group
 Traffic   each element of x loaded at most twice, each of y stored once; neighbouring lanes on
           neighbouring elements; little else stored
-Speed     at least 3.5x of the formulas in PyTorch at (16, 512, 4096), 32 groups, bfloat16
+Speed     at least 3.5x the speed of the formulas in PyTorch at (16, 512, 4096), 32 groups, bfloat16
 
 Run       pytest puzzles/12_transformer/test_group_norm.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of all three, channels last among them; offsets beyond 2**31
+Layout    any strides, including 0, of all three, channels last among them; offsets beyond 2**31
           elements in all four
 Values    means of 10000 with a deviation of 1, an outlier in the first place, squares beyond
           float16; NaN stays in its group
 Raise     ValueError that names x if it is not 3-D or has another dtype, groups if it is below 1 or
           does not divide C, weight and bias if their shape or dtype does not fit.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_group_norm.py
 """
 

@@ -15,13 +15,14 @@ Return    (q_out, k_out): new contiguous tensors with the shapes and the dtype o
 New here  a program that serves all heads of its tokens, because they share their angles
 Traffic   each element of q and k loaded once, each result stored once; cos and sin loaded once a
           token, not once a head; neighbouring lanes on neighbouring features; one launch
-Speed     at least 7x of the formulas in PyTorch at B 4, H 32, Hkv 8, S 4096, D 128, bfloat16
+Speed     at least 7x the speed of the formulas in PyTorch at B 4, H 32, Hkv 8, S 4096, D 128,
+          bfloat16
 
 Run       pytest puzzles/12_transformer/test_rope.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, also 0, of all four; offsets beyond 2**31 elements in all four
+Layout    any strides, including 0, of all four; offsets beyond 2**31 elements in all four
 Dtypes    cos and sin of the dtype of q; the products are still float32
 Sizes     cos and sin (T, R/2) with T >= S, of which the first S rows count, and R <= D, where
           features R and up are copied; R/2 odd
@@ -29,8 +30,7 @@ Values    NaN stays in its pair; float16 results that overflow, and those that o
 Raise     ValueError that names q if its rank or dtype is another one or D is odd; k if its rank,
           B, S, D or dtype does not fit; cos if it is not 2-D, has fewer than S rows, no column or
           more than D/2, or another dtype; sin if its shape or dtype is not that of cos.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_rope.py
 """
 
@@ -49,6 +49,8 @@ def rope_kernel(
     BLOCK_S: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program turns all heads of BLOCK_S tokens
+    # D is no constexpr: for tl.arange along a head add one, such as BLOCK_I,
+    # triton.next_power_of_2(D // 2).
     pass
 
 

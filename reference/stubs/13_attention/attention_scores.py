@@ -13,20 +13,19 @@ Return    p (B, H, S, T): dtype of q, contiguous; scores and sums in float32
 New here  a softmax over the tiles of a product: the product is cheap enough to compute twice
 Traffic   q loaded once, k at most 2 * ceil(S / 64) times for each head of q, p stored once and
           never loaded, nothing else stored, one launch
-Speed     at least 1.4x of PyTorch at B 1, H 16, S and T 4096, D 64, float16
+Speed     at least 1.4x the speed of PyTorch at B 1, H 16, S and T 4096, D 64, float16
 
 Run       pytest puzzles/13_attention/test_attention_scores.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; unaligned views; offsets and results beyond 2**31 elements
-Sizes     more heads than 65535
+Layout    any strides, including 0; unaligned views; offsets and results beyond 2**31 elements
+Sizes     more than 65535 heads
 Values    scale 0 or negative; scores of any finite size, and all of one row far below 0; p is
           rounded once, from scores that are not rounded at all
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, and k if it does
           not fit q in rank, B, D, dtype or heads.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/13_attention/production/test_attention_scores.py
 """
 
@@ -48,6 +47,8 @@ def attention_scores_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes BLOCK_M queries of one head: first maximum and sum, then p
+    # GROUP is H // Hkv, and a tile has BLOCK_M queries and BLOCK_N keys. Strides are of heads and
+    # rows: along D they are 1. Add parameters as you need them.
     pass
 
 

@@ -15,19 +15,18 @@ Return    (out, lse), contiguous: out (B, H, S, D), dtype of q; lse (B, H, S), f
 New here  the online softmax over tiles: when a larger maximum comes, all sums are rescaled
 Traffic   q loaded once, k and v at most ceil(S / 64) times for each head of q, out and lse stored
           once, one launch; nothing of size S x T is stored
-Speed     at least 5x of PyTorch at B 1, H 16, S and T 4096, D 128, float16
+Speed     at least 5x the speed of PyTorch at B 1, H 16, S and T 4096, D 128, float16
 
 Run       pytest puzzles/13_attention/test_flash_attention.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; unaligned views; offsets and results beyond 2**31 elements
-Sizes     more heads than 65535
+Layout    any strides, including 0; unaligned views; offsets and results beyond 2**31 elements
+Sizes     more than 65535 heads
 Values    scale 0 or negative; scores of any finite size; q is not rounded again
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype, k if it does not
           fit q in rank, B, D, dtype or heads, and v if its shape or dtype is not that of k.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/13_attention/production/test_flash_attention.py
 """
 
@@ -50,6 +49,8 @@ def flash_attention_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes BLOCK_M queries of one head and walks along its keys
+    # GROUP is H // Hkv, and a tile has BLOCK_M queries and BLOCK_N keys. Strides are of heads and
+    # rows: along D they are 1. Add parameters as you need them.
     pass
 
 

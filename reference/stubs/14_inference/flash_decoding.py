@@ -16,20 +16,20 @@ Return    out (B, H, D): dtype of q, contiguous, sums in float32
 New here  programs that share one row of scores; a second kernel, or a last program, that merges
 Traffic   k and v loaded once, not once for each head of q; out stored once; partial results at
           most 10 % of that; at T 4096 at least 16 programs a head of keys; at most 2 launches
-Speed     at least 8x of PyTorch at B 1, H 32, Hkv 8, T 65536, D 128, float16
+Speed     at least 8x the speed of PyTorch at B 1, H 32, Hkv 8, T 65536, D 128, float16
 
 Run       pytest puzzles/14_inference/test_flash_decoding.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; unaligned views; offsets beyond 2**31 elements along every dimension
-Sizes     groups of any size; more heads than 65535
+Layout    any strides, including 0; unaligned views; offsets beyond 2**31 elements along every
+          dimension
+Sizes     groups of any size; more than 65535 heads
 Values    scale 0, negative or large. Two runs give the same bits: parts are merged in the order of
           their keys, not in the order in which programs end
 Raise     ValueError that names q (not 3-D, another D, another dtype), k (another rank, B, D or
           dtype, or heads that do not divide those of q) or v (not as k).
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/14_inference/production/test_flash_decoding.py
 """
 
@@ -50,6 +50,9 @@ def split_kernel(
     D: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program takes a stretch of the keys of one head, and the queries that it serves
+    # GROUP is H // Hkv; BLOCK_H is triton.next_power_of_2(GROUP), at least 16 for tl.dot;
+    # log2_scale is scale * log2(e), for exp2. Add what a stretch is, such as the number of splits
+    # and their length.
     pass
 
 
@@ -60,6 +63,7 @@ def merge_kernel(
     D: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program merges the parts of one head of q
+    # BLOCK_S parts at a time. Add parameters as you need them.
     pass
 
 

@@ -16,7 +16,7 @@ Return    None: the caches and dropped are changed in place. A slot < 0 is paddi
 New here  a scatter whose addresses come from memory; a fault that is counted and not raised
 Traffic   key and value loaded once; the new rows of the caches stored once, nothing loaded from
           them; dropped touched only where a token is dropped; 1 launch
-Speed     at least 4x of PyTorch at N 65536, Hkv 8, D 128, bfloat16, page 16, 1 % padding
+Speed     at least 4x the speed of PyTorch at N 65536, Hkv 8, D 128, bfloat16, page 16, 1 % padding
 
 Run       pytest puzzles/14_inference/test_kv_cache_append.py
 
@@ -31,7 +31,7 @@ Waiting   the launcher reads nothing back: a server that waits for every append 
 Raise     ValueError that names key (not 3-D, another dtype), value (not as key), key_cache (not
           4-D, other heads, D or dtype than key), value_cache (not as key_cache), slots (not (N,)
           or no int32 or int64) or dropped (not (1,), not int32)
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/14_inference/production/test_kv_cache_append.py
 """
 
@@ -52,6 +52,9 @@ def kv_cache_append_kernel(
     D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program moves the heads of one token, or of a few
+    # capacity is P * page, and HEADS is Hkv. stride_kn and stride_vn lead to the next token,
+    # stride_kcp to the next page of key_cache, stride_kcs to the next slot in it. BLOCK is how many
+    # of the HEADS * D numbers it takes at a time. Add parameters as you need them.
     pass
 
 

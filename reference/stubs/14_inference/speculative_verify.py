@@ -16,19 +16,19 @@ Return    tokens (B, K + 1): int64, the drafts taken, then the token drawn, then
 New here  a decision that says what to read: only row n of p and q
 Traffic   one row of draft_probs and of target_probs for each b loaded, at most twice, besides the
           drafts' probabilities; nothing of that size stored; at most 2 launches
-Speed     at least 3.5x of PyTorch at B 64, K 4, V 128256
+Speed     at least 3.5x the speed of PyTorch at B 64, K 4, V 128256
 
 Run       pytest puzzles/14_inference/test_speculative_verify.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; offsets beyond 2**31 elements
+Layout    any strides, including 0; offsets beyond 2**31 elements
 Drafts    int32 too; -1 from some j on where fewer were drafted: nothing is refused there, and the
           token is drawn from target_probs[b, j] itself
 Waiting   the launcher reads nothing back
 Raise     ValueError that names draft_tokens (not 2-D, K = 0, not int32 or int64), or draft_probs,
           target_probs or uniform (another shape, not float32)
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/14_inference/production/test_speculative_verify.py
 """
 
@@ -46,6 +46,9 @@ def speculative_verify_kernel(
     BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program verifies the drafts of one request, or a part of its row. Draw and store too
+    # q_ptr and p_ptr are the draft's and the target's probabilities, and BLOCK_K is
+    # triton.next_power_of_2(K + 1). Add tokens_ptr, and a constexpr for how many of the V columns
+    # it takes at a time.
     pass
 
 

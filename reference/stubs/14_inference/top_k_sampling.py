@@ -16,17 +16,17 @@ New here  a threshold found by bisection: the largest t with count(x >= t) >= k,
           number's pattern, and the same with a mass in place of a count. Nothing is sorted
 Traffic   logits at most 40 times if p is 1, else 72 times; token stored once, and no tensor of more
           than B * V / 8 elements
-Speed     at least 0.8x of PyTorch at B 64, V 128256, k 50, temperature 0.7, p 0.9, float32
+Speed     at least 0.8x PyTorch's speed at B 64, V 128256, k 50, temperature 0.7, p 0.9, float32
 
 Run       pytest puzzles/14_inference/test_top_k_sampling.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; offsets beyond 2**31 elements; more rows than 65535
+Layout    any strides, including 0; offsets beyond 2**31 elements; more than 65535 rows
 Values    -0.0 is as likely as 0.0; uniform 0.0 and the largest below 1; ties of half precision
 Raise     ValueError that names logits (not 2-D, no elements, another dtype), uniform (not (B,), not
           float32), k (below 1), temperature (not above 0, or not finite) or p (not in (0, 1])
-Speed     at least 3x of PyTorch, and at least 0.9x of our solution
+Speed     at least 3x the speed of PyTorch, and at least 0.9x the speed of our solution
 Run       pytest puzzles/14_inference/production/test_top_k_sampling.py
 """
 
@@ -44,6 +44,8 @@ def top_k_sampling_kernel(
     HAS_P: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program draws from one row
+    # BLOCK columns at a time, as V is large; HAS_P is whether p is below 1. Add parameters as you
+    # need them.
     pass
 
 

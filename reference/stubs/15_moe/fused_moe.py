@@ -15,21 +15,20 @@ New here  everything in a row: 15.1, 15.2, a grouped product whose epilogue is S
           and a sum over the choices in a fixed order. Bring the kernels of 15.1 and 15.2 along
 Traffic   at most 8 launches; products in blocks of 16 to 128 assignments of one expert; logits
           read once, each weight at most once a block; gate and up are not stored
-Speed     at least 1.5x of a loop over the experts at T = 4096, D = 2048, F = 1408, 64 experts,
-          k = 8, bfloat16
+Speed     at least 1.5x the speed of a loop over the experts at T = 4096, D = 2048, F = 1408, 64
+          experts, k = 8, bfloat16
 
 Run       pytest puzzles/15_moe/test_fused_moe.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; offsets beyond 2**31 elements
+Layout    any strides, including 0; offsets beyond 2**31 elements
 Values    the whole range of bfloat16; NaN in x or logits stays in its token; weights in float32
 Raise     ValueError that names x if it is not 2-D or has another dtype, logits if it is not (T, E)
           or neither float32 nor of x's dtype, gate_up if it is not (E, 2 F, D) with E at most
           1024, down if it is not (E, D, F), either if it has not x's dtype, and k if it is below 1
           or above E.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/15_moe/production/test_fused_moe.py
 """
 
@@ -45,6 +44,7 @@ def gate_up_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: silu(g) * u for one block of order; N = T * k assignments
+    # BLOCK_M is the length of a block. Add GROUP_M or other parameters as you need them.
     pass
 
 
@@ -55,6 +55,7 @@ def down_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: what the expert returns for each assignment of one block
+    # Add parameters as you need them.
     pass
 
 
@@ -65,6 +66,7 @@ def combine_kernel(
     K: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # TODO: add the k results of each token with its weights
+    # K is k, and BLOCK_D is how many columns it takes at a time.
     pass
 
 

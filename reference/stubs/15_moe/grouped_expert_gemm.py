@@ -14,8 +14,8 @@ New here  a product whose rows are gathered before it and scattered after it; th
 Traffic   each block that is used reads its expert's weight at most once, x is read at most
           ceil(top_k * N / 32) times, y stored once; nothing is multiplied for unused blocks; one
           launch
-Speed     at least 1x of a loop over the experts at T = 8192, K = 2048, N = 2816, 64 experts,
-          top_k = 8, block 128, bfloat16
+Speed     at least 1x the speed of a loop over the experts at T = 8192, K = 2048, N = 2816, 64
+          experts, top_k = 8, block 128, bfloat16
 
 Run       pytest puzzles/15_moe/test_grouped_expert_gemm.py
 
@@ -28,8 +28,7 @@ Raise     ValueError that names x if it is not 2-D or has another dtype, weights
           has no K columns, or has another dtype than x, order and block_experts if they are not
           1-D or not int32, order if it is not made of whole blocks of 16, 32, 64 or 128, and top_k
           if it is below 1. What order and block_experts hold is trusted.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/15_moe/production/test_grouped_expert_gemm.py
 """
 
@@ -45,6 +44,7 @@ def expert_gemm_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program computes some columns of y for one block of order
+    # M is T * top_k, and BLOCK_M is the length of a block. Add parameters as you need them.
     pass
 
 

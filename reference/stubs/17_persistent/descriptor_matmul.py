@@ -15,7 +15,7 @@ New here  triton.tools.tensor_descriptor.TensorDescriptor, made by the launcher 
 Traffic   at most multiprocessors(a.device) programs; a, b and c are loaded and stored by
           descriptors alone; each element of a loaded at most ceil(N / 32) times, each of b at most
           ceil(M / 32) times; each of c stored once, one launch
-Speed     at least 0.3x of a @ b at 4096 x 4096 x 4096, bfloat16
+Speed     at least 0.3x the speed of a @ b at 4096 x 4096 x 4096, bfloat16
 
 Run       pytest puzzles/17_persistent/test_descriptor_matmul.py
 
@@ -27,8 +27,8 @@ Values    the whole range of float32; infinity and NaN reach only what they belo
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a; ValueError that names
           an a or b that TMA cannot address, or b if it has so many columns that TMA cannot
-          address c. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          address c.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/17_persistent/production/test_descriptor_matmul.py
 """
 
@@ -52,6 +52,8 @@ def descriptor_matmul_kernel(
     GROUP_M: tl.constexpr,
 ):  # fmt: skip
     # TODO: the loops of persistent_matmul, with tiles from a_desc and b_desc, and into c_desc
+    # The descriptors know strides and tiles; M, N, K and GROUP_M are for the loops. Add parameters
+    # as you need them.
     pass
 
 

@@ -15,18 +15,18 @@ Traffic   at most multiprocessors(q.device) programs; q loaded once; each tile o
           ceil(S / 64) a head, loads the keys and values of its group once, and if causal at most
           0.6 of them (at S and T 768), and tl.dot does as little; out stored once, nothing else
           but a counter of tiles if you deal by one, one launch
-Speed     at least 4.5x of PyTorch at B 1, H 16, S and T 4096, D 128, float16, causal
+Speed     at least 4.5x the speed of PyTorch at B 1, H 16, S and T 4096, D 128, float16, causal
 
 Run       pytest puzzles/17_persistent/test_persistent_attention.py
 
 Production (puzzles/PRODUCTION.md says how) adds
 
-Layout    any strides, 0 too; unaligned views; offsets and results beyond 2**31 elements
+Layout    any strides, including 0; unaligned views; offsets and results beyond 2**31 elements
 Values    scale 0 or negative; scores far below -1e9; the range of bfloat16
 Raise     ValueError that names q if it is not 4-D, has another D or another dtype,
           k if it does not fit q in rank, B, D, dtype or heads, and v if its shape or dtype is
-          not k's. A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+          not k's.
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/17_persistent/production/test_persistent_attention.py
 """
 
@@ -53,6 +53,8 @@ def persistent_attention_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program finishes BLOCK_M queries of a head, then takes the next of its own
+    # GROUP is H // Hkv, and a tile has BLOCK_M queries and BLOCK_N keys. All tensors are
+    # contiguous: their strides follow from the sizes. Add parameters as you need them.
     pass
 
 

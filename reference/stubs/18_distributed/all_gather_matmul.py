@@ -16,7 +16,7 @@ Rules     Launch and meet as in 18.1. The first programs copy the peers' rows in
           rows: while tl.atomic_add(flag, 0, sem="acquire") == 0: pass
 Traffic   each shard loaded at most ceil(N / 64) times by its owner and once by each peer, each
           result stored once, R launches
-Speed     at least 0.4x of PyTorch for 2 ranks on one GPU: M 2048, N and K 4096, bfloat16
+Speed     at least 0.4x the speed of PyTorch for 2 ranks on one GPU: M 2048, N and K 4096, bfloat16
 
 Run       pytest puzzles/18_distributed/test_all_gather_matmul.py
 
@@ -27,8 +27,7 @@ Values    two runs agree bit for bit
 Raise     ValueError that names shards if there is none, if one is not 2-D, not contiguous, has
           another shape or another dtype, and weights if there are not as many, or if one is not
           2-D, has no K rows, another shape, another dtype or another device than its shard.
-          A kernel that returns the right answer instead is right too.
-Speed     at least 0.9x of our solution
+Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/18_distributed/production/test_all_gather_matmul.py
 """
 
@@ -62,6 +61,8 @@ def all_gather_matmul_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     # TODO: the first programs copy what the peers have, the others multiply
+    # shards is a tuple of pointers. Add how many programs copy, and a constexpr for how much they
+    # copy at a time.
     pass
 
 

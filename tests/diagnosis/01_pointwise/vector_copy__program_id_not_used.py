@@ -1,5 +1,6 @@
 # fault: every program copies the first block
 # cause: program_id|race|every program|same element
+# never: atomic_add
 import torch
 import triton
 import triton.language as tl

@@ -1,0 +1,151 @@
+"""How far estimates are from measured times: the table of docs/estimates.md.
+
+python -m course.proof.estimates FILE [NAME ...]    chapters, puzzles or benchmarks; all by default
+
+Estimates the solutions at the sizes of reference/H200.md, without a GPU, in some twenty minutes.
+FILE keeps what each launch does, a line of JSON a size; what it holds already is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RECORD = "reference/H200.md"
+# Its rows there are of an earlier kernel.
+STALE = {"10_convolution/pooling"}
+# Tensors of more bytes in all are left out: their ledgers would not fit this machine.
+MAX_BYTES = 1.3e9
+
+
+class Row(NamedTuple):
+    """A time that was measured, in milliseconds, and its estimate; None if none is told."""
+
+    chapter: str
+    benchmark: str
+    measured: float
+    estimated: float | None
+
+
+def main(file: str, *names: str) -> int:
+    """Run the command. Returns the exit status."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    from course import paths
+    from kernelgauge import setup
+    from kernelgauge.core.settings import settings
+
+    setup.install(targets=["sm_90"])
+    settings.subjects = paths.SOLUTIONS
+    path = Path(file)
+    lines = path.read_text().splitlines() if path.exists() else []
+    done = {tuple(json.loads(line)[it] for it in ("benchmark", "dtype", "size")) for line in lines}
+    with path.open("a") as kept:
+        for found in _collected(list(names), done):
+            kept.write(json.dumps(found) + "\n")
+            kept.flush()
+    print("\n".join(table(rows(path))))
+    return 0
+
+
+def rows(path: Path) -> Iterator[Row]:
+    """Yield the sizes that a file of this command holds."""
+    from kernelgauge.speed.estimate import H200, Work, estimate
+
+    for line in path.read_text().splitlines():
+        found = json.loads(line)
+        chapter = found["benchmark"].partition("/")[0]
+        told = None
+        if found["works"]:
+            made = estimate([Work(**_with_numbers(work)) for work in found["works"]], H200)
+            told = made.ms if made.is_clear else None
+        yield Row(chapter, found["benchmark"], found["ms"], told)
+
+
+def table(found: Iterable[Row]) -> list[str]:
+    """Return Markdown: for each chapter how many were estimated, and how far off."""
+    lines = ["| chapter | sizes | told | median | 9 of 10 within |", "|---|---:|---:|---:|---:|"]
+    every = list(found)
+    for chapter in [*dict.fromkeys(row.chapter for row in every), "all"]:
+        own = [row for row in every if chapter in (row.chapter, "all")]
+        told = [row for row in own if row.estimated]
+        cells = [chapter, str(len(own)), str(len(told))]
+        cells += [f"{it:.2f}x" for it in errors(told)] if told else ["-", "-"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def errors(told: Iterable[Row]) -> tuple[float, float]:
+    """Return the median and the 90th percentile of how far estimates are off, as factors."""
+    off = sorted(abs(math.log((row.estimated or 0) / row.measured)) for row in told)
+    return math.exp(statistics.median(off)), math.exp(off[math.ceil(0.9 * len(off)) - 1])
+
+
+def _collected(names: list[str], done: set[tuple]) -> Iterator[dict[str, Any]]:
+    """Yield what each launch does, at each size that is not done. No works: not to be told."""
+    import torch
+
+    from course import paths
+    from course.benchmark.peers import load_benchmarks
+    from course.proof import runner
+    from kernelgauge.core.verdict import NotMeasured, Wrong
+    from kernelgauge.kernel import works_of
+    from kernelgauge.speed.estimate import H200
+
+    # What inputs hold does not matter, and drawing them takes long.
+    torch.randn = torch.rand = torch.empty  # type: ignore[assignment]
+    times = measured()
+    for name, benchmark in load_benchmarks(names).items():
+        kernel = runner.module_of(name.partition(":")[0]).puzzle
+        if name in STALE or kernel.rules.gradients:
+            continue
+        for dtype in benchmark.dtypes:
+            for size in benchmark.sizes:
+                key = name, dtype, " x ".join(map(str, size))
+                ms = times.get((name.partition("/")[2], *key[1:]))
+                least, _ = benchmark.work(size, dtype)
+                if ms is None or key in done or (least or 0) > MAX_BYTES:
+                    continue
+                works = []
+                try:
+                    inputs = benchmark.make(*size, dtype=getattr(torch, dtype))
+                    call = kernel.arguments(inputs, {})
+                    works = works_of(
+                        lambda kernel=kernel, call=call: kernel.guarded(call),
+                        paths.SOLUTIONS / f"{kernel.puzzle}.py",
+                        H200.target,
+                    )
+                except (Wrong, NotMeasured, MemoryError, RuntimeError) as error:
+                    print(f"{' '.join(key)}: {error}", file=sys.stderr)
+                found = dict(zip(("benchmark", "dtype", "size"), key, strict=True))
+                yield found | {"ms": ms, "works": [asdict(work) for work in works]}
+
+
+def measured() -> dict[tuple[str, ...], float]:
+    """Return the times of the record, by the name of the benchmark, dtype and size."""
+    from course import paths
+
+    times = {}
+    for line in (paths.ROOT / RECORD).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        if len(cells) == 9 and cells[3].replace(".", "").isdigit():
+            times[tuple(cells[:3])] = float(cells[3])
+    return times
+
+
+def _with_numbers(work: dict[str, Any]) -> dict[str, Any]:
+    """Return fields in which the numbers of storages, text in JSON, are numbers again."""
+    return {
+        name: {int(key): size for key, size in value.items()} if isinstance(value, dict) else value
+        for name, value in work.items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""How two programs come to one element: what their addresses were made of, with their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelgauge.memory.addresses import Region
+from kernelgauge.memory.coordinates import Access, noun
+from kernelgauge.memory.terms import Term, in_program, offsets, program_axes, terms_of
+from kernelgauge.words.fault import Note, note
+
+
+def explain(
+    access: Access, region: Region, element: int, other: tuple[int, int, int], same: bool
+) -> Note | None:
+    """Return why the tile of a program and that of another one share an element, if it is certain.
+
+    element: its offset in elements
+    same: whether the other program made the same access, as far as the source goes
+    """
+    apart = [axis for axis in range(3) if access.program[axis] != other[axis]]
+    axes = program_axes(access)
+    if axes is not None and not axes & {*apart}:
+        return _of_no_program(access, axes, apart)
+    terms = terms_of(access, region) if same else []
+    there = in_program(access, terms, other) if terms else None
+    if there is None:
+        return None
+    here = np.argwhere((offsets(access, region) == element) & access.mask)
+    total = sum(values * term.factor for values, term in zip(there, terms, strict=True))
+    lanes = np.argwhere(np.broadcast_to(total, access.mask.shape) == element)
+    if not len(here) or not len(lanes):
+        return None
+    at, at_other = tuple(here[0]), tuple(lanes[0])
+    pairs = [
+        (term, int(term.values[at]), int(values[at_other]))
+        for term, values in zip(terms, there, strict=True)
+    ]
+    if all(own == its for _, own, its in pairs):
+        return _overlapping(access, terms, there, other)
+    return _one_address(region, pairs)
+
+
+def _of_no_program(access: Access, axes: set[int], apart: list[int]) -> Note:
+    """The address does not depend on what tells the two programs apart."""
+    grid = access.launch.grid
+    programs = {"axis": apart[0], "programs": grid[apart[0]]}
+    idle = [axis for axis in sorted(axes) if grid[axis] == 1]
+    if idle:
+        return note("address-of-another-axis", other=idle[0], **programs)
+    return note("address-of-no-program", **programs)
+
+
+def _overlapping(
+    access: Access, terms: list[Term], there: list[np.ndarray], other: tuple[int, int, int]
+) -> Note | None:
+    """The indices mean the same elements in both programs: their tiles overlap, or are the same."""
+    moved = [
+        (term, int(values.flat[0]) - int(term.values.flat[0]))
+        for term, values in zip(terms, there, strict=True)
+    ]
+    changed = [(term, by) for term, by in moved if by]
+    apart = [axis for axis in range(3) if access.program[axis] != other[axis]]
+    if not changed:
+        tiles = [term.index for term in terms if term.definition]
+        return note("tiles-are-the-same", indices=tiles) if tiles else None
+    if len(changed) > 1 or len(apart) > 1 or not changed[0][0].is_tile:
+        return None
+    (term, by), axis = changed[0], apart[0]
+    steps, left = divmod(abs(by), abs(other[axis] - access.program[axis]))
+    length = int(term.values.max() - term.values.min()) + 1
+    if left or steps >= length:
+        return None
+    return note(
+        "tiles-overlap",
+        index=term.index,
+        definition=term.definition,
+        length=length,
+        step=steps,
+        overlap=length - steps,
+    )
+
+
+def _one_address(region: Region, pairs: list[tuple[Term, int, int]]) -> Note | None:
+    """Different indices give one address: one leaves its dimension, or a factor is no stride."""
+    told = [(term.index, own, its) for term, own, its in pairs if own != its]
+    if len({index for index, _, _ in told}) != len(told):
+        return None
+    indices = {
+        "here": [(index, own) for index, own, _ in told],
+        "there": [(index, its) for index, _, its in told],
+    }
+    for term, own, its in pairs:
+        dims = [d for d, stride in enumerate(region.strides) if stride == abs(term.factor)]
+        if len(dims) == 1 and max(own, its) >= region.shape[dims[0]] and own != its:
+            dim = dims[0]
+            size = region.shape[dim]
+            return note(
+                "index-leaves-its-dimension",
+                index=term.index,
+                tensor=region.name,
+                size=size,
+                many=noun(region.shape, dim, size),
+                **indices,
+            )
+    for term, own, its in pairs:
+        if own != its and abs(term.factor) not in region.strides:
+            return note(
+                "factor-is-no-stride",
+                index=term.index,
+                factor=term.factor,
+                label=term.label,
+                tensor=region.name,
+                strides=region.strides,
+                **indices,
+            )
+    apart = [term for term, own, its in pairs if own != its]
+    factors = [term.factor for term in apart]
+    alike = [it for it in apart if factors.count(it.factor) > region.strides.count(it.factor)]
+    if alike:
+        return note(
+            "indices-have-one-stride",
+            names=[it.index for it in alike],
+            factor=alike[0].factor,
+            tensor=region.name,
+            strides=region.strides,
+            **indices,
+        )
+    return note("indices-meet", **indices)

@@ -1,0 +1,70 @@
+"""What is seen of a fault, where a learner is to find out why: its cause is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernelgauge.words.fault import Call, Fault
+from kernelgauge.words.kinds import KINDS, STARTS
+
+# What a kind that names a cause looks like to whoever does not know it.
+LOOKS_LIKE = {"race": "differs-between-runs"}
+# An offset that wraps around is seen where it leads outside.
+OUTSIDE = {"reads": "out-of-bounds-load", "writes": "out-of-bounds-store"}
+
+# The note to say instead of one that explains.
+SEEN = {
+    "race": "order-of-programs-matters",
+    "integer-overflow": "wrong-beyond-32-bits",
+    "sectors-mostly-unused": "sectors-beyond-budget",
+    "bytes-spilled": "bytes-spilled-beyond-budget",
+}
+# Notes that say nothing but why.
+WHY = {
+    "comes-from",
+    "address-of-another-axis",
+    "address-of-no-program",
+    "factor-is-no-stride",
+    "index-is-made",
+    "index-leaves-its-dimension",
+    "indices-have-one-stride",
+    "indices-meet",
+    "lanes-share-elements",
+    "launches-share-elements",
+    "mask-leaves-out",
+    "no-store-to-result",
+    "no-tile-has-them",
+    "product-passes-int32",
+    "program-repeats-elements",
+    "programs-share-elements",
+    "row-of-a-tile",
+    "tensor-handed-on",
+    "tile-across-memory",
+    "tiles-are-the-same",
+    "tiles-overlap",
+}
+# Where one of them was found is the cause already.
+FOUND_AT_THE_CAUSE = {"race", "integer-overflow"}
+
+
+def symptom(fault: Fault) -> Fault:
+    """Return what is seen of a fault without knowing its cause."""
+    if KINDS[fault.kind].group == STARTS:
+        # Its remedy is about the run.
+        return fault
+    kind = LOOKS_LIKE.get(fault.kind, fault.kind)
+    if kind == "offset-overflow":
+        kind = OUTSIDE.get(fault.said[0].values.get("verb", ""), "wrong-result")
+    said = [it for it in fault.said if it.id not in WHY]
+    place, call = fault.place, fault.call
+    if fault.place and any(it.id in FOUND_AT_THE_CAUSE for it in fault.said):
+        place, call = None, Call(fault.place.file)
+    return fault.but(
+        kind=kind,
+        said=tuple(replace(it, id=SEEN.get(it.id, it.id)) for it in said),
+        place=place,
+        call=call,
+        cause=None,
+        remedy=None,
+        instead=symptom(fault.instead) if fault.instead else None,
+    )
