@@ -384,6 +384,13 @@ def test_tiles_are_outlined_in_the_slice_that_they_belong_to():
     assert "borders of the tiles" in picture.caption
 
 
+@interpreted_only
+def test_where_one_tile_is_all_that_is_seen_no_borders_are_said():
+    whole = scene(copy_kernel, (1,), torch.zeros(64), torch.empty(64), 64, BLOCK=64, MASK="both")
+    wrong = wrong_in((64,), ((3,), 2.0))
+    assert "borders" not in errors("p", "f()", wrong, whole.touches).caption
+
+
 def test_of_many_slices_those_that_are_wrong_are_drawn():
     picture = errors("p", "f()", wrong_in((5, 3, 4, 4), ((3, 1, 0, 0), 2.0)), ())
     assert "result[3, 1, :, :]" in words(picture)

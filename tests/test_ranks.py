@@ -91,6 +91,16 @@ def summing(tmp_path, monkeypatch):
     return make
 
 
+def test_each_result_of_a_rank_has_the_name_of_its_list(summing):
+    named = summing(results=("averages", "faults")).name_of
+    assert [named(number, 4) for number in range(4)] == [
+        "averages[0]", "averages[1]", "faults[0]", "faults[1]"
+    ]  # fmt: skip
+    # A launcher may return too many or too few.
+    assert named(4, 5) == "result 4"
+    assert named(0, 1) == "averages"
+
+
 def shards(R: int, N: int = 100, dtype: str = "float16") -> list[torch.Tensor]:
     return inputs.ranks(R, N, dtype=dtype)
 

@@ -24,8 +24,8 @@ NO_NUMBER = "#3b0a45"
 MAX_BORDERS = 400
 WORDS = (
     "off by up to 10 times what is allowed",
-    "by up to 1000 times",
-    "by more",
+    "off by 10 to 1000 times what is allowed",
+    "off by more than 1000 times what is allowed",
     "NaN or infinity, or not where it should be",
 )
 
@@ -133,9 +133,10 @@ def _worst_of_parts(numbers: np.ndarray) -> np.ndarray:
 
 
 def _borders(view: View, tile: Frame) -> list[Box]:
-    """Return what each program stores, nothing if that is too much to be seen."""
+    """Return what each program stores, nothing if it has no borders here or too many."""
     numbers, _ = tile.by_programs(
         lambda s: tile.cells(s.active) if s.verb != "reads" else np.zeros(tile.shape, dtype=bool)
     )
     found = view.boxes(numbers)
-    return found if len(found) <= MAX_BORDERS else []
+    several = np.unique(view.shown(numbers)).size > 1
+    return found if several and len(found) <= MAX_BORDERS else []
