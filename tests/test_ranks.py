@@ -213,7 +213,7 @@ def test_compiles(summing):
 def test_a_late_rank_is_waited_for(summing, find, place, instead):
     wrong = told(summing(find, instead + find.partition("\n")[2]), shards(2))
     assert "when rank" in wrong
-    assert f"hint: meet {place}" in wrong
+    assert f"hint: call meet() {place}" in wrong
 
 
 # meet has an alias, and on is a default.
@@ -229,7 +229,7 @@ OTHER_NAMES = (
 def test_a_late_rank_is_waited_for_under_any_name(summing):
     summing(SUM, OTHER_NAMES).check_late(shards(2))
     unmet = OTHER_NAMES.replace("    barrier(shards)\n    return", "    return")
-    assert "hint: meet before you return" in told(summing(SUM, unmet), shards(2))
+    assert "hint: call meet() before you return" in told(summing(SUM, unmet), shards(2))
 
 
 TWO_STEPS = """
