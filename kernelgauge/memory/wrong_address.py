@@ -147,7 +147,7 @@ def _wrong_factor(access: Access, region: Region, terms: list[Term]) -> Note | N
     wrong = [term for term in terms if term.is_tile and not _dims_of(term, region)]
     named = [it for it in wrong if it.label in access.launch.arguments or not it.label]
     named = [it for it in named if it.factor not in region.strides]
-    if len(wrong) != 1 or not named or not access.is_masked:
+    if len(wrong) != 1 or not named or not access.is_masked or wrong[0].factor in region.strides:
         return None
     taken = set()
     for term in terms:
