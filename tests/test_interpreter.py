@@ -592,8 +592,10 @@ def test_global_constant_on_the_left_of_a_tile(op, truth):
 def _largest(dtype: tl.constexpr):
     element = dtype.value
     if element.is_floating():
-        return float("inf")
-    return 2 ** (element.int_bitwidth - 1) - 1
+        value: tl.constexpr = float("inf")
+    else:
+        value: tl.constexpr = 2 ** (element.int_bitwidth - 1) - 1
+    return value
 
 
 @triton.jit

@@ -57,7 +57,9 @@ def keep_variables_of_loops() -> None:
     """Let the compiler's generator keep the variables of a loop or branch that it rejects."""
     from triton.compiler import code_generator
 
-    region: Any = code_generator.enter_sub_region
+    region: Any = getattr(code_generator, "enter_sub_region", None)
+    if region is None:
+        return
     leave = region.__exit__
 
     def leave_with_variables(self: Any, kind: Any, *error: Any) -> None:
