@@ -16,6 +16,9 @@ from kernelgauge.diagnosis.what_if import WhatIf
 from kernelgauge.diagnosis.wrong_result import Mistake
 from kernelgauge.words.fault import Note, note
 
+# Tensors that are padded to whole blocks are tried up to this many elements.
+MAX_PADDED = 2**22
+
 
 def of_options(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield numbers, flags and tuples that are not used as they are given."""
@@ -162,13 +165,12 @@ def padded(what_if: WhatIf) -> Iterator[Mistake]:
         length = tensor.shape[-1]
         for value, block in itertools.product((0.0, 1.0), what_if.blocks):
             whole = -(-length // block) * block
-            if block < 8 or whole == length:
+            # Short rows in long blocks, of which each would take gigabytes.
+            if block < 8 or whole == length or tensor.numel() // length * whole > MAX_PADDED:
                 continue
-            wider = torch.nn.functional.pad(tensor, (0, whole - length), value=value)
-            changed = what_if.arguments.replaced({name: wider})
             yield Mistake(
                 note("masked-lanes-count", name=name, value=value),
-                functools.partial(_cut, what_if, changed, length),
+                functools.partial(_padded, what_if, name, value, whole),
                 note("given-padding", length=length, value=value, whole=whole),
             )
 
@@ -213,8 +215,11 @@ def _bits(dtype: torch.dtype) -> int:
     return round(-math.log2(torch.finfo(dtype).eps))
 
 
-def _cut(what_if: WhatIf, arguments: Arguments, length: int) -> torch.Tensor:
-    result = what_if.evaluate(arguments)
+def _padded(what_if: WhatIf, name: str, value: float, whole: int) -> torch.Tensor:
+    tensor = what_if.arguments.tensors[name]
+    length = tensor.shape[-1]
+    wider = torch.nn.functional.pad(tensor, (0, whole - length), value=value)
+    result = what_if.evaluate(what_if.arguments.replaced({name: wider}))
     return result[..., :length] if result.dim() > 1 else result
 
 

@@ -120,10 +120,9 @@ class Weighed:
         self.mistake = mistake
         self._wrong: WrongResult | None = wrong
         self._outcome = False, False
-        # There may be hundreds of large ones.
+        # There may be hundreds of large ones, so a result is forgotten once it was compared.
         if mistake.is_computed:
             self._weigh()
-            self.mistake = replace(mistake, compute=_forgotten)
 
     @property
     def gives_it(self) -> bool:
@@ -135,7 +134,11 @@ class Weighed:
 
     def _weigh(self) -> tuple[bool, bool]:
         wrong, self._wrong = self._wrong, None
-        if wrong is not None and (made := computed(self.mistake)) is not None:
+        if wrong is None:
+            return self._outcome
+        made = computed(self.mistake)
+        self.mistake = replace(self.mistake, compute=_forgotten)
+        if made is not None:
             same = wrong.is_made_by(made)
             self._outcome = same, not same and wrong.clearly_differs(made, CLEARLY, MIN_SHARE)
         return self._outcome

@@ -7,6 +7,8 @@ import torch
 from kernelgauge.diagnosis.mistakes import half_precisions
 from kernelgauge.words.fault import note
 
+# Rows or columns that are padded to whole blocks hold at most so many elements.
+MAX_PADDED = 2**22
 NOT_RESCALED = "the sum is not rescaled when a later block has a larger maximum"
 
 
@@ -64,6 +66,8 @@ def column_softmax(x, blocks):
     for block in blocks:
         tall = torch.nn.functional.pad(x, (0, 0, 0, -M % block))
         yield note("masked-lanes-count", name="x", value=0.0), (tall.softmax(0)[:M],)
+        if M * (N + block) > MAX_PADDED:
+            continue
         wide = torch.nn.functional.pad(x, (0, -N % block), value=-math.inf)
         tiles = torch.exp(wide - wide.amax(0)).unflatten(1, (-1, block))
         alone = (tiles / tiles.sum(2, True)).flatten(1)[:, :N]
