@@ -169,8 +169,8 @@ def test_too_much_shared_memory():
     message = rejection(launch, kind="does-not-fit", targets=("sm_80", "sm_86", "sm_90"))
     assert "matmul does not fit for sm_80, sm_86\n" in message
     needed = r"it needs 1\d\d,\d{3} bytes of shared memory per program, "
-    assert re.search(needed + r"sm_80 \(A100\) has 166,912", message)
-    assert re.search(needed + r"sm_86 \(RTX 3090\) has 101,376", message)
+    assert re.search(needed + r"but sm_80 \(A100\) has 166,912", message)
+    assert re.search(needed + r"but sm_86 \(RTX 3090\) has 101,376", message)
     assert "BM=128, BN=256, BK=32, num_warps=8, num_stages=8" in message
     assert "smaller tiles or fewer num_stages" in message
     assert "sm_90" not in message
