@@ -248,7 +248,8 @@ class Traffic(TrafficMeter):
 
     def _is_shared(self, name: str, times: float) -> bool:
         """Return whether programs load an input so often because several need the same of it."""
-        return not _exceeds(times, self.distinct(name)) and not self.overlap(name)
+        same = name in self.inputs and not _exceeds(times, self.distinct(name))
+        return same and not self.overlap(name)
 
     def _over_times(self, budget: Budget, names: Iterable[str], direction: str) -> Iterator[Excess]:
         """names: the tensors that a budget of one number is for"""
