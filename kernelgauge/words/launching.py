@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 def _did_not_return(seconds: float, counts_processor: bool) -> str:
-    return f"did not return within {seconds:g} s{' of processor time' * counts_processor}"
+    return f"did not return within {round(seconds, 1):g} s{' of processor time' * counts_processor}"
 
 
 def _crashed(signal: str = "") -> str:
