@@ -138,7 +138,12 @@ def test_what_a_record_of_the_tiles_shows(how, said, remedy):
 
 @interpreted_only
 def test_a_mask_that_is_recorded_is_told_instead_of_a_grid():
-    assert unwritten.surest(unwritten.LOOP, unwritten.MASK) is unwritten.MASK
-    assert unwritten.surest(unwritten.LOOP, unwritten.GRID) is unwritten.LOOP
-    assert unwritten.surest(unwritten.MASK, unwritten.GRID) is unwritten.GRID
-    assert unwritten.surest(unwritten.MASK, None) is unwritten.MASK
+    MASK, LOOP, GRID, ORDER = unwritten.MASK, unwritten.LOOP, unwritten.GRID, unwritten.ORDER
+    said = unwritten.DEFAULT
+    assert unwritten.surest(LOOP, (said, MASK)) is MASK
+    assert unwritten.surest(LOOP, (said, GRID)) is LOOP
+    assert unwritten.surest(MASK, (said, GRID)) is GRID
+    assert unwritten.surest(MASK, (said, None)) is MASK
+    # Nothing recorded says that no tile holds them: a mask may be at fault.
+    assert unwritten.surest(ORDER, None) is unwritten.DEFAULT
+    assert unwritten.surest(LOOP, None) is LOOP

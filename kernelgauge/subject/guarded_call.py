@@ -482,7 +482,7 @@ class GuardedCall:
                 said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
             if why:
                 said.append(why[0])
-                remedy = unwritten.surest(remedy, why[1])
+            remedy = unwritten.surest(remedy, why)
             raise Wrong(
                 Fault(
                     "unwritten",

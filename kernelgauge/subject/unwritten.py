@@ -60,8 +60,14 @@ def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note]
     return ranges, remedy
 
 
-def surest(guessed: Note, recorded: Note | None) -> Note:
-    """Return the remedy that a record of the tiles shows; what a grid lacks says more than that."""
+def surest(guessed: Note, why: tuple[Note, Note | None] | None) -> Note:
+    """Return the remedy that a record of the tiles shows; what a grid lacks says more than that.
+
+    why: what `left_out` found. Without it the mask may as well be at fault as the order of tiles
+    """
+    if why is None:
+        return DEFAULT if guessed is ORDER else guessed
+    recorded = why[1]
     if recorded is MASK or (recorded and guessed in (MASK, ORDER, DEFAULT)):
         return recorded
     return guessed
