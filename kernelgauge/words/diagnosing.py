@@ -279,7 +279,10 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "the mask of the last tile is wrong, or the grid leaves that tile out, because the "
         "size is not a multiple of the block"
     ),
-    "tiles-left-out": ("the grid or a loop ends too early, or the mask of the last tile is wrong"),
+    "tiles-left-out": (
+        "the grid or a loop ends too early, the mask of the last tile is wrong, or later tiles "
+        "take what belongs to the first one"
+    ),
     "unit-wrong": "an offset or a stride is in the wrong unit",
     "diagonal-off-by-one": "a comparison of row and column is off by one",
     "triangle-wrong": "a triangular mask is missing, or compares the wrong way round",
