@@ -95,6 +95,14 @@ class Region:
         self.shift = np.uint64((virtual - self.real) & (2**64 - 1))
         self.origin = np.uint64(virtual - (self.real - self.storage.base))
 
+    def offsets(self, pointers: np.ndarray) -> np.ndarray:
+        """Return how many bytes behind the first element the kernel's pointers lie, as int64."""
+        return (pointers - np.uint64(self.virtual)).view(np.int64)
+
+    def elements(self, pointers: np.ndarray) -> np.ndarray:
+        """Return the offsets of the kernel's pointers in elements, as int64."""
+        return self.offsets(pointers) // self.itemsize
+
     def contents(self) -> np.ndarray:
         """Return the current bytes of the extent; not a copy."""
         if not self.extent:

@@ -6,7 +6,7 @@ import numpy as np
 
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, noun
-from kernelgauge.memory.terms import Term, in_program, offsets, program_axes, terms_of
+from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of
 from kernelgauge.words.fault import Note, note
 
 
@@ -26,7 +26,7 @@ def explain(
     there = in_program(access, terms, other) if terms else None
     if there is None:
         return None
-    here = np.argwhere((offsets(access, region) == element) & access.mask)
+    here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
     total = sum(values * term.factor for values, term in zip(there, terms, strict=True))
     lanes = np.argwhere(np.broadcast_to(total, access.mask.shape) == element)
     if not len(here) or not len(lanes):

@@ -60,7 +60,7 @@ def _explain_near(
     """Return the whole fault for addresses in the window of a tensor."""
     name, size = region.name, access.size
     said |= {"tensor": name}
-    offset = (access.pointers - np.uint64(region.virtual)).view(np.int64)
+    offset = region.offsets(access.pointers)
     if not (offset[bad] + region.real & (size - 1) == 0).all():
         return fault.but(
             kind="misaligned-access",

@@ -112,8 +112,7 @@ class Recording:
         outside: np.ndarray,
         here: np.ndarray,
     ) -> None:
-        offset = (access.pointers - np.uint64(region.virtual)).view(np.int64)
-        element = offset // region.itemsize
+        element = region.elements(access.pointers)
         placed = locate(access, region, element)
         # Only the place of lanes that are evenly spaced means anything where no memory is touched.
         known = here.all() and spacing(element) is not None

@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of
-from kernelgauge.memory.coordinates import Access
+from kernelgauge.memory.coordinates import Access, integers
 from kernelgauge.memory.mask_limits import ARITHMETIC, function_of
 from kernelgauge.words.fault import Note, note
 
@@ -89,7 +89,7 @@ class Term:
 
 def terms_of(access: Access, region: Region) -> list[Term]:
     """Return the terms of the offset into a tensor, [] where the source does not show them."""
-    element = offsets(access, region)
+    element = region.elements(access.pointers)
     reader = _Reader(access, region.strides)
     try:
         found = list(reader.terms(reader.pointer()))
@@ -109,7 +109,7 @@ def wrapped(access: Access, region: Region, bad: np.ndarray) -> Note | None:
         total = sum((term.values * term.factor for term in found), np.zeros_like(access.mask, int))
     except (_Unknown, ValueError, IndexError):
         return None
-    off = (total - offsets(access, region))[bad]
+    off = (total - region.elements(access.pointers))[bad]
     if not (off != 0).all() or (off % 2**32).any():
         return None
     for term in found:
@@ -126,12 +126,6 @@ def wrapped(access: Access, region: Region, bad: np.ndarray) -> Note | None:
                 product=value * term.factor,
             )
     return None
-
-
-def offsets(access: Access, region: Region) -> np.ndarray:
-    """Return the offsets of all lanes in elements, int64, of the tile's shape."""
-    bytes_ = (access.pointers - np.uint64(region.virtual)).view(np.int64)
-    return bytes_ // region.itemsize
 
 
 def in_program(
@@ -553,14 +547,12 @@ def _is_pointer(value: object) -> bool:
 
 
 def _integers(value: object) -> np.ndarray:
-    """Return the integers that a variable holds, one as an array without axes."""
-    data = getattr(getattr(value, "handle", None), "data", None)
-    if data is None:
-        data = getattr(value, "value", value)
-    if isinstance(data, bool) or not isinstance(data, (int, np.ndarray)):
-        raise _Unknown
-    array = np.asarray(data)
-    if array.dtype.kind not in "iu":
-        raise _Unknown
+    """Return the integers that a variable holds, one as an array without axes. Raises _Unknown."""
+    array = integers(value)
+    if array is None:
+        number = getattr(value, "value", value)
+        if type(number) is not int:
+            raise _Unknown
+        array = np.asarray(number)
     array = array.astype(np.int64)
     return array.reshape(()) if array.size == 1 else array

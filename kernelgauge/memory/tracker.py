@@ -204,7 +204,7 @@ class Tracker:
         for region, lanes in self.space.split(active):
             good = np.zeros(lanes.size, dtype=bool)
             if region:
-                offset = (active[lanes] - np.uint64(region.virtual)).view(np.int64)
+                offset = region.offsets(active[lanes])
                 good = region.holds(offset, size)
             if region is None or not good.all():
                 bad = np.zeros(mask.size, dtype=bool)

@@ -145,20 +145,21 @@ def _wrong_factor(access: Access, region: Region, terms: list[Term]) -> Note | N
     """
     terms = [term for term in terms if term.values[access.mask].any()]
     wrong = [term for term in terms if term.is_tile and not _dims_of(term, region)]
-    named = [it for it in wrong if it.label in access.launch.arguments or not it.label]
-    named = [it for it in named if it.factor not in region.strides]
-    if len(wrong) != 1 or not named or not access.is_masked or wrong[0].factor in region.strides:
+    if len(wrong) != 1 or not access.is_masked:
+        return None
+    (term,) = wrong
+    is_named = not term.label or term.label in access.launch.arguments
+    if not is_named or term.factor in region.strides:
         return None
     taken = set()
-    for term in terms:
-        if term not in wrong:
-            dims = [d for d in _dims_of(term, region) if d not in taken]
-            lanes = term.values[access.mask]
+    for other in terms:
+        if other is not term:
+            dims = [d for d in _dims_of(other, region) if d not in taken]
+            lanes = other.values[access.mask]
             if len(dims) != 1 or not _is_within(lanes, region.shape[dims[0]]):
                 return None
             taken.add(dims[0])
     left = [d for d, size in enumerate(region.shape) if size > 1 and d not in taken]
-    (term,) = wrong
     if len(left) != 1 or not _is_within(term.values[access.mask], region.shape[left[0]]):
         return None
     return note(
