@@ -3,8 +3,24 @@ import triton.language as tl
 
 
 @triton.jit
-def step(acc, m, total, q, k_desc, v_desc, b, h, start, last, scale, offs_m,
-         MASKED: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr):
+def step(
+    acc,
+    m,
+    total,
+    q,
+    k_desc,
+    v_desc,
+    b,
+    h,
+    start,
+    last,
+    scale,
+    offs_m,
+    MASKED: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    D: tl.constexpr,
+):
     offs_n = tl.arange(0, BLOCK_N)
     keys = k_desc.load([b, h, start, 0]).reshape(BLOCK_N, D)
     scores = tl.dot(q, keys.T)
@@ -23,17 +39,63 @@ def step(acc, m, total, q, k_desc, v_desc, b, h, start, last, scale, offs_m,
 
 
 @triton.jit
-def attend(acc, m, total, q, k_desc, v_desc, b, h, first, last, scale, offs_m,
-           MASKED: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr, WS: tl.constexpr):
+def attend(
+    acc,
+    m,
+    total,
+    q,
+    k_desc,
+    v_desc,
+    b,
+    h,
+    first,
+    last,
+    scale,
+    offs_m,
+    MASKED: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    D: tl.constexpr,
+    WS: tl.constexpr,
+):
     for start in tl.range(first, last, BLOCK_N, warp_specialize=WS):
-        acc, m, total = step(acc, m, total, q, k_desc, v_desc, b, h, start, last, scale, offs_m,
-                             MASKED, CAUSAL, BLOCK_N, D)
+        acc, m, total = step(
+            acc,
+            m,
+            total,
+            q,
+            k_desc,
+            v_desc,
+            b,
+            h,
+            start,
+            last,
+            scale,
+            offs_m,
+            MASKED,
+            CAUSAL,
+            BLOCK_N,
+            D,
+        )
     return acc, m, total
 
 
 @triton.jit
-def ahead(acc, m, total, q, k_desc, v_desc, b, h, first, last, scale,
-          BLOCK_N: tl.constexpr, D: tl.constexpr):
+def ahead(
+    acc,
+    m,
+    total,
+    q,
+    k_desc,
+    v_desc,
+    b,
+    h,
+    first,
+    last,
+    scale,
+    BLOCK_N: tl.constexpr,
+    D: tl.constexpr,
+):
     """Scores of the next tile are computed beside the softmax of this one. last > first."""
     scores = tl.dot(q, k_desc.load([b, h, first, 0]).reshape(BLOCK_N, D).T)
     for start in tl.range(first, last - BLOCK_N, BLOCK_N):
@@ -57,9 +119,26 @@ def ahead(acc, m, total, q, k_desc, v_desc, b, h, first, last, scale,
 
 
 @triton.jit
-def attention(q_desc, k_desc, v_desc, out_ptr, B, H, GROUP, S, T, scale,
-              D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-              PERSISTENT: tl.constexpr, WS: tl.constexpr, AHEAD: tl.constexpr, LONGEST_FIRST: tl.constexpr):
+def attention(
+    q_desc,
+    k_desc,
+    v_desc,
+    out_ptr,
+    B,
+    H,
+    GROUP,
+    S,
+    T,
+    scale,
+    D: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    PERSISTENT: tl.constexpr,
+    WS: tl.constexpr,
+    AHEAD: tl.constexpr,
+    LONGEST_FIRST: tl.constexpr,
+):
     tiles = tl.cdiv(S, BLOCK_M)
     programs = tl.num_programs(0)
     turns = tl.cdiv(B * H * tiles, programs) if PERSISTENT else 1
@@ -84,12 +163,48 @@ def attention(q_desc, k_desc, v_desc, out_ptr, B, H, GROUP, S, T, scale,
                 last = tl.minimum(T, tile * BLOCK_M + BLOCK_M)
             if AHEAD:
                 if whole > 0:
-                    acc, m, total = ahead(acc, m, total, q, k_desc, v_desc, b, h // GROUP, 0, whole, scale, BLOCK_N, D)
+                    acc, m, total = ahead(
+                        acc, m, total, q, k_desc, v_desc, b, h // GROUP, 0, whole, scale, BLOCK_N, D
+                    )
             else:
-                acc, m, total = attend(acc, m, total, q, k_desc, v_desc, b, h // GROUP, 0, whole, scale, offs_m,
-                                       False, CAUSAL, BLOCK_N, D, WS)
-            acc, m, total = attend(acc, m, total, q, k_desc, v_desc, b, h // GROUP, whole, last, scale, offs_m,
-                                   True, CAUSAL, BLOCK_N, D, False)
+                acc, m, total = attend(
+                    acc,
+                    m,
+                    total,
+                    q,
+                    k_desc,
+                    v_desc,
+                    b,
+                    h // GROUP,
+                    0,
+                    whole,
+                    scale,
+                    offs_m,
+                    False,
+                    CAUSAL,
+                    BLOCK_N,
+                    D,
+                    WS,
+                )
+            acc, m, total = attend(
+                acc,
+                m,
+                total,
+                q,
+                k_desc,
+                v_desc,
+                b,
+                h // GROUP,
+                whole,
+                last,
+                scale,
+                offs_m,
+                True,
+                CAUSAL,
+                BLOCK_N,
+                D,
+                False,
+            )
             out_rows = head.to(tl.int64) * S + offs_m
             out_ptrs = out_ptr + out_rows[:, None] * D + tl.arange(0, D)[None, :]
             tl.store(out_ptrs, acc * (1.0 / total)[:, None], mask=(offs_m < S)[:, None])

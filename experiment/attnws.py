@@ -3,14 +3,34 @@ import triton.language as tl
 
 
 @triton.jit
-def flat(q_desc, k_desc, v_desc, out_ptr, B, H, GROUP, S, T, scale,
-         D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PERSISTENT: tl.constexpr, WS: tl.constexpr, ALL: tl.constexpr, MASK: tl.constexpr = 0):
+def flat(
+    q_desc,
+    k_desc,
+    v_desc,
+    out_ptr,
+    B,
+    H,
+    GROUP,
+    S,
+    T,
+    scale,
+    D: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    PERSISTENT: tl.constexpr,
+    WS: tl.constexpr,
+    ALL: tl.constexpr,
+    MASK: tl.constexpr = 0,
+):
     """T a multiple of BLOCK_N, rows of all heads in one matrix."""
     tiles = tl.cdiv(S, BLOCK_M)
     programs = tl.num_programs(0)
     places = B * H * tiles
     stop = places if PERSISTENT else tl.program_id(0) + 1
-    for place in tl.range(tl.program_id(0), stop, programs, warp_specialize=WS and PERSISTENT and ALL):
+    for place in tl.range(
+        tl.program_id(0), stop, programs, warp_specialize=WS and PERSISTENT and ALL
+    ):
         head, tile = place // tiles, place % tiles
         if CAUSAL:
             head, tile = place % (B * H), tiles - 1 - place // (B * H)

@@ -1,12 +1,34 @@
 import triton, triton.language as tl
+
+
 @triton.jit
-def mm(a_desc, b_desc, c_ptr, c_desc, M, N, K,
-       AT: tl.constexpr, BT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-       GROUP_M: tl.constexpr, PERSISTENT: tl.constexpr, WS: tl.constexpr, STORE: tl.constexpr, BATCH: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr):
+def mm(
+    a_desc,
+    b_desc,
+    c_ptr,
+    c_desc,
+    M,
+    N,
+    K,
+    AT: tl.constexpr,
+    BT: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    PERSISTENT: tl.constexpr,
+    WS: tl.constexpr,
+    STORE: tl.constexpr,
+    BATCH: tl.constexpr,
+    WIDE: tl.constexpr,
+    FLAT: tl.constexpr,
+):
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     total = tiles_m * tiles_n * BATCH
     stop = total if PERSISTENT else tl.program_id(0) + 1
-    for number in tl.range(tl.program_id(0), stop, tl.num_programs(0), flatten=FLAT, warp_specialize=WS and PERSISTENT):
+    for number in tl.range(
+        tl.program_id(0), stop, tl.num_programs(0), flatten=FLAT, warp_specialize=WS and PERSISTENT
+    ):
         batch = number // (tiles_m * tiles_n)
         tile = number % (tiles_m * tiles_n)
         first_m = tile // (GROUP_M * tiles_n) * GROUP_M
@@ -19,8 +41,16 @@ def mm(a_desc, b_desc, c_ptr, c_desc, M, N, K,
             tl.assume(K > 0)
         for k in tl.range(0, K, BLOCK_K, warp_specialize=WS and not PERSISTENT):
             if BATCH > 1:
-                a = a_desc.load([batch, k, m]).reshape(BLOCK_K, BLOCK_M).T if AT else a_desc.load([batch, m, k]).reshape(BLOCK_M, BLOCK_K)
-                b = b_desc.load([batch, n, k]).reshape(BLOCK_N, BLOCK_K).T if BT else b_desc.load([batch, k, n]).reshape(BLOCK_K, BLOCK_N)
+                a = (
+                    a_desc.load([batch, k, m]).reshape(BLOCK_K, BLOCK_M).T
+                    if AT
+                    else a_desc.load([batch, m, k]).reshape(BLOCK_M, BLOCK_K)
+                )
+                b = (
+                    b_desc.load([batch, n, k]).reshape(BLOCK_N, BLOCK_K).T
+                    if BT
+                    else b_desc.load([batch, k, n]).reshape(BLOCK_K, BLOCK_N)
+                )
             else:
                 a = a_desc.load([k, m]).T if AT else a_desc.load([m, k])
                 b = b_desc.load([n, k]).T if BT else b_desc.load([k, n])
@@ -36,5 +66,7 @@ def mm(a_desc, b_desc, c_ptr, c_desc, M, N, K,
         else:
             offs_m = m.to(tl.int64) + tl.arange(0, BLOCK_M)
             offs_n = n.to(tl.int64) + tl.arange(0, BLOCK_N)
-            c_ptrs = c_ptr + tl.cast(batch, tl.int64) * M * N + offs_m[:, None] * N + offs_n[None, :]
+            c_ptrs = (
+                c_ptr + tl.cast(batch, tl.int64) * M * N + offs_m[:, None] * N + offs_n[None, :]
+            )
             tl.store(c_ptrs, acc, mask=(offs_m < M)[:, None] & (offs_n < N)[None, :])

@@ -30,7 +30,17 @@ def realign_all(x_ptr, y_ptr, M, N, stride, pitch, BLOCK_M: tl.constexpr, BLOCK_
 
 
 @triton.jit
-def rms(x_ptr, w_ptr, y_ptr, M, N, eps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, EVICT: tl.constexpr):
+def rms(
+    x_ptr,
+    w_ptr,
+    y_ptr,
+    M,
+    N,
+    eps,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    EVICT: tl.constexpr,
+):
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     cols = tl.arange(0, BLOCK_N).to(tl.int64)[None, :]
     mask = (rows < M) & (cols < N)
@@ -49,13 +59,19 @@ def rms_twice(x_ptr, w_ptr, y_ptr, M, N, eps, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     squares = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, N, BLOCK):
-        x = tl.load(x_ptr + start + offs, mask=start + offs < N, other=0.0, eviction_policy="evict_last").to(tl.float32)
+        x = tl.load(
+            x_ptr + start + offs, mask=start + offs < N, other=0.0, eviction_policy="evict_last"
+        ).to(tl.float32)
         squares += x * x
     rstd = tl.rsqrt(tl.sum(squares) / N + eps)
     for start in range(0, N, BLOCK):
         mask = start + offs < N
-        x = tl.load(x_ptr + start + offs, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
-        w = tl.load(w_ptr + start + offs, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
+        x = tl.load(x_ptr + start + offs, mask=mask, other=0.0, eviction_policy="evict_first").to(
+            tl.float32
+        )
+        w = tl.load(w_ptr + start + offs, mask=mask, other=0.0, eviction_policy="evict_last").to(
+            tl.float32
+        )
         tl.store(y_ptr + start + offs, x * rstd * w, mask=mask)
 
 
@@ -67,13 +83,17 @@ def row_sum(x_ptr, y_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, EV
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, N, BLOCK_N):
         cols = (start + lanes).to(tl.int64)[None, :]
-        x = tl.load(x_ptrs + cols, mask=(rows[:, None] < M) & (cols < N), other=0.0, eviction_policy=EVICT)
+        x = tl.load(
+            x_ptrs + cols, mask=(rows[:, None] < M) & (cols < N), other=0.0, eviction_policy=EVICT
+        )
         acc += x.to(tl.float32)
     tl.store(y_ptr + rows, tl.sum(acc, axis=1), mask=rows < M)
 
 
 @triton.jit
-def layer_norm_middle(x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, N, eps, BLOCK_N: tl.constexpr, VEC: tl.constexpr):
+def layer_norm_middle(
+    x_ptr, w_ptr, b_ptr, y_ptr, mean_ptr, rstd_ptr, N, eps, BLOCK_N: tl.constexpr, VEC: tl.constexpr
+):
     """One row a program: its aligned middle, VEC elements in a load, and up to VEC - 1 at both ends."""
     row = tl.program_id(0).to(tl.int64)
     begin = row * N
@@ -132,8 +152,22 @@ def scale_branch(x_ptr, y_ptr, N, factor, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def fp8(x_desc, w_desc, xs_ptr, ws_ptr, out_ptr, M, N, K, stride_xs, stride_ws,
-        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr, WS: tl.constexpr):
+def fp8(
+    x_desc,
+    w_desc,
+    xs_ptr,
+    ws_ptr,
+    out_ptr,
+    M,
+    N,
+    K,
+    stride_xs,
+    stride_ws,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    WS: tl.constexpr,
+):
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     first_m = pid // (GROUP_M * tiles_n) * GROUP_M

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from kernelgauge.core.tensors import on_cpu
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.speed import measure, selftest
 from kernelgauge.speed.buffers import Buffers, copy, redrawn
+from kernelgauge.speed.clocks import Clocks
 from kernelgauge.speed.interval import interval_of
 from kernelgauge.speed.measure import race
 from tests import faults
@@ -192,6 +194,23 @@ def test_a_small_difference_decides_20_of_20(noise, ms, verdict):
     for seed in range(20):
         gpu = SimulatedGpu(seed, **noise)
         assert run(gpu, double(gpu, ms)).verdict == verdict
+
+
+def test_an_inconclusive_race_says_what_the_clock_did():
+    readings = itertools.cycle(
+        [Clocks(1900, 1900, 1980), Clocks(1600, 1600, 1980, ("power limit",))]
+    )
+    gpu = SimulatedGpu(0)
+    found = run(gpu, double(gpu, 1.0), read_clocks=lambda: next(readings))
+    assert found.clocks == Clocks(1600, 1900, 1980, ("power limit",))
+    assert found.clocks.note() in found.fault().said
+    assert found.plain()["clocks"]["low"] == 1600
+    lost = run(gpu, double(gpu, 2.0), read_clocks=lambda: next(readings))
+    assert lost.clocks.note() not in lost.fault().said
+    unread = run(gpu, double(gpu, 1.0), read_clocks=lambda: None)
+    assert unread.clocks is None
+    assert unread.plain()["clocks"] is None
+    assert not [said for said in unread.fault().said if "clock" in said.kind]
 
 
 def test_an_interval_contains_1_despite_an_effect_of_memory_placement():
