@@ -176,7 +176,7 @@ def admit(contestants: list[Contestant], buffers: Buffers, *, by_value: bool) ->
 def time_in_turn(
     contestants: list[Contestant], buffers: Buffers, timer: CudaTimer, seconds: float
 ) -> tuple[dict[str, float], clocks.Clocks | None]:
-    """Return the median milliseconds by name of contestants that all have a function, and the clock.
+    """Return the median milliseconds by name of contestants that have a function, and the clock.
 
     Each round calls all of them on the same contents. Every second round reverses the order, and
     after it another contestant comes first.
