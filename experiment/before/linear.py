@@ -1,0 +1,93 @@
+"""07.5  Linear layer: one good answer.
+
+The weight is read transposed by strides that change places, and bias and activation follow while
+the sums are in registers. The compiler is told that K is above 0: otherwise Triton 3.6 waits for
+each tensor-core instruction on sm_90 before it starts the next. relu compares instead of taking a
+maximum, which would turn NaN into 0.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def linear_kernel(
+    x_ptr, weight_ptr, bias_ptr, out_ptr,
+    M, N, K,
+    stride_xm, stride_xk,
+    stride_wn, stride_wk,
+    stride_bias,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0)
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    first_m = pid // (GROUP_M * tiles_n) * GROUP_M
+    rows = min(tiles_m - first_m, GROUP_M)
+    place = pid % (GROUP_M * tiles_n)
+
+    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
+    mask_m, mask_n = offs_m < M, offs_n < N
+    x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k[None, :] * stride_xk
+    # The tile of weight.T: its rows are weight's columns. Only the strides change places.
+    weight_ptrs = weight_ptr + offs_k[:, None] * stride_wk + offs_n[None, :] * stride_wn
+    x_step = tl.cast(stride_xk, tl.int64) * BLOCK_K
+    weight_step = tl.cast(stride_wk, tl.int64) * BLOCK_K
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    # Otherwise there is a path that skips the loop, on which no wgmma sets acc, and Triton 3.6
+    # therefore waits for each wgmma before it starts the next (sm_90; 3.7 and 3.9 do not).
+    tl.assume(K > 0)
+    for k in range(0, K, BLOCK_K):
+        mask_k = offs_k < K - k
+        x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+        weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        acc = tl.dot(x, weight, acc)
+        x_ptrs += x_step
+        weight_ptrs += weight_step
+
+    bias = tl.load(bias_ptr + offs_n * stride_bias, mask=mask_n, other=0.0)
+    acc += bias.to(tl.float32)[None, :]
+    if ACTIVATION == "relu":
+        # Not tl.maximum, which turns NaN into 0.
+        acc = tl.where(acc < 0, 0.0, acc)
+    if ACTIVATION == "gelu":
+        acc = 0.5 * acc * (1.0 + tl.erf(acc * 0.7071067811865476))
+    out_ptrs = out_ptr + offs_m[:, None] * N + offs_n[None, :]
+    tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, activation: str | None
+) -> torch.Tensor:
+    if x.dim() != 2 or x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"x must be 2-D and float16, bfloat16 or float32, not {x.dtype} {tuple(x.shape)}"
+        )
+    M, K = x.shape
+    if weight.dim() != 2 or weight.shape[1] != K or weight.dtype != x.dtype:
+        raise ValueError(
+            f"weight must be {x.dtype} (N, {K}), not {weight.dtype} {tuple(weight.shape)}"
+        )
+    N = weight.shape[0]
+    if bias.shape != (N,) or bias.dtype != x.dtype:
+        raise ValueError(f"bias must be {x.dtype} {(N,)}, not {bias.dtype} {tuple(bias.shape)}")
+    if activation not in (None, "relu", "gelu"):
+        raise ValueError(f'activation must be None, "relu" or "gelu", not {activation!r}')
+    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
+    # Loads of 16 bytes go straight to shared memory. Where 16 does not divide K, numbers of 2 bytes
+    # go through registers one by one, and beside a tile of 256 columns there are too few of them.
+    BLOCK_M, BLOCK_N = 128, 128 if K % 16 and x.element_size() == 2 else 256
+    BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
+    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
+    linear_kernel[grid](
+        x, weight, bias, out, M, N, K, *x.stride(), *weight.stride(), bias.stride(0),
+        ACTIVATION=activation,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
+    )  # fmt: skip
+    return out

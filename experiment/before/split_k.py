@@ -1,0 +1,130 @@
+"""09.1  Split-K matmul: one good answer.
+
+K is cut between steps, into as many pieces as fill the multiprocessors once: one program more would
+cost a second round. Pieces are stored in float32 and added by a second kernel, 16 at a time, whose
+loads are then in flight together. A single piece goes straight to the result.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+# BLOCK_M and BLOCK_N. The larger a tile is, the fewer times an element is loaded.
+TILES = (128, 256), (64, 128), (32, 64)
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors the GPU has; 4 in the interpreter without a GPU."""
+    if device.type != "cuda":
+        return 4
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@triton.jit
+def split_k_matmul_kernel(
+    a_ptr, b_ptr, parts_ptr,
+    M, N, K, pieces,
+    stride_am, stride_ak,
+    stride_bk, stride_bn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):  # fmt: skip
+    # The tiles of one piece have neighbouring numbers: at the same time they load the same
+    # columns of a and rows of b, which they then find in the L2 cache.
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    piece = (tl.program_id(0) // (tiles_m * tiles_n)).to(tl.int64)
+    tile = tl.program_id(0) % (tiles_m * tiles_n)
+    first_m = tile // (GROUP_M * tiles_n) * GROUP_M
+    rows = min(tiles_m - first_m, GROUP_M)
+    place = tile % (GROUP_M * tiles_n)
+
+    # Whole steps, so that only the last piece can have lanes past K.
+    steps = tl.cdiv(K, BLOCK_K)
+    first, last = piece * steps // pieces, (piece + 1) * steps // pieces
+    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = first * BLOCK_K + tl.arange(0, BLOCK_K)
+    mask_m, mask_n = offs_m < M, offs_n < N
+    a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
+    b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
+    a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
+    b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    left = K - first * BLOCK_K
+    count = (last - first).to(tl.int32)
+    # As in chapter 07: with a path that skips the loop, Triton 3.6 waits for each wgmma.
+    tl.assume(count > 0)
+    for _ in range(count):
+        mask_k = tl.arange(0, BLOCK_K) < left
+        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
+        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
+        acc = tl.dot(a, b, acc)
+        a_ptrs += a_step
+        b_ptrs += b_step
+        left -= BLOCK_K
+    part_ptr = parts_ptr + piece * M * N
+    part_ptrs = part_ptr + offs_m[:, None] * N + offs_n[None, :]
+    tl.store(part_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+@triton.jit
+def sum_pieces_kernel(
+    parts_ptr, c_ptr,
+    size, pieces,
+    TOGETHER: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK,), dtype=tl.float32)
+    # Several pieces at a time, whose loads are then in flight together.
+    for first in range(0, pieces, TOGETHER):
+        numbers = tl.cast(first, tl.int64) + tl.arange(0, TOGETHER)
+        mask = (numbers < pieces)[:, None] & (offs < size)[None, :]
+        parts = tl.load(parts_ptr + numbers[:, None] * size + offs[None, :], mask=mask, other=0.0)
+        acc += tl.sum(parts, axis=0)
+    tl.store(c_ptr + offs, acc, mask=offs < size)
+
+
+def tile_shape(M: int, N: int, K: int, programs: int) -> tuple[int, int]:
+    """BLOCK_M and BLOCK_N of the largest tiles of which there are enough."""
+    # A K that is long beside M and N is cut instead, and keeps the largest.
+    for BLOCK_M, BLOCK_N in TILES[:1] if max(M, N) * 8 <= K else TILES:
+        if triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N) >= programs:
+            break
+    return (
+        min(BLOCK_M, max(16, triton.next_power_of_2(M))),
+        min(BLOCK_N, max(16, triton.next_power_of_2(N))),
+    )
+
+
+def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(
+            f"a must be 2-D and float16, bfloat16 or float32, not {a.dtype} {tuple(a.shape)}"
+        )
+    M, K = a.shape
+    if b.dim() != 2 or b.shape[0] != K or b.dtype != a.dtype:
+        raise ValueError(f"b must be {a.dtype} ({K}, N), not {b.dtype} {tuple(b.shape)}")
+    N = b.shape[1]
+    if K == 0:
+        return torch.zeros(M, N, dtype=a.dtype, device=a.device)
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    programs = multiprocessors(a.device)
+    BLOCK_M, BLOCK_N = tile_shape(M, N, K, programs)
+    BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
+    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    # Rounded down: one program more than there are multiprocessors would cost a second round.
+    pieces = max(1, min(programs // max(1, tiles), triton.cdiv(K, BLOCK_K) // 2))
+    parts = c
+    if pieces > 1:
+        parts = torch.empty(pieces, M, N, dtype=torch.float32, device=a.device)
+    large = BLOCK_M * BLOCK_N > 128 * 128
+    split_k_matmul_kernel[(tiles * pieces,)](
+        a, b, parts, M, N, K, pieces, *a.stride(), *b.stride(),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
+        num_warps=8 if large else 4, num_stages=3 if large else 5,
+    )  # fmt: skip
+    if pieces > 1:
+        sum_pieces_kernel[(triton.cdiv(M * N, 512),)](
+            parts, c, M * N, pieces, TOGETHER=16, BLOCK=512
+        )
+    return c
