@@ -26,6 +26,14 @@ def today(chapter, file, function):
     return loader.load_subject(chapter, file, function)
 
 
+def before(file, function):
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("before_" + file, HERE / "before" / f"{file}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, function)
+
+
 def rnd(*shape, dtype=torch.bfloat16):
     return torch.randn(*shape, dtype=dtype, device="cuda")
 
@@ -104,7 +112,8 @@ def linear(S, names):
         x, w, bias = rnd(S, S), rnd(S, S), torch.zeros(S, dtype=torch.bfloat16, device="cuda")
         solution = today("07_matmul", "linear", "linear")
         return products(
-            x, w.T, names, {"today": lambda: solution(x, w, bias, None), "cublas": lambda: x @ w.T}
+            x, w.T, names, {"new": lambda: solution(x, w, bias, None), "cublas": lambda: x @ w.T,
+             "today": lambda f=before("linear", "linear"): f(x, w, bias, None)}
         )
 
     return setup
@@ -132,7 +141,8 @@ def batched(B, S, names):
         a, b = rnd(B, S, S), rnd(B, S, S)
         solution = today("07_matmul", "batched", "batched_matmul")
         return products(
-            a, b, names, {"today": lambda: solution(a, b), "cublas": lambda: torch.bmm(a, b)}
+            a, b, names, {"new": lambda: solution(a, b), "cublas": lambda: torch.bmm(a, b),
+             "today": lambda f=before("batched", "batched_matmul"): f(a, b)}
         )
 
     return setup
@@ -172,6 +182,7 @@ def odd(turned, M=4003, N=4001, K=4007):
         a = rnd(M, K)
         b = rnd(N, K).T if turned else rnd(K, N)
         bias = torch.zeros(N, dtype=torch.bfloat16, device="cuda")
+        old = before("linear", "linear")
         lin, sw = (
             today("07_matmul", "linear", "linear"),
             today("07_matmul", "swizzled", "swizzled_matmul"),
@@ -193,6 +204,8 @@ def odd(turned, M=4003, N=4001, K=4007):
             "today": (lambda: lin(a, b.T, bias, None)) if turned else (lambda: sw(a, b)),
             "cublas": lambda: a @ b,
         }
+        if turned:
+            calls["before"] = lambda: old(a, b.T, bias, None)
         calls |= {n: padded(**MM_VARIANTS[n]) for n in ("np s4", "np s3", "WS s3", "128x128 w8 s4")}
         if turned:
             f = torch.compile(lambda a, b: a @ b, dynamic=False)
@@ -713,6 +726,31 @@ def fp8(M, N, K):
     return setup
 
 
+def scheduled(M, N, K):
+    def setup():
+        a, b = rnd(M, K), rnd(K, N)
+        calls = {"cublas": lambda: a @ b}
+        for file, function in (("split_k", "split_k_matmul"), ("stream_k", "stream_k_matmul")):
+            new, old = today("09_scheduling", file, function), before(file, function)
+            calls |= {f"{file} new": lambda f=new: f(a, b), f"{file} today": lambda f=old: f(a, b)}
+        return calls, lambda: a @ b, 0.02
+    return setup
+
+
+def gram(M, K):
+    def setup():
+        a = rnd(M, K)
+        new, old = today("09_scheduling", "triangular", "gram_matrix"), before("triangular", "gram_matrix")
+        return {"new": lambda: new(a), "today": lambda: old(a), "cublas": lambda: a @ a.T}, lambda: a @ a.T, 0.02
+    return setup
+
+
+def batched_odd():
+    a, b = rnd(17, 2001, 2003), rnd(17, 2003, 1999)
+    new, old = today("07_matmul", "batched", "batched_matmul"), before("batched", "batched_matmul")
+    return {"new": lambda: new(a, b), "today": lambda: old(a, b), "cublas": lambda: a @ b}, lambda: a @ b, 0.02
+
+
 f32, bf16 = torch.float32, torch.bfloat16
 ALL = tuple(MM_VARIANTS)
 RACES = {
@@ -763,6 +801,14 @@ RACES = {
         256, 512, ("np s3", "np s4", "WS s3", "WS s4", "WS P s4", "128x128 w4 s4", "128x128 w8 s4")
     ),
     "batched 32x2048": batched(32, 2048, ("np s3", "np s4", "WS s3", "WS s4", "128x128 w4 s4")),
+    "split and stream 4096": scheduled(4096, 4096, 4096),
+    "split and stream 512x512x131072": scheduled(512, 512, 131072),
+    "split and stream 1536x3072x16384": scheduled(1536, 3072, 16384),
+    "split and stream 1400x3001x8007": scheduled(1400, 3001, 8007),
+    "split and stream 300x500x100003": scheduled(300, 500, 100003),
+    "gram 5003x4001": gram(5003, 4001),
+    "gram 8192x8192": gram(8192, 8192),
+    "batched odd": batched_odd,
     "tiled 4096": tiled(4096, ALL),
     "linear 8192": linear(
         8192, ("np s3", "np s4", "np s4 g16", "P s3 st1", "P s4 st2", "WS s3", "WS s4", "WS P s4")
