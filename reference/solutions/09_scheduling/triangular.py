@@ -129,12 +129,13 @@ def gram_matrix(a: torch.Tensor) -> torch.Tensor:
     # Small products need small tiles: otherwise there are too few programs to fill the GPU.
     BLOCK_M, BLOCK_N, num_warps = (64, 64, 4) if M <= 1024 else (128, 256, 8)
     # As in chapter 07: where 16 does not divide K, too few loads are in flight beside 256 columns.
-    if K % 16 and a.element_size() == 2:
+    # Nor are there registers for as many addresses to store to, where it does not divide M.
+    if (K % 16 or M % 16) and a.element_size() == 2:
         BLOCK_N = min(BLOCK_N, 128)
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     descriptors = None, None
     if a.element_size() == 2 and M * M * K >= LARGE and has_rows(a):
-        rows, BLOCK_N = realigned(a), max(BLOCK_N, 2 * BLOCK_M) if M > 1024 else BLOCK_N
+        rows = realigned(a)
         descriptors = (
             TensorDescriptor.from_tensor(rows, [BLOCK_M, BLOCK_K]),
             TensorDescriptor.from_tensor(rows, [BLOCK_N, BLOCK_K]),
