@@ -28,6 +28,7 @@ def today(chapter, file, function):
 
 def before(file, function):
     import importlib.util
+
     spec = importlib.util.spec_from_file_location("before_" + file, HERE / "before" / f"{file}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -112,8 +113,14 @@ def linear(S, names):
         x, w, bias = rnd(S, S), rnd(S, S), torch.zeros(S, dtype=torch.bfloat16, device="cuda")
         solution = today("07_matmul", "linear", "linear")
         return products(
-            x, w.T, names, {"new": lambda: solution(x, w, bias, None), "cublas": lambda: x @ w.T,
-             "today": lambda f=before("linear", "linear"): f(x, w, bias, None)}
+            x,
+            w.T,
+            names,
+            {
+                "new": lambda: solution(x, w, bias, None),
+                "cublas": lambda: x @ w.T,
+                "today": lambda f=before("linear", "linear"): f(x, w, bias, None),
+            },
         )
 
     return setup
@@ -141,8 +148,14 @@ def batched(B, S, names):
         a, b = rnd(B, S, S), rnd(B, S, S)
         solution = today("07_matmul", "batched", "batched_matmul")
         return products(
-            a, b, names, {"new": lambda: solution(a, b), "cublas": lambda: torch.bmm(a, b),
-             "today": lambda f=before("batched", "batched_matmul"): f(a, b)}
+            a,
+            b,
+            names,
+            {
+                "new": lambda: solution(a, b),
+                "cublas": lambda: torch.bmm(a, b),
+                "today": lambda f=before("batched", "batched_matmul"): f(a, b),
+            },
         )
 
     return setup
@@ -734,21 +747,34 @@ def scheduled(M, N, K):
             new, old = today("09_scheduling", file, function), before(file, function)
             calls |= {f"{file} new": lambda f=new: f(a, b), f"{file} today": lambda f=old: f(a, b)}
         return calls, lambda: a @ b, 0.02
+
     return setup
 
 
 def gram(M, K):
     def setup():
         a = rnd(M, K)
-        new, old = today("09_scheduling", "triangular", "gram_matrix"), before("triangular", "gram_matrix")
-        return {"new": lambda: new(a), "today": lambda: old(a), "cublas": lambda: a @ a.T}, lambda: a @ a.T, 0.02
+        new, old = (
+            today("09_scheduling", "triangular", "gram_matrix"),
+            before("triangular", "gram_matrix"),
+        )
+        return (
+            {"new": lambda: new(a), "today": lambda: old(a), "cublas": lambda: a @ a.T},
+            lambda: a @ a.T,
+            0.02,
+        )
+
     return setup
 
 
 def batched_odd():
     a, b = rnd(17, 2001, 2003), rnd(17, 2003, 1999)
     new, old = today("07_matmul", "batched", "batched_matmul"), before("batched", "batched_matmul")
-    return {"new": lambda: new(a, b), "today": lambda: old(a, b), "cublas": lambda: a @ b}, lambda: a @ b, 0.02
+    return (
+        {"new": lambda: new(a, b), "today": lambda: old(a, b), "cublas": lambda: a @ b},
+        lambda: a @ b,
+        0.02,
+    )
 
 
 f32, bf16 = torch.float32, torch.bfloat16

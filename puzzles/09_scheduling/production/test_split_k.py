@@ -64,6 +64,13 @@ def test_masks_many_pieces():
         puzzle.check(*matrices(16, 16, 5200, make=integers))
 
 
+# Where a kernel may load in another way, or copy its factors first.
+@cases(rows_are_aligned=(128, 136, 4104), rows_are_not=(130, 131, 4099))
+def test_masks_large(M, N, K):
+    with puzzle.given(multiprocessors=16):
+        puzzle.check(*matrices(M, N, K, "float16", make=integers))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None], near[None, :])

@@ -65,6 +65,12 @@ def test_masks_many_programs(P, M, N, K):
         puzzle.check(*matrices(M, N, K, make=integers))
 
 
+# Where a kernel may load in another way, or copy its factors first.
+@cases(rows_are_aligned=(264, 520, 520), rows_are_not=(259, 517, 515))
+def test_masks_large(M, N, K):
+    puzzle.check(*matrices(M, N, K, "float16", make=integers))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None], near[None, :])

@@ -53,6 +53,12 @@ def test_masks_one_column_repeated():
     puzzle.check(integers(140, 1).expand(140, 50))
 
 
+# Where a kernel may load in another way, or copy its factor first.
+@cases(rows_are_aligned=(520, 264), rows_are_not=(517, 259))
+def test_masks_large(M, K):
+    puzzle.check(integers(M, K, dtype="float16"))
+
+
 def test_masks_offsets_beyond_32_bits():
     far = far_apart(integers(3, dtype="float16"))
     puzzle.check(far[:, None])

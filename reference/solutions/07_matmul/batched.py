@@ -105,12 +105,7 @@ def batched_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     BLOCK_M, BLOCK_N = 128, 128 if K % 16 else 256
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     descriptors = None, None
-    if (
-        a.element_size() == 2
-        and B * M * N * K >= LARGE
-        and a.is_contiguous()
-        and b.is_contiguous()
-    ):
+    if a.element_size() == 2 and B * M * N * K >= LARGE and a.is_contiguous() and b.is_contiguous():
         BLOCK_N = 256
         descriptors = (
             TensorDescriptor.from_tensor(realigned(a), [1, BLOCK_M, BLOCK_K]),

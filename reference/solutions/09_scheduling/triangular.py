@@ -111,9 +111,7 @@ def realigned(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     y = torch.empty(M, triton.cdiv(N, 8) * 8, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
-    realign_kernel[grid](
-        x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8
-    )
+    realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
     return y[:, :N]
 
 
