@@ -86,6 +86,11 @@ def test_masks_expanded():
     puzzle.check(x.expand(37, 50), offset(weight), x_scale.expand(37), weight_scale)
 
 
+def test_masks_large():
+    # Where a kernel may copy its factors first: no row but the first is aligned.
+    puzzle.check(*layer(259, 517, 515))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(whole(5), 2**32), whole(5)
     far_scale, scale = far_apart(randn(3)), randn(5)

@@ -61,6 +61,12 @@ def test_masks_unaligned_and_expanded():
     puzzle.check(x[:1].expand(37, 32), weight, targets)
 
 
+@cases(rows_are_aligned=520, rows_are_not=517)
+def test_masks_large(V):
+    # Where a kernel may load in another way.
+    puzzle.check(*layer(264, V, 520, "float16"))
+
+
 @cases(rows=0, features=1)
 def test_masks_offsets_beyond_32_bits(dim):
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")

@@ -12,7 +12,6 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-
 # Multiplications from which on descriptors, and a copy of rows that are not aligned, gain time.
 LARGE = 2**26
 
