@@ -118,6 +118,11 @@ def test_numerics_nan_stays_in_its_row():
     puzzle.check(x, norm_weight, norm_bias, weight, bias)
 
 
+def test_masks_large():
+    # Where a kernel may copy x and weight first: no row but the first is aligned.
+    puzzle.check(*layer(259, 517, 515, "float16"))
+
+
 # Traffic, compilation and speed of what the first level leaves out.
 
 
