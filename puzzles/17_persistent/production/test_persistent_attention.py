@@ -120,6 +120,12 @@ def test_masks_one_head_expanded():
     puzzle.check(q.expand(2, 4, 20, 16), k.expand(2, 2, 24, 16), v.expand(2, 2, 24, 16))
 
 
+@cases(all_keys=(False, 520, 517), causal=(True, 517, 520))
+def test_masks_large(causal, S, T):
+    # Where a kernel may load in another way.
+    puzzle.check(*heads(1, 4, 2, S, T, 64), causal=causal)
+
+
 @cases(queries=0, keys=1, values=2)
 def test_masks_offsets_beyond_32_bits(which):
     for dim, size in enumerate((3, 3, 3, 16)):
