@@ -250,7 +250,8 @@ def attention(B, H, S, D, causal, names):
 
         calls = {
             "today flash": lambda: first(f(q, k, v)),
-            "today persistent": lambda: p(q, k, v, causal=causal),
+            "new persistent": lambda: p(q, k, v, causal=causal),
+            "today persistent": lambda f=before("persistent_attention", "persistent_attention"): f(q, k, v, causal=causal),
             "cudnn": cudnn,
         }
 
@@ -777,6 +778,48 @@ def batched_odd():
     )
 
 
+def pair(chapter, file, make, library=None, pick=lambda r: r):
+    def setup():
+        torch.manual_seed(0)
+        inputs = make()
+        new, old = today(chapter, file, file), before(file, file)
+        calls = {"new": lambda: pick(new(*inputs)), "today": lambda: pick(old(*inputs))}
+        if library:
+            calls["library"] = lambda: pick(library(*inputs))
+        return calls, lambda: pick(old(*inputs)), 0.02
+    return setup
+
+
+def norm_layer(M, N, K):
+    return rnd(M, K), rnd(K), rnd(K), rnd(N, K), rnd(N)
+
+
+def norm_then_linear(x, g, h, w, b):
+    F = torch.nn.functional
+    return F.linear(F.layer_norm(x, (x.shape[1],), g, h), w, b)
+
+
+def head(M, V, D):
+    return rnd(M, D), rnd(V, D) / D**0.5, torch.randint(0, V, (M,), device="cuda")
+
+
+def eager_head(x, w, t):
+    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(x @ w.T, t)
+    loss.backward()
+    return loss, x.grad, w.grad
+
+
+def eight(M, N, K, kind):
+    x, w = (torch.randn(n, K, device="cuda") for n in (M, N))
+    if kind == "int8":
+        x, w = (t.mul(30).clamp(-127, 127).to(torch.int8) for t in (x, w))
+        return x, w, torch.rand(M, device="cuda"), torch.rand(N, device="cuda")
+    blocks = -(-K // 128)
+    x, w = (t.to(torch.float8_e4m3fn) for t in (x, w))
+    return x, w, torch.rand(M, blocks, device="cuda"), torch.rand(-(-N // 128), blocks, device="cuda")
+
+
 f32, bf16 = torch.float32, torch.bfloat16
 ALL = tuple(MM_VARIANTS)
 RACES = {
@@ -835,6 +878,11 @@ RACES = {
     "gram 5003x4001": gram(5003, 4001),
     "gram 8192x8192": gram(8192, 8192),
     "batched odd": batched_odd,
+    "cross entropy 8192x32768x2048": pair("12_transformer", "fused_linear_cross_entropy", lambda: head(8192, 32768, 2048), eager_head, lambda r: r[1]),
+    "cross entropy 4003x50257x1600": pair("12_transformer", "fused_linear_cross_entropy", lambda: head(4003, 50257, 1600), eager_head, lambda r: r[1]),
+    "norm and linear 4003": pair("12_transformer", "layer_norm_linear", lambda: norm_layer(4003, 4001, 4007), norm_then_linear),
+    "int8 4003": pair("11_quantization", "int8_matmul", lambda: eight(4003, 4001, 4007, "int8")),
+    "fp8 4003": pair("11_quantization", "fp8_matmul", lambda: eight(4003, 4001, 4007, "fp8")),
     "tiled 4096": tiled(4096, ALL),
     "linear 8192": linear(
         8192, ("np s3", "np s4", "np s4 g16", "P s3 st1", "P s4 st2", "WS s3", "WS s4", "WS P s4")
