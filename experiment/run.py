@@ -219,7 +219,7 @@ def odd(turned, M=4003, N=4001, K=4007):
         }
         if turned:
             calls["before"] = lambda: old(a, b.T, bias, None)
-        calls |= {n: padded(**MM_VARIANTS[n]) for n in ("np s4", "np s3", "WS s3", "128x128 w8 s4")}
+        calls |= {n: padded(**MM_VARIANTS[n]) for n in ("np s4", "np s3", "128x128 w8 s4")}
         if turned:
             f = torch.compile(lambda a, b: a @ b, dynamic=False)
             calls["compile"] = lambda: f(a, b)
@@ -318,6 +318,10 @@ def attention(B, H, S, D, causal, names):
 
         every = {
             "128x64 w4 s2": plain(128, 64, 4, 2),
+            "64x128 w4 s2": plain(64, 128, 4, 2),
+            "64x128 w4 s3": plain(64, 128, 4, 3),
+            "64x64 w4 s3": plain(64, 64, 4, 3),
+            "P 128x64 w8 s3": plain(128, 64, 8, 3, P=True),
             "128x128 w8 s2": plain(128, 128, 8, 2),
             "128x64 w8 s3": plain(128, 64, 8, 3),
             "ahead 128x128 w8": plain(128, 128, 8, 2, AH=True),
@@ -342,7 +346,7 @@ def attention(B, H, S, D, causal, names):
     return setup
 
 
-WSA = ("WS 128x128 s2", "WS 128x64 s3", "WS P 128x128 s2", "WS P 128x64 s3")
+WSA = ("WS 128x128 s2", "WS P 128x128 s2")
 
 
 def softmax(M, N, dtype):
@@ -731,8 +735,6 @@ def fp8(M, N, K):
             "64x128 w4 s3": (64, 128, False, 4, 3),
             "64x128 w4 s4": (64, 128, False, 4, 4),
             "128x128 w8 s4": (128, 128, False, 8, 4),
-            "WS 128x128 s3": (128, 128, True, 4, 3),
-            "WS 128x128 s4": (128, 128, True, 4, 4),
         }.items():
             calls[name] = variant(*o)
         return calls, lambda: f(x, w, xs, ws), 0.02
@@ -820,118 +822,60 @@ def eight(M, N, K, kind):
     return x, w, torch.rand(M, blocks, device="cuda"), torch.rand(-(-N // 128), blocks, device="cuda")
 
 
+def stream_parts():
+    a, b = rnd(1400, 8007), rnd(8007, 3001)
+    ra, rb = realigned(a, R.realign_all, 4, 1024, 8), realigned(b, R.realign_all, 4, 1024, 8)
+    new = today("09_scheduling", "stream_k", "stream_k_matmul")
+    wide = rnd(8007, 3008)
+    wide[:, :3001] = b
+    calls = {"new": lambda: new(a, b), "cublas": lambda: a @ b, "on aligned": product(ra, rb), "on aligned s4": product(ra, rb, s=4),
+             "realign a": lambda: realigned(a, R.realign_all, 4, 1024, 8) if not CHECKING else a @ b,
+             "realign b": lambda: realigned(b, R.realign_all, 4, 1024, 8) if not CHECKING else a @ b,
+             "realign b 1x4096": lambda: realigned(b, R.realign_all, 1, 4096, 8) if not CHECKING else a @ b,
+             "aligned c": lambda: product(ra, wide)() if not CHECKING else a @ b}
+    return calls, lambda: a @ b, 0.02
+
+
 f32, bf16 = torch.float32, torch.bfloat16
 ALL = tuple(MM_VARIANTS)
+PERSISTENT = ("P 128x128 w8 s2", "P 128x64 w8 s3", "P 256x64 w16 s3", "P 256x64 w8 s3")
+PLAIN = ("128x64 w4 s2", "128x128 w8 s2", "128x64 w8 s3", "ahead 128x128 w8", "ahead 128x64 w8")
 RACES = {
-    "linear 4096": linear(4096, ALL),
+    "linear 4096": linear(4096, ("np s3", "np s4", "np s4 g16", "P s3 st1", "P s4 st2", "P s3 flat", "256x128 s4")),
     "odd linear 4003": odd(True),
-    "realign 4003x4007": realign,
-    "attention 4x32x4096x128": attention(
-        4,
-        32,
-        4096,
-        128,
-        False,
-        (
-            *WSA,
-            "WS 128x128 s2 mask",
-            "128x128 w8 s2",
-            "ahead 128x128 w8",
-            "P 128x128 w8 s2",
-            "128x64 w8 s3",
-            "ahead 128x64 w8",
-        ),
-    ),
-    "attention causal 4x32x4096x128": attention(
-        4, 32, 4096, 128, True, (*WSA, "128x128 w8 s2", "P 128x128 w8 s2")
-    ),
-    "attention 4x32x4096x64": attention(
-        4,
-        32,
-        4096,
-        64,
-        False,
-        (
-            *WSA,
-            "WS P 128x128 s3",
-            "128x128 w8 s2",
-            "128x128 w8 s3",
-            "P 256x64 w16 s3",
-            "P 256x64 w8 s3",
-            "P 128x128 w8 s2",
-            "ahead 128x128 w8",
-            "P ahead 128x128 w8",
-        ),
-    ),
-    "batched 8x4096": batched(
-        8, 4096, ("np s3", "np s4", "P s4 flat" if False else "WS s3", "WS s4", "128x128 w4 s4")
-    ),
-    "batched 256x512": batched(
-        256, 512, ("np s3", "np s4", "WS s3", "WS s4", "WS P s4", "128x128 w4 s4", "128x128 w8 s4")
-    ),
-    "batched 32x2048": batched(32, 2048, ("np s3", "np s4", "WS s3", "WS s4", "128x128 w4 s4")),
-    "split and stream 4096": scheduled(4096, 4096, 4096),
-    "split and stream 512x512x131072": scheduled(512, 512, 131072),
-    "split and stream 1536x3072x16384": scheduled(1536, 3072, 16384),
-    "split and stream 1400x3001x8007": scheduled(1400, 3001, 8007),
-    "split and stream 300x500x100003": scheduled(300, 500, 100003),
-    "gram 5003x4001": gram(5003, 4001),
-    "gram 8192x8192": gram(8192, 8192),
-    "batched odd": batched_odd,
+    "attention 4x32x4096x128": attention(4, 32, 4096, 128, False, (*PLAIN, "P 128x128 w8 s2", "P 128x64 w8 s3", "P 256x64 w16 s2")),
+    "attention 4x32x4096x64": attention(4, 32, 4096, 64, False, (*PLAIN, "64x128 w4 s2", "64x128 w4 s3", "128x128 w8 s3", *PERSISTENT, "P ahead 128x128 w8")),
+    "batched 256x512": batched(256, 512, ("np s3", "np s4", "128x128 w4 s4", "128x128 w8 s4", "128x128 w4 s3")),
+    "batched 8x4096": batched(8, 4096, ("np s3", "np s4")),
+    "batched 32x2048": batched(32, 2048, ("np s3", "np s4", "128x128 w8 s4")),
+    "stream 1400x3001x8007 parts": stream_parts,
+    "tiled 4096": tiled(4096, ("np s3", "np s4", "P s3 st1", "P s4 st2")),
+    "linear 8192": linear(8192, ("np s3", "np s4", "np s4 g16", "P s3 st1", "P s4 st2")),
+    "linear 2048": linear(2048, ("np s3", "np s4", "P s3 st1", "128x128 w4 s4", "128x128 w8 s4")),
     "cross entropy 8192x32768x2048": pair("12_transformer", "fused_linear_cross_entropy", lambda: head(8192, 32768, 2048), eager_head, lambda r: r[1]),
     "cross entropy 4003x50257x1600": pair("12_transformer", "fused_linear_cross_entropy", lambda: head(4003, 50257, 1600), eager_head, lambda r: r[1]),
     "norm and linear 4003": pair("12_transformer", "layer_norm_linear", lambda: norm_layer(4003, 4001, 4007), norm_then_linear),
     "int8 4003": pair("11_quantization", "int8_matmul", lambda: eight(4003, 4001, 4007, "int8")),
     "fp8 4003": pair("11_quantization", "fp8_matmul", lambda: eight(4003, 4001, 4007, "fp8")),
-    "tiled 4096": tiled(4096, ALL),
-    "linear 8192": linear(
-        8192, ("np s3", "np s4", "np s4 g16", "P s3 st1", "P s4 st2", "WS s3", "WS s4", "WS P s4")
-    ),
-    "linear 2048": linear(
-        2048, ("np s3", "np s4", "P s3 st1", "WS s3", "WS s4", "128x128 w4 s4", "128x128 w8 s4")
-    ),
-    "tiled 8192": tiled(8192, ("np s4", "P s3 st1", "P s4 st2", "WS s4")),
-    "odd tiled 4003": odd(False),
-    "persistent_softmax 16384x4096 bf16": softmax(16384, 4096, bf16),
+    "gram 5003x4001": gram(5003, 4001),
+    "gram 8192x8192": gram(8192, 8192),
+    "attention causal 4x32x4096x128": attention(4, 32, 4096, 128, True, ("128x64 w4 s2", "128x128 w8 s2", "128x64 w8 s3", "P 128x128 w8 s2", "P 128x64 w8 s3")),
+    "attention causal 4x32x4096x64": attention(4, 32, 4096, 64, True, ("128x64 w4 s2", "64x64 w4 s3", "128x128 w8 s2", "P 128x128 w8 s2", "P 128x64 w8 s3", "P 256x64 w16 s3")),
+    "rows 1024x524288 bf16": row_sum(1024, 524288, bf16),
     "rms_norm 16384x4096 f32": rms(16384, 4096, f32),
     "rms_norm 4096x32768 bf16": rms(4096, 32768, bf16),
-    "rms_norm 32768x8192 bf16": rms(32768, 8192, bf16),
-    "rows 1024x524288 bf16": row_sum(1024, 524288, bf16),
-    "rows 16384x4096 f32": row_sum(16384, 4096, f32),
     "layer_norm 20011x6007 bf16": layer_norm(20011, 6007, bf16),
     "layer_norm 20011x6007 f32": layer_norm(20011, 6007, f32),
     "layer_norm 4096x32768 bf16": layer_norm(4096, 32768, bf16),
-    "persistent_softmax 20011x6007 bf16": softmax(20011, 6007, bf16),
-    "persistent_softmax 20011x6007 f32": softmax(20011, 6007, f32),
-    "persistent_softmax 32768x8192 f32": softmax(32768, 8192, f32),
-    "quantize_rows 4096x32768": sweep_rows(
-        "11_quantization",
-        "quantize_rows",
-        "quantize_rows",
-        "quantize_rows_kernel",
-        4096,
-        32768,
-        bf16,
-        launch_quantize,
-    ),
-    "variance 16384x32768": sweep_rows(
-        "03_reductions",
-        "variance",
-        "variance",
-        "variance_kernel",
-        16384,
-        32768,
-        bf16,
-        launch_variance,
-    ),
-    "outer_add 16384x32768": outer(16384, 32768),
+    "quantize_rows 4096x32768": sweep_rows("11_quantization", "quantize_rows", "quantize_rows", "quantize_rows_kernel", 4096, 32768, bf16, launch_quantize),
+    "variance 16384x32768": sweep_rows("03_reductions", "variance", "variance", "variance_kernel", 16384, 32768, bf16, launch_variance),
+    "rows 16384x4096 f32": row_sum(16384, 4096, f32),
+    "rows 16384x4096 bf16": row_sum(16384, 4096, bf16),
     "fp8 4096x7168x4096": fp8(4096, 7168, 4096),
+    "persistent_softmax 20011x6007 bf16": softmax(20011, 6007, bf16),
     "swish 200000003 bf16": branch(200_000_003, bf16),
-    "scale 20011x19997 bf16": scaled(20011, 19997, bf16),
     "scale 20011x19997 f32": scaled(20011, 19997, f32),
-    "attention causal 4x32x4096x64": attention(
-        4, 32, 4096, 64, True, (*WSA, "128x128 w8 s2", "P 128x128 w8 s2")
-    ),
+    "WS attention 4x32x4096x128": attention(4, 32, 4096, 128, False, WSA),
 }
 
 
@@ -949,6 +893,7 @@ def warm(index, count):
     for number, (race, setup) in enumerate(RACES.items()):
         if number % count != index:
             continue
+        print(f"{time.monotonic() - BEGAN:.0f} s: {race}", flush=True)
         torch.manual_seed(0)
         try:
             calls, reference, most = setup()
@@ -956,8 +901,10 @@ def warm(index, count):
         except Exception as problem:
             found[race] = {"setup": f"{type(problem).__name__}: {problem}"[:300]}
             continue
-        found[race] = {}
+        found[race] = {name: "not reached" for name in calls}
         for name, call in calls.items():
+            (OUT / f"warm{index}.part").write_text(json.dumps(found))
+            print(f"{time.monotonic() - BEGAN:.0f} s:    {name}", flush=True)
             try:
                 result = call()
                 torch.cuda.synchronize()
@@ -985,12 +932,13 @@ def main():
         )
         for i in range(WORKERS)
     ]
-    limit = BEGAN + BUDGET * 0.45
+    limit = BEGAN + BUDGET * 0.4
     for worker in workers:
         try:
             worker.wait(max(1, limit - time.monotonic()))
         except subprocess.TimeoutExpired:
             worker.kill()
+            worker.wait()
     notes = {}
     for i in range(WORKERS):
         part = OUT / f"warm{i}.part"
@@ -999,8 +947,8 @@ def main():
             part.unlink()
         log = OUT / f"warm{i}.part.log"
         text = log.read_text()
-        if "Error" in text or "error" in text:
-            print(f"warm {i}:", text[-400:])
+        if "Error" in text or "error" in text or workers[i].returncode != 0:
+            print(f"warm {i}:", text[-600:])
         log.unlink()
     print(f"warm: {time.monotonic() - BEGAN:.0f} s", flush=True)
     from kernelgauge.speed.timer import CudaTimer

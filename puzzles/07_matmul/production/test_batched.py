@@ -136,6 +136,11 @@ def test_compiles_broadcast():
     puzzle.compiles(randn(1, 35, 67, dtype="float16").mT, randn(3, 35, 33, dtype="float16"))
 
 
+def test_compiles_large():
+    puzzle.compiles(randn(2, 512, 512, dtype="float16"), randn(2, 512, 512, dtype="float16"))
+    puzzle.compiles(randn(2, 512, 515, dtype="float16"), randn(2, 515, 517, dtype="float16"))
+
+
 def test_speedup():
     a, b = randn(32, 2048, 2048, dtype="float16"), randn(32, 2048, 2048, dtype="float16")
     work = (32 * 2 * 2048**3, "float16")

@@ -150,6 +150,11 @@ def test_compiles_ragged():
     puzzle.compiles(randn(735, 67, dtype="bfloat16").T, randn(735, 33, dtype="bfloat16"))
 
 
+def test_compiles_large():
+    puzzle.compiles(*matrices(1032, 1032, 64, "float16"))
+    puzzle.compiles(*matrices(1025, 1027, 67, "float16"))
+
+
 def test_speedup():
     inputs = matrices(512, 512, 131072, "bfloat16")
     work = (2 * 512 * 512 * 131072, "bfloat16")

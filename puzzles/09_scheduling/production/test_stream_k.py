@@ -66,9 +66,14 @@ def test_masks_many_programs(P, M, N, K):
 
 
 # Where a kernel may load in another way, or copy its factors first.
-@cases(rows_are_aligned=(264, 520, 520), rows_are_not=(259, 517, 515))
+@cases(
+    rows_are_aligned=(264, 520, 520),
+    rows_are_not=(259, 517, 515),
+    last_round_nearly_full=(890, 250, 305),
+)
 def test_masks_large(M, N, K):
-    puzzle.check(*matrices(M, N, K, "float16", make=integers))
+    with puzzle.given(multiprocessors=8):
+        puzzle.check(*matrices(M, N, K, "float16", make=integers))
 
 
 def test_masks_offsets_beyond_32_bits():
@@ -151,6 +156,11 @@ def test_compiles_sizes_of_1():
 
 def test_compiles_ragged():
     puzzle.compiles(randn(735, 67, dtype="bfloat16").T, randn(735, 33, dtype="bfloat16"))
+
+
+def test_compiles_large():
+    puzzle.compiles(*matrices(1032, 1032, 64, "float16"))
+    puzzle.compiles(*matrices(1025, 1027, 67, "float16"))
 
 
 def test_speedup():

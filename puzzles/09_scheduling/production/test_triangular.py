@@ -117,6 +117,11 @@ def test_compiles_ragged():
     puzzle.compiles(randn(35, 2067, dtype="bfloat16").T)
 
 
+def test_compiles_large():
+    puzzle.compiles(randn(1040, 64, dtype="float16"))
+    puzzle.compiles(randn(1041, 67, dtype="float16"))
+
+
 def test_speedup():
     a = randn(8192, 8192, dtype="bfloat16")
     puzzle.race(a, at_least=0.9, operations=(8192**3, "bfloat16"), baseline="solution")

@@ -179,6 +179,10 @@ def test_compiles_float32():
     puzzle.compiles(*layer(128, 128, 256), torch.float32, targets=GPUS)
 
 
+def test_compiles_large():
+    puzzle.compiles(*layer(517, 519, 259), targets=GPUS)
+
+
 def test_speedup():
     inputs, work = layer(4096, 7168, 4096), (2 * 4096 * 7168 * 4096, "float8_e4m3fn")
     puzzle.race(*inputs, at_least=0.9, operations=work, baseline="solution")

@@ -161,6 +161,10 @@ def test_compiles_transposed():
     puzzle.compiles(x.T, weight.T, *scales)
 
 
+def test_compiles_large():
+    puzzle.compiles(*layer(517, 519, 259))
+
+
 def test_speedup():
     inputs, work = layer(8192, 8192, 8192), (2 * 8192**3, "int8")
     puzzle.race(*inputs, at_least=0.9, operations=work, baseline="solution")

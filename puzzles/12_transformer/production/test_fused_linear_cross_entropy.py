@@ -121,6 +121,10 @@ def test_compiles_ragged():
     puzzle.compiles(*layer(67, 35, 21))
 
 
+def test_compiles_large():
+    puzzle.compiles(*layer(512, 515, 264, "bfloat16"))
+
+
 def test_speedup():
     M, V, D = 8192, 32768, 2048
     puzzle.race(

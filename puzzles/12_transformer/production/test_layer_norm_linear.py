@@ -141,6 +141,10 @@ def test_compiles_long_rows():
     puzzle.compiles(*layer(16, 16, 10_000, "float16"))
 
 
+def test_compiles_large():
+    puzzle.compiles(*layer(517, 519, 259, "bfloat16"))
+
+
 def test_speedup():
     M, N, K = 8192, 4096, 4096
     puzzle.race(

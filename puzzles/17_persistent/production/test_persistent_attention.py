@@ -235,6 +235,10 @@ def test_compiles_ragged_and_transposed():
     puzzle.compiles(*(x.mT.contiguous().mT for x in heads(1, 2, 2, 35, 67, 16)))
 
 
+def test_compiles_large():
+    puzzle.compiles(*heads(1, 2, 1, 520, 520, 128), causal=True)
+
+
 def test_speedup():
     B, H, S, D = 1, 16, 4096, 128
     inputs = heads(B, H, H, S, S, D)

@@ -1,6 +1,6 @@
 """09.2  Stream-K matmul: one good answer.
 
-Only the tiles that do not fill a round are cut. Whole rounds go tile by tile, side by side along K,
+Only the tiles that do not fill a round are cut, and not if they nearly do. Whole rounds go tile by tile, side by side along K,
 so that programs find each other's tiles in the L2 cache; the steps of the remaining tiles are
 numbered through and shared out evenly. A second kernel adds the parts, 8 at a time, in a fixed
 order. Large products load by descriptors, as in 07.5, and rows that begin at no multiple of 16
@@ -56,7 +56,7 @@ def stream_k_matmul_kernel(
     stride_am, stride_ak,
     stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    GROUP_M: tl.constexpr, CUT: tl.constexpr,
 ):  # fmt: skip
     pid, programs = tl.program_id(0), tl.num_programs(0)
     tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
@@ -69,10 +69,12 @@ def stream_k_matmul_kernel(
     # At most two segments are of shared tiles: the end of one and the beginning of the next.
     crossed = ((end + steps - 1) // steps - begin // steps).to(tl.int32)
     segments = rounds + tl.where(begin < end, crossed, 0)
+    if not CUT:  # the last round is left as it is
+        segments = tl.cdiv(tiles_m * tiles_n - pid, programs)
     a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
     b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
     for segment in range(segments):
-        is_shared = segment >= rounds
+        is_shared = segment >= (rounds if CUT else segments)
         shared_tile = rounds * programs + (begin // steps).to(tl.int32) + segment - rounds
         tile = tl.where(is_shared, shared_tile, segment * programs + pid)
         begin_of_tile = (tile - rounds * programs).to(tl.int64) * steps
@@ -187,6 +189,10 @@ def stream_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     programs = min(multiprocessors(a.device), tiles * triton.cdiv(K, BLOCK_K))
     shared_tiles = tiles % programs
+    # Of large tiles, the parts of more than that cost more than they save.
+    cut = M * N * K < LARGE or shared_tiles * 4 <= programs * 3
+    if not cut:
+        shared_tiles = 0
     parts = c
     if shared_tiles:
         parts = torch.empty(2 * programs, BLOCK_M * BLOCK_N, dtype=torch.float32, device=a.device)
@@ -198,7 +204,7 @@ def stream_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         )
     stream_k_matmul_kernel[(programs,)](
         a, b, *descriptors, c, parts, M, N, K, *a.stride(), *b.stride(),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8, CUT=cut,
         num_warps=num_warps, num_stages=3,
     )  # fmt: skip
     if shared_tiles:
