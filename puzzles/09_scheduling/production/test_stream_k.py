@@ -69,7 +69,7 @@ def test_masks_many_programs(P, M, N, K):
 @cases(
     rows_are_aligned=(264, 520, 520),
     rows_are_not=(259, 517, 515),
-    last_round_nearly_full=(890, 250, 305),
+    last_round_nearly_full=(950, 60, 1200),
 )
 def test_masks_large(M, N, K):
     with puzzle.given(multiprocessors=8):
