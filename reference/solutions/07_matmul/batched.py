@@ -26,7 +26,7 @@ def realign_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask, eviction_policy="evict_first")
     tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
@@ -75,12 +75,23 @@ def batched_matmul_kernel(
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
 def realigned(x: torch.Tensor) -> torch.Tensor:
-    """x (B, M, N), contiguous, or a copy of it if its rows begin at no multiples of 16 bytes."""
+    """x (B, M, N), contiguous, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
     if x.data_ptr() % 16 == 0 and x.stride(1) * x.element_size() % 16 == 0:
         return x
     B, M, N = x.shape
-    y = torch.empty(B, M, triton.cdiv(N, 8) * 8, dtype=x.dtype, device=x.device)
+    y = torch.empty(B, M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(B * M, 4) * triton.cdiv(N, 1024),)
     realign_kernel[grid](
         x, y, B * M, N, x.stride(1), y.stride(1), BLOCK_M=4, BLOCK_N=1024, num_warps=8
@@ -105,7 +116,8 @@ def batched_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     BLOCK_M, BLOCK_N = 128, 128 if K % 16 else 256
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     descriptors = None, None
-    if a.element_size() == 2 and B * M * N * K >= LARGE and a.is_contiguous() and b.is_contiguous():
+    large = a.element_size() == 2 and B * M * N * K >= LARGE
+    if large and has_tma(a.device) and a.is_contiguous() and b.is_contiguous():
         BLOCK_N = 256
         descriptors = (
             TensorDescriptor.from_tensor(realigned(a), [1, BLOCK_M, BLOCK_K]),
@@ -115,6 +127,7 @@ def batched_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     grid = (B * triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     batched_matmul_kernel[grid](
         a, b, *descriptors, c, M, N, K, *a.stride(), *b.stride(),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, num_warps=8, num_stages=3,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, num_warps=8,
+        num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     return c

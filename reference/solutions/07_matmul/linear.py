@@ -28,7 +28,7 @@ def realign_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask, eviction_policy="evict_first")
     tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
@@ -87,17 +87,28 @@ def linear_kernel(
     tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
 def has_rows(x: torch.Tensor) -> bool:
     """Whether the rows of x are contiguous, and none lies on another."""
     return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
 
 
 def realigned(x: torch.Tensor) -> torch.Tensor:
-    """x, or a copy of it if its rows begin at no multiples of 16 bytes."""
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
     if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
         return x
     M, N = x.shape
-    y = torch.empty(M, triton.cdiv(N, 8) * 8, dtype=x.dtype, device=x.device)
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
     realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
     return y[:, :N]
@@ -126,7 +137,13 @@ def linear(
     BLOCK_M, BLOCK_N = 128, 128 if K % 16 and x.element_size() == 2 else 256
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
     descriptors = None, None
-    if x.element_size() == 2 and M * N * K >= LARGE and has_rows(x) and has_rows(weight):
+    if (
+        has_tma(x.device)
+        and x.element_size() == 2
+        and M * N * K >= LARGE
+        and has_rows(x)
+        and has_rows(weight)
+    ):
         BLOCK_N = 256
         descriptors = (
             TensorDescriptor.from_tensor(realigned(x), [BLOCK_M, BLOCK_K]),
@@ -136,6 +153,7 @@ def linear(
     linear_kernel[grid](
         x, weight, *descriptors, bias, out, M, N, K, *x.stride(), *weight.stride(), bias.stride(0),
         ACTIVATION=activation,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8,
+        num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     return out

@@ -37,7 +37,7 @@ def realign_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask, eviction_policy="evict_first")
     tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
@@ -123,17 +123,28 @@ def tile_shape(M: int, N: int, K: int, programs: int) -> tuple[int, int]:
     )
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
 def has_rows(x: torch.Tensor) -> bool:
     """Whether the rows of x are contiguous, and none lies on another."""
     return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
 
 
 def realigned(x: torch.Tensor) -> torch.Tensor:
-    """x, or a copy of it if its rows begin at no multiples of 16 bytes."""
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
     if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
         return x
     M, N = x.shape
-    y = torch.empty(M, triton.cdiv(N, 8) * 8, dtype=x.dtype, device=x.device)
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
     realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
     return y[:, :N]
@@ -161,7 +172,13 @@ def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if pieces > 1:
         parts = torch.empty(pieces, M, N, dtype=torch.float32, device=a.device)
     descriptors = None, None
-    if a.element_size() == 2 and M * N * K >= LARGE and has_rows(a) and has_rows(b):
+    if (
+        has_tma(a.device)
+        and a.element_size() == 2
+        and M * N * K >= LARGE
+        and has_rows(a)
+        and has_rows(b)
+    ):
         descriptors = (
             TensorDescriptor.from_tensor(realigned(a), [BLOCK_M, BLOCK_K]),
             TensorDescriptor.from_tensor(realigned(b), [BLOCK_K, BLOCK_N]),
@@ -170,7 +187,8 @@ def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     split_k_matmul_kernel[(tiles * pieces,)](
         a, b, *descriptors, parts, M, N, K, pieces, *a.stride(), *b.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
-        num_warps=8 if large else 4, num_stages=3 if large else 5,
+        num_warps=8 if large else 4,
+        num_stages=5 if not large else 3 if descriptors[0] is None else 4,
     )  # fmt: skip
     if pieces > 1:
         sum_pieces_kernel[(triton.cdiv(M * N, 512),)](

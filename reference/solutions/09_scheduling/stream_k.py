@@ -1,10 +1,10 @@
 """09.2  Stream-K matmul: one good answer.
 
-Only the tiles that do not fill a round are cut, and not if they nearly do. Whole rounds go tile by tile, side by side along K,
-so that programs find each other's tiles in the L2 cache; the steps of the remaining tiles are
-numbered through and shared out evenly. A second kernel adds the parts, 8 at a time, in a fixed
-order. Large products load by descriptors, as in 07.5, and rows that begin at no multiple of 16
-bytes are copied first.
+Only the tiles that do not fill a round are cut, and not if they nearly do. Whole rounds go tile by
+tile, side by side along K, so that programs find each other's tiles in the L2 cache; the steps of
+the remaining tiles are numbered through and shared out evenly, and a second kernel adds the parts.
+Large products load by descriptors, as in 07.5, and rows that begin at no multiple of 16 bytes are
+copied first.
 """
 
 import torch
@@ -36,7 +36,7 @@ def realign_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask, eviction_policy="evict_first")
     tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
@@ -154,17 +154,28 @@ def add_parts_kernel(
         tl.store(c_ptr + rows * N + columns, acc, mask=(rows < M) & (columns < N))
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
 def has_rows(x: torch.Tensor) -> bool:
     """Whether the rows of x are contiguous, and none lies on another."""
     return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
 
 
 def realigned(x: torch.Tensor) -> torch.Tensor:
-    """x, or a copy of it if its rows begin at no multiples of 16 bytes."""
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
     if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
         return x
     M, N = x.shape
-    y = torch.empty(M, triton.cdiv(N, 8) * 8, dtype=x.dtype, device=x.device)
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
     realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
     return y[:, :N]
@@ -197,7 +208,13 @@ def stream_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if shared_tiles:
         parts = torch.empty(2 * programs, BLOCK_M * BLOCK_N, dtype=torch.float32, device=a.device)
     descriptors = None, None
-    if a.element_size() == 2 and M * N * K >= LARGE and has_rows(a) and has_rows(b):
+    if (
+        has_tma(a.device)
+        and a.element_size() == 2
+        and M * N * K >= LARGE
+        and has_rows(a)
+        and has_rows(b)
+    ):
         descriptors = (
             TensorDescriptor.from_tensor(realigned(a), [BLOCK_M, BLOCK_K]),
             TensorDescriptor.from_tensor(realigned(b), [BLOCK_K, BLOCK_N]),
@@ -205,7 +222,7 @@ def stream_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     stream_k_matmul_kernel[(programs,)](
         a, b, *descriptors, c, parts, M, N, K, *a.stride(), *b.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8, CUT=cut,
-        num_warps=num_warps, num_stages=3,
+        num_warps=num_warps, num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     if shared_tiles:
         add_parts_kernel[(shared_tiles * BLOCK_M * BLOCK_N // CHUNK,)](

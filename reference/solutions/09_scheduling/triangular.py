@@ -27,7 +27,7 @@ def realign_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask, eviction_policy="evict_first")
     tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
@@ -98,17 +98,28 @@ def gram_matrix_kernel(
         tl.store(mirrored_ptrs, c.T, mask=mirrored_inside & strictly_below)
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
 def has_rows(x: torch.Tensor) -> bool:
     """Whether the rows of x are contiguous, and none lies on another."""
     return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
 
 
 def realigned(x: torch.Tensor) -> torch.Tensor:
-    """x, or a copy of it if its rows begin at no multiples of 16 bytes."""
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
     if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
         return x
     M, N = x.shape
-    y = torch.empty(M, triton.cdiv(N, 8) * 8, dtype=x.dtype, device=x.device)
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
     realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
     return y[:, :N]
@@ -131,7 +142,7 @@ def gram_matrix(a: torch.Tensor) -> torch.Tensor:
         BLOCK_N = min(BLOCK_N, 128)
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     descriptors = None, None
-    if a.element_size() == 2 and M * M * K >= LARGE and has_rows(a):
+    if has_tma(a.device) and a.element_size() == 2 and M * M * K >= LARGE and has_rows(a):
         rows = realigned(a)
         descriptors = (
             TensorDescriptor.from_tensor(rows, [BLOCK_M, BLOCK_K]),
@@ -142,6 +153,6 @@ def gram_matrix(a: torch.Tensor) -> torch.Tensor:
     gram_matrix_kernel[(tiles,)](
         a, *descriptors, c, M, K, *a.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP=8,
-        num_warps=num_warps, num_stages=3,
+        num_warps=num_warps, num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     return c

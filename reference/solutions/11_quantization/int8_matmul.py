@@ -75,9 +75,9 @@ def int8_matmul_kernel(
 
 
 def padded(x: torch.Tensor) -> torch.Tensor:
-    """A copy of x with columns of 0 up to a multiple of 16, so that its rows are aligned."""
+    """A copy of x, with columns of 0 up to a multiple of 128: whole lines of the cache."""
     M, N = x.shape
-    y = torch.empty(M, triton.cdiv(N, 16) * 16, dtype=x.dtype, device=x.device)
+    y = torch.empty(M, triton.cdiv(N, 128) * 128, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(M, 4) * triton.cdiv(y.shape[1], 1024),)
     pad_kernel[grid](x, y, M, N, *x.stride(), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
     return y

@@ -149,6 +149,14 @@ def check(x: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> None:
         )
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
 def is_addressable(x: torch.Tensor) -> bool:
     """Whether the tensor memory accelerator can fetch tiles of x."""
     aligned = x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0
@@ -174,7 +182,8 @@ def matmul(
     a_is_turned, b_is_turned = a.stride(1) != 1, b.stride(1) != 1
     descriptors = None, None
     if (
-        a.element_size() == 2
+        has_tma(a.device)
+        and a.element_size() == 2
         and M * N * K >= LARGE
         and is_addressable(a.T if a_is_turned else a)
         and is_addressable(b.T if b_is_turned else b)
@@ -193,7 +202,9 @@ def matmul(
         *a.stride(), *b.stride(), c.stride(0),
         A_IS_TURNED=a_is_turned, B_IS_TURNED=b_is_turned,
         ADD=add, KEEP=keep, DIVIDE=divide,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16,
+        num_warps=8,
+        num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
 
 
@@ -208,8 +219,8 @@ def fused_linear_cross_entropy(
     # The logits of a chunk are no larger than the larger factor, and a multiple of its tiles.
     chunk = max(1, max(M, V) * max(D, 16) // V)
     chunk = min(M, chunk // 128 * 128 or chunk)
-    # Their rows begin at multiples of 16 bytes.
-    logits = torch.empty((chunk, triton.cdiv(V, 8) * 8), dtype=x.dtype, device=x.device)[:, :V]
+    # Their rows begin at lines of the cache, of 128 bytes.
+    logits = torch.empty((chunk, triton.cdiv(V, 64) * 64), dtype=x.dtype, device=x.device)[:, :V]
     total = None
     if chunk < M:
         total = torch.empty((V, D), dtype=torch.float32, device=x.device)

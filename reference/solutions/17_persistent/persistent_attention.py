@@ -3,8 +3,8 @@
 The deal reverses every turn: a program that got the longest tile gets the shortest next, so that
 all have about the same work. If causal, the last queries of all heads come first; otherwise
 neighbours share a head, whose keys stay in the L2 cache. Only tiles that the diagonal or the end
-cuts have a mask. Where there is much to do, descriptors load the tiles, as in 17.3, and a tile has
-128 keys, so that a program that is alone on its multiprocessor waits less often.
+cuts have a mask. Where there is much to do, descriptors load the tiles, as in 17.3, and narrow
+heads have tiles of 256 queries in 16 warps, of which some multiply while others exponentiate.
 """
 
 from __future__ import annotations
@@ -135,8 +135,11 @@ def persistent_attention_kernel(
 
 def tma_can(x: torch.Tensor) -> bool:
     """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes."""
-    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
-        return False  # it came with Hopper
+    if x.is_cuda:
+        properties = torch.cuda.get_device_properties(x.device)
+        # It came with Hopper, and three stages of the widest tiles take 132 KB of shared memory.
+        if properties.major < 9 or properties.shared_memory_per_block_optin < 160 * 1024:
+            return False
     aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
     return x.stride(-1) == 1 and min(x.stride()) > 0 and aligned and x.data_ptr() % 16 == 0
 
@@ -171,7 +174,9 @@ def persistent_attention(
     BLOCK_N = min(64, max(16, triton.next_power_of_2(T)))
     descriptors = [None] * 3
     if sign == 1 and B * H * S * T * D >= LARGE and all(tma_can(x) for x in (q, k, v)):
-        BLOCK_N = 128
+        BLOCK_N = 64
+        if D <= 64 and triton.cdiv(S, 256) * B * H >= multiprocessors(q.device):
+            BLOCK_M = 256
         blocks = (q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N)
         descriptors = [TensorDescriptor.from_tensor(x, [1, 1, rows, D]) for x, rows in blocks]
     tiles = triton.cdiv(S, BLOCK_M) * B * H
@@ -180,6 +185,6 @@ def persistent_attention(
         *q.stride(), *k.stride(), *v.stride(),
         float(sign), log2_scale,
         D=D, CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=8 if BLOCK_M == 128 else 4, num_stages=3 if BLOCK_N < 128 else 2,
+        num_warps=max(4, BLOCK_M // 16), num_stages=3,
     )  # fmt: skip
     return out
