@@ -28,7 +28,7 @@ def realign_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask, eviction_policy="evict_first")
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
     tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
