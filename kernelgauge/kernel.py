@@ -519,6 +519,7 @@ class Kernel:
             interpreted=settings.interpreted,
             strict=self.strict,
             named=self.name_of,
+            fixed_order=self.rules.deterministic,
         )
         call.restore()
         return call
@@ -557,10 +558,11 @@ class Kernel:
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.rules.deterministic and unordered:
                 results.check_repeatable(call, outcome, poison=poison)
-            elif number == 0 and again:
-                # What answers from memory where the same contents come again is found out here.
+            elif number == 0 and (again or (outcome.watch and outcome.watch.has_atomics)):
+                # What answers from memory where the same contents come again is found out here, and
+                # so is what any two programs do in the other order.
                 call.restore()
-                call.run(order="shuffled", poison=poison)
+                results.compare(call, call.run(order="reversed", poison=poison), expected)
             call.restore()
 
 

@@ -237,7 +237,7 @@ class ResultCheck:
     def check_repeatable(self, call: GuardedCall, outcome: Outcome, *, poison: bool) -> None:
         """Raises Wrong unless another run on the same input gives the same bits."""
         call.restore()
-        again = call.run(order="shuffled", seed=1, poison=poison)
+        again = call.run(order="reversed", poison=poison)
         for number, (first, second) in enumerate(zip(outcome.results, again.results, strict=True)):
             name = self.kernel.name_of(number, len(outcome.results))
             if not torch.equal(_bytes_of(first), _bytes_of(second)):

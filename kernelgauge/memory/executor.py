@@ -264,7 +264,8 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
         return sorted(sample(count))
     if watch.order == "ascending":
         return range(count)
-    return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+    order = np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+    return order[::-1] if watch.order == "reversed" else order
 
 
 def sample(count: int) -> set[int]:

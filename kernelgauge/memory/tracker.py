@@ -20,6 +20,7 @@ from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
 from kernelgauge.memory.terms import terms_of
+from kernelgauge.memory.thread_races import Unfenced
 from kernelgauge.memory.watch import Parts, Watch
 from kernelgauge.words.fault import Fault, Note, note
 
@@ -63,6 +64,7 @@ class Tracker:
         self.history, self.sites, self.traffic = watch.history, watch.sites, watch.traffic
         self.space = AddressSpace(watch.known)
         self.turns = Scheduler((), lambda number: None)
+        self.unfenced = Unfenced(launch)
         self.history.start_launch()
         watch.begun.append((self.history.launch, launch))
         if self.traffic:
@@ -84,6 +86,7 @@ class Tracker:
         self.number, self.program = number, self.launch.program(number)
         interpreter.interpreter_builder.set_grid_idx(*self.program)
         self.history.start_program(number)
+        self.unfenced.forget()
 
     def access(
         self,
@@ -92,12 +95,14 @@ class Tracker:
         mask: np.ndarray,
         size: int,
         order: str | None = None,
+        sums: np.ndarray | None = None,
     ) -> np.ndarray:
         """Check and record an access. Return the lanes' real addresses. Raises Wrong.
 
         pointers, mask: uint64 and bool, of the same shape
         size: bytes per lane
         order: memory semantics of an atomic, None if other programs do not see it as one
+        sums: the active lanes that add what makes a sum depend on the order of its terms
         """
         ends_only = self.watch.programs == "ends"
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
@@ -120,6 +125,11 @@ class Tracker:
             raise StopProgram
         number = self.history.access(site)
         seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
+        if len(parts) == 1 and not self.watch.record:
+            (region, units), described = parts[0], (verb, site, pointers, mask, size)
+            if sums is not None and sums.any():
+                self._check_order(region, units, sums, described)
+            self._check_threads(region, units, number, described)
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict and not self.watch.record:
@@ -131,6 +141,77 @@ class Tracker:
                     access = self._described(verb, site, pointers, mask, size)
                     self.traffic.terms[site] = terms_of(access, region)
         return real
+
+    def _check_order(
+        self, region: Region, units: np.ndarray, sums: np.ndarray, described: tuple
+    ) -> None:
+        """Raise Wrong where two programs add to one element in an order that nothing fixes."""
+        ledger = region.storage.ledger
+        units = units.reshape(sums.size, -1)[sums].reshape(-1)
+        if conflict := self.history.conflict(ledger, units, ("updates", "updates before")):
+            said = note(
+                "sum-in-no-order",
+                other=self.launch.program(self.history.program[conflict.access]),
+                element=self._element(region, int(units[conflict.index])),
+            )
+            remedy = note("sum-in-a-fixed-order")
+            fault = self._fault("unordered-sum", "updates", described[1], [said], remedy)
+            raise Wrong(fault.but(tensor=region.name))
+
+    def _check_threads(
+        self, region: Region, units: np.ndarray, number: int, described: tuple
+    ) -> None:
+        """Raise Wrong where other threads of this program stored what is loaded or stored here."""
+        verb, site, _, mask, size = described
+        if verb == "updates":
+            return
+        ledger = region.storage.ledger
+        if found := self.unfenced.meeting(ledger, units, mask, size):
+            index, access = found
+            before = self.sites[self.history.site[access]]
+            said = note(
+                "threads-meet",
+                program=self.program,
+                verb=verb,
+                element=self._element(region, int(units[index])),
+                file=before.file,
+                line=before.line,
+            )
+            fault = self._fault("thread-race", verb, site, [said], note("place-a-barrier"))
+            raise Wrong(fault.but(tensor=region.name))
+        if verb == "writes":
+            self.unfenced.note(ledger, units, mask, size, number)
+
+    def check_lanes(
+        self, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray, got: np.ndarray
+    ) -> None:
+        """Raise Wrong where the store that was just made had two values for one element.
+
+        values, got: what the lanes stored, and what is there now, as bits
+        """
+        lost = np.flatnonzero((values != got) & mask)
+        if not lost.size or self.watch.record:
+            return
+        lane = int(lost[0])
+        there = pointers.reshape(-1) == pointers.flat[lane]
+        stayed = int(np.flatnonzero(there & mask.reshape(-1))[-1])
+        region = self.space.windows[int(pointers.flat[lane]) >> WINDOW_BITS]
+        offset = int(pointers.flat[lane]) - region.virtual
+        lanes = [np.unravel_index(it, mask.shape) for it in (lane, stayed)]
+        said = note(
+            "lanes-meet",
+            program=self.program,
+            element=format_element(region, offset),
+            lanes=[[int(index) for index in it] for it in lanes],
+            count=int(np.count_nonzero(there & mask.reshape(-1))),
+        )
+        site, remedy = self.history.site[-1], note("one-lane-an-element")
+        fault = self._fault("thread-race", "writes", site, [said], remedy)
+        raise Wrong(fault.but(tensor=region.name))
+
+    def _element(self, region: Region, unit: int) -> str:
+        storage = region.storage
+        return format_element(region, unit * storage.ledger.unit + storage.base - region.real)
 
     def _described(
         self, verb: Verb, site: int, pointers: np.ndarray, mask: np.ndarray, size: int

@@ -51,13 +51,15 @@ class Store(NamedTuple):
 class Watch:
     """One run of a subject: `with Watch(...) as watch:` around the call.
 
-    order: of the programs of each launch, "ascending" (x fastest) or "shuffled"
+    order: of the programs of each launch, "ascending" (x fastest), "shuffled", or "reversed", in
+        which any two programs that were shuffled run the other way round
     seed: of the shuffled order
     poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0
     count: whether to record the traffic of each access
     programs: which run: "all" of a launch, the first and the last ("ends"), a few that stand for
         all ("some"), or "none"
     inputs: the subject's tensors, by the names of its parameters
+    fixed_order: whether floats must be added in an order that something fixes
     record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order
     begun: the number of each launch's first access, and the launch
@@ -78,12 +80,13 @@ class Watch:
         programs: str = "all",
         inputs: dict[str, torch.Tensor] | None = None,
         record: Recording | None = None,
+        fixed_order: bool = False,
     ):
-        if order not in ("ascending", "shuffled"):
-            raise ValueError(f'order is {order!r}, not "ascending" or "shuffled"')
+        if order not in ("ascending", "shuffled", "reversed"):
+            raise ValueError(f'order is {order!r}, not "ascending", "shuffled" or "reversed"')
         inputs = inputs or {}
         self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
-        self.record = record
+        self.record, self.fixed_order = record, fixed_order
         self.launches: list[Launch] = []
         self.begun: list[tuple[int, Launch]] = []
         self.loads_without_other: dict[tuple[str, int], int] = {}

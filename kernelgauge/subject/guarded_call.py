@@ -66,6 +66,7 @@ class GuardedCall:
     interpreted: whether kernels run in the interpreter, under a Watch
     strict: whether kernels of its own must do all the work, for graded people: see `Kernel`
     named: what messages call a result, by its number and the number of results
+    fixed_order: whether kernels must add floats in an order that something fixes
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class GuardedCall:
         interpreted: bool,
         strict: bool = True,
         named: Callable[[int, int], str] | None = None,
+        fixed_order: bool = False,
     ):
+        self.fixed_order = fixed_order
         self.named = named or name_of
         self.subject, self.path, self.in_place = subject, path, in_place
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
@@ -133,7 +136,7 @@ class GuardedCall:
         Raises Unsolved, Wrong, or NotMeasured if the launcher needs programs that did not run. All
         options but `config` concern the interpreter only.
 
-        order: in which the programs of each launch run, "ascending" or "shuffled"
+        order: in which the programs of each launch run, as `Watch` takes it
         seed: of the shuffled order
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
@@ -304,7 +307,8 @@ class GuardedCall:
                 guard.on_allocation(arena.tensor)
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
-        log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()
+        options |= {"inputs": self.arguments.tensors, "fixed_order": self.fixed_order}
+        log = Watch(**options) if self.interpreted else Recorder()
         if self.strict:
             guard.on_allocation = log.remember
         elif isinstance(log, Watch):
