@@ -16,7 +16,6 @@ import triton.language as tl
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.words.fault import Fault, note
 
-
 # What is said of a promise about runs of neighbours that does not hold.
 RUNS = {"tt.contiguity": "not-contiguous-values", "tt.constancy": "not-constant-values"}
 

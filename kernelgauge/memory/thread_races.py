@@ -1,9 +1,10 @@
-"""Threads of one program that meet in an element: a tile is shared out among warps, which run freely.
+"""Threads of a program that meet in an element: tiles are shared out among warps, which run freely.
 
-A later access sees an earlier store only if the same warp makes both, or if a barrier stands between
-them. How a tile is shared out is the compiler's to decide, so that a fault is told only where every
-way that it has puts the two in different warps, and where nothing between them makes it place a
-barrier. Tiles of several dimensions are therefore not looked at.
+A later access sees an earlier store only if the same warp makes both, or if a barrier stands
+between them. How a tile is shared out is the compiler's to decide, so that a fault is told only
+where every way that it has puts the two in different warps, and where nothing between them may make
+it place a barrier. Tiles of several dimensions are therefore not looked at, nor is a store after a
+load, whose data may go through shared memory on the way.
 """
 
 from __future__ import annotations

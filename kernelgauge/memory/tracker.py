@@ -126,10 +126,10 @@ class Tracker:
         number = self.history.access(site)
         seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
         if len(parts) == 1 and not self.watch.record:
-            (region, units), described = parts[0], (verb, site, pointers, mask, size)
+            (region, units), what = parts[0], (verb, site, mask, size)
             if sums is not None and sums.any():
-                self._check_order(region, units, sums, described)
-            self._check_threads(region, units, number, described)
+                self._check_order(region, units, sums, site)
+            self._check_threads(region, units, number, *what)
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict and not self.watch.record:
@@ -142,9 +142,7 @@ class Tracker:
                     self.traffic.terms[site] = terms_of(access, region)
         return real
 
-    def _check_order(
-        self, region: Region, units: np.ndarray, sums: np.ndarray, described: tuple
-    ) -> None:
+    def _check_order(self, region: Region, units: np.ndarray, sums: np.ndarray, site: int) -> None:
         """Raise Wrong where two programs add to one element in an order that nothing fixes."""
         ledger = region.storage.ledger
         units = units.reshape(sums.size, -1)[sums].reshape(-1)
@@ -155,14 +153,20 @@ class Tracker:
                 element=self._element(region, int(units[conflict.index])),
             )
             remedy = note("sum-in-a-fixed-order")
-            fault = self._fault("unordered-sum", "updates", described[1], [said], remedy)
+            fault = self._fault("unordered-sum", "updates", site, [said], remedy)
             raise Wrong(fault.but(tensor=region.name))
 
     def _check_threads(
-        self, region: Region, units: np.ndarray, number: int, described: tuple
+        self,
+        region: Region,
+        units: np.ndarray,
+        number: int,
+        verb: Verb,
+        site: int,
+        mask: np.ndarray,
+        size: int,
     ) -> None:
         """Raise Wrong where other threads of this program stored what is loaded or stored here."""
-        verb, site, _, mask, size = described
         if verb == "updates":
             return
         ledger = region.storage.ledger

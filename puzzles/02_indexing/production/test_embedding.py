@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("embedding", exact=True)
 
@@ -145,6 +146,11 @@ def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
 
 def test_numerics_special_values():
     puzzle.check(tensor([[0.0, -0.0], [float("inf"), float("nan")]]), tensor([1, 0], "int64"))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(9, 40), picks(20, rows=9)), "table"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("strided_copy", exact=True)
 
@@ -84,6 +85,9 @@ def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
 
 def test_numerics_special_values():
     puzzle.check(tensor([[0.0, -0.0, float("inf")], [float("-inf"), float("nan"), 1e-45]]).T)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (randn(20, 70),), "x")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

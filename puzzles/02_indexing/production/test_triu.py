@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("triu", exact=True)
 
@@ -98,6 +99,9 @@ def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
 
 def test_numerics_zero_below_the_diagonal_has_no_sign():
     puzzle.check(-integers(40, 30, low=1))
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (randn(20, 70),), "x")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

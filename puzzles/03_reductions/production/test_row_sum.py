@@ -12,6 +12,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("row_sum")
 
@@ -95,6 +96,11 @@ def test_numerics_special_values_stay_in_their_row():
     x[3, 0], x[3, 1] = inf, -inf
     puzzle.check(x)
     puzzle.check(tensor([[0.0, -0.0], [inf, 1.0], [1e30, 1.0]]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

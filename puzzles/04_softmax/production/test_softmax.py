@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("softmax")
 INF, NAN = float("inf"), float("nan")
@@ -109,6 +110,11 @@ def test_numerics_minus_infinity_in_whole_blocks(begin, end):
 def test_numerics_maximum_grows_from_block_to_block(slope):
     ramp = slope * torch.arange(9000, device=tensor(0).device) / 300
     puzzle.check(randn(3, 9000) + ramp)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 300, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("bias_gelu")
 
@@ -67,6 +68,11 @@ def test_numerics_special_values():
     x, bias = randn(5, 70), randn(70)
     x[1, 0], x[2, 69], bias[7] = float("inf"), float("nan"), float("nan")
     puzzle.check(x, bias)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(5, 70, dtype="float16"), randn(70, dtype="float16")), "x bias"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
+from course.values import special_values
 from kernelgauge.subject.autotuning import ConfigSweep
 
 # check goes through every configuration.
@@ -106,6 +107,11 @@ def test_numerics_sums_in_float32(dtype):
 def test_numerics_beyond_the_range_of_float16(dtype):
     a, b = matrices(20, 24, 70, dtype)
     puzzle.check(a * 1e6, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(20, 24, 70, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("batched_matmul", input_precision="tf32")
 
@@ -104,6 +105,11 @@ def test_numerics_nan_stays_in_its_product():
     a, b = randn(3, 20, 30), randn(3, 30, 24)
     a[1, 3, 7], b[2, 5, 6] = float("nan"), float("inf")
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(3, 20, 30, dtype="float16"), randn(3, 30, 24, dtype="float16")), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("matvec")
 
@@ -69,6 +70,11 @@ def test_numerics_special_values():
     puzzle.check(a, x)
     x[69] = float("inf")
     puzzle.check(a.nan_to_num(posinf=1.0, neginf=1.0), x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(20, 70, dtype="float16"), randn(70, dtype="float16")), "a x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("tiled_matmul", input_precision="tf32")
 
@@ -88,6 +89,11 @@ def test_numerics_special_values(k):
     puzzle.check(a, b)
     b[k, 4] = float("-inf")
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(20, 24, 70, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
+from course.values import special_values
 from kernelgauge.subject.autotuning import ConfigSweep
 
 # check goes through every configuration that is kept.
@@ -118,6 +119,11 @@ def test_numerics_special_values():
     a[3, 0], a[5, 69], a[7, 0] = float("inf"), float("nan"), 0.0
     b[0, 4] = -float("inf")
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(70, 60, 70, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("split_k_matmul", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -112,6 +113,11 @@ def test_numerics_special_values(k):
     a[3, k], a[5, k], a[7, k] = INF, NAN, 0.0
     b[k, 4] = -INF
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(30, 27, 700, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

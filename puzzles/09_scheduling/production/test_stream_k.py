@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("stream_k_matmul", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -121,6 +122,11 @@ def test_numerics_special_values_stay_in_their_tile():
     a, b = matrices(300, 270, 70)
     a[3, 0], a[5, 69] = INF, NAN
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(30, 27, 700, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("causal_conv1d")
 INF, NAN = float("inf"), float("nan")
@@ -136,6 +137,11 @@ def test_numerics_silu_before_rounding():
     # In float16 the sum is -inf and its silu NaN.
     minus = tensor([[[-300.0]]], "float16")
     puzzle.check(minus, -minus[0], tensor([0.0], "float16"), "silu")
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: channels(2, 5, 40, 4, "float16", randn), "x weight bias"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("conv2d_dweight", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -144,6 +145,11 @@ def test_numerics_beyond_the_range_of_float16(dtype):
 def test_numerics_many_parts():
     dy, x = images(2, 3, 48, 49, 3, 48, 49, "bfloat16", randn)
     puzzle.check(dy * 1000, x, 1)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (*images(2, 5, 8, 9, 4, 8, 9, "float16", randn), 3, 1, 1), "dy x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("max_pool2d", results=("out", "indices"), exact=True)
 INF, NAN = float("inf"), float("nan")
@@ -132,6 +133,11 @@ def test_numerics_infinity():
 
 def test_numerics_lowest_numbers():
     puzzle.check(tensor([[[[-3e38, -2e38], [-INF, -3.4e38]]]]), 2, 1, 1)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(2, 2, 12, 15, dtype="float16"), 3, 2, 1), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

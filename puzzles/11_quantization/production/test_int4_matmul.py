@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, randn, strided, uniform
+from course.values import special_values
 
 puzzle = challenge("int4_matmul")
 
@@ -138,6 +139,11 @@ def test_numerics_beyond_the_range_of_float16():
     x, weight, scale, zero = layer(20, 30, 128, 64, "bfloat16")
     puzzle.check(x * 1e5, weight, scale, zero)
     puzzle.check(x, weight, scale * 1e6, zero)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(20, 30, 128, 64), "x scale", apart={"scale": ("largest",)}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

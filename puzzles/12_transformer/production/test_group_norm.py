@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("group_norm", results=("y", "mean", "rstd"))
 
@@ -116,6 +117,11 @@ def test_numerics_nan_stays_in_its_group():
     x, groups, weight, bias = layer(2, 6, 100, 3)
     x[1, 2, 7] = float("nan")
     puzzle.check(x, groups, weight, bias)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(2, 6, 100, 3, "float16"), "x weight bias"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

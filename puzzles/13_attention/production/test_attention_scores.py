@@ -15,6 +15,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("attention_scores")
 
@@ -152,6 +153,11 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, _ = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 1, 20, 100, 16)[:2], "q k"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

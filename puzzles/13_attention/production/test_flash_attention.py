@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, heads, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("flash_attention", results=("out", "lse"), rounded=True)
 
@@ -131,6 +132,11 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, v = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, v, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 2, 20, 100, 16), "q k v"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -17,6 +17,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("grouped_query_attention", rounded=True)
 masked_or_not = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -172,6 +173,11 @@ def test_numerics_scale(scale, causal):
 def test_numerics_negative_scale_of_large_scores(causal):
     q, k, v = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, v, -1.0, causal)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 1, 20, 100, 16), "q k v"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

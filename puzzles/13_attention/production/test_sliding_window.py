@@ -4,6 +4,7 @@ import math
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("sliding_window_attention", rounded=True)
 
@@ -155,6 +156,11 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, v = heads(1, 2, 2, 150, 150, 16)
     puzzle.check(q * 30, k, v, 70, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (*heads(1, 2, 1, 70, 70, 16), 30), "q k v"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("flash_decoding", rounded=True, deterministic=True)
 
@@ -147,6 +148,9 @@ def test_numerics_one_key_wins():
     q, k, v = decode(1, 2, 1, 1025, 16, make=integers)
     wins = (tensor(range(1025)) == 700)[:, None]
     puzzle.check(q.abs() + 1, (k - k + 60) * wins, v)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: decode(1, 2, 1, 300, 16), "q k v")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

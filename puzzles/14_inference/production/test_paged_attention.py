@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, offset, paged_cache, randn, reserve, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("paged_attention", rounded=True, deterministic=True)
 
@@ -144,6 +145,11 @@ def test_numerics_range_of_bfloat16():
 def test_numerics_sums_in_float32(dtype):
     q, keys, values, *others = paged([2000], dtype=dtype)
     puzzle.check(q, keys / 8, values / 4 + 1, *others)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: paged([17, 300]), "q key_cache value_cache"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("fused_moe", deterministic=True, rounded=True)
 # Without the yardsticks in which what cancels here does not cancel.
@@ -142,6 +143,14 @@ def test_numerics_special_values_stay_in_their_token():
 def test_numerics_equal_logits(dtype):
     x, _, *rest = layer(30, 6, 3, 32, 16, dtype)
     puzzle.check(x, integers(30, 6, low=-1, high=2, dtype=dtype), *rest)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(40, 4, 2, 40, 24),
+    "x logits gate_up down",
+    apart={"x": ("largest",), "gate_up": ("largest",), "down": ("largest",)},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -15,6 +15,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 
@@ -293,6 +294,13 @@ def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (*heads(1, 2, 1, 20, 24, 16), {"dout": randn(1, 2, 20, 16, dtype="float16")}),
+    "q k v dout",
+)
 
 
 def test_compiles_d_128():

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("attention_delta")
 
@@ -96,6 +97,9 @@ def test_numerics_range_of_bfloat16():
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: two(1, 2, 64, 32), "out dout")
 
 
 def test_compiles_narrowest():

@@ -17,6 +17,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("attention_dkdv", results=("dk", "dv"), rounded=True)
 
@@ -218,6 +219,11 @@ def test_numerics_scale(scale):
 @cases(d_16=16, d_32=32, d_128=128)
 def test_numerics_default_scale(D):
     check(*heads_and_dout(1, 1, 1, 17, 33, D))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: attention_saved(*heads_and_dout(1, 2, 1, 20, 24, 16)), "q k v dout lse delta"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

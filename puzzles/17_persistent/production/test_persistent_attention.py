@@ -14,6 +14,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("persistent_attention", rounded=True)
 
@@ -196,6 +197,11 @@ def test_numerics_scale(scale):
 @cases(d_16=16, d_32=32, d_128=128)
 def test_numerics_default_scale(D):
     puzzle.check(*heads(1, 1, 1, 17, 33, D))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 1, 70, 150, 64), "q k v"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("persistent_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -97,6 +98,11 @@ def test_numerics_special_values(k):
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(70, 72, 72, "float16"), "a b"
+)
 
 
 def test_compiles_small_tiles():

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, multiprocessors, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("persistent_softmax")
 INF, NAN = float("inf"), float("nan")
@@ -85,6 +86,11 @@ def test_numerics_special_values_stay_where_they_are(M, N):
     x[3, 0], x[3, 1] = INF, -INF
     x[4] = -INF
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(30, 300, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

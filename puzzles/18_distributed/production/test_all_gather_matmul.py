@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, ranks, strided
+from course.values import special_values
 
 puzzle = challenge("all_gather_matmul", ranks=True)
 run_twice = challenge("all_gather_matmul", ranks=True, deterministic=True)
@@ -90,6 +91,11 @@ def test_numerics_infinity_stays_in_its_row():
     shards, weights = layer(2, 40, 33, 64)
     shards[1][7, 3], shards[0][39, 63] = float("inf"), float("nan")
     puzzle.check(shards, weights)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(2, 40, 33, 64), "shards weights"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.
