@@ -43,17 +43,17 @@ def special_values(
     apart: of an input, the values that the spec excludes, or whose result it leaves to the order of
         steps, as where only some ways overflow
     """
-    apart = apart or {}
-    if unknown := apart.keys() - {*names}:
+    given, apart = names.split(), apart or {}
+    if unknown := apart.keys() - {*given}:
         raise TypeError(f"{sorted(unknown)} are not among the inputs {names}")
-    rows = [(name, value) for name in names for value in VALUES if value not in apart.get(name, ())]
+    rows = [(name, value) for name in given for value in VALUES if value not in apart.get(name, ())]
 
     def test(name: str, value: str) -> None:
         inputs = list(build())
         options = inputs.pop() if isinstance(inputs[-1], dict) else {}
         arguments = puzzle.arguments(tuple(inputs), options)
-        given = arguments.values[name]
-        for tensor in given if isinstance(given, (list, tuple)) else [given]:
+        tensors = arguments.values[name]
+        for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
             put(tensor, value)
         puzzle.check(*inputs, **options)
 

@@ -615,6 +615,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "order-of-programs-matters": (
         "the result depends on the order in which the programs of a launch run"
     ),
+    "order-of-threads-matters": (
+        "the result depends on the order in which the threads of a program run"
+    ),
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
     "address-of-no-program": (
         "why: no part of this address depends on tl.program_id({axis}): the {programs} programs "

@@ -138,7 +138,7 @@ def test_numerics_negative_scale_of_large_scores():
 
 
 test_numerics_each_special_value = special_values(
-    puzzle, lambda: heads(1, 2, 2, 70, 70, 16), "q k v"
+    puzzle, lambda: heads(1, 2, 2, 70, 70, 16), "q k v", apart={"v": ("nan", "inf", "minus_inf")}
 )
 
 

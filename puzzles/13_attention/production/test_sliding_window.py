@@ -159,7 +159,10 @@ def test_numerics_negative_scale_of_large_scores():
 
 
 test_numerics_each_special_value = special_values(
-    puzzle, lambda: (*heads(1, 2, 1, 70, 70, 16), 30), "q k v"
+    puzzle,
+    lambda: (*heads(1, 2, 1, 70, 70, 16), 30),
+    "q k v",
+    apart={"v": ("nan", "inf", "minus_inf")},
 )
 
 
