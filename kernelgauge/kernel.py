@@ -550,6 +550,9 @@ class Kernel:
         expected = results.expected(call.original)
         for number, outcome in enumerate(_outcomes(call, order="shuffled", poison=poison)):
             results.compare(call, outcome, expected)
+            if outcome.watch and outcome.watch.waits_beyond_the_gpu:
+                call.restore()
+                call.run(poison=poison, as_started=True)
             if self.rules.alike:
                 results.check_alike(outcome.results)
             if late:

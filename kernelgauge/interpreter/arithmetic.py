@@ -36,6 +36,13 @@ _ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
 # cleared.
 rounded: set[str] = set()
 
+# Whether float32 is divided and exponentiated as a GPU does it: tl.div_rn rounds to nearest, but `/`
+# is div.full.f32, which multiplies by a reciprocal and may be off by 2 ulps, and tl.exp is
+# ex2.approx.f32 of a product with log2(e). The last bits are some that they may have, not a GPU's.
+approximate = False
+
+_LOG2_E = np.float32(np.log2(np.e))
+
 _EXACT = {np.abs, np.fmin, np.fmax, np.minimum, np.maximum}
 
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
@@ -158,6 +165,29 @@ def _binary(builder: Any, left: Any, right: Any, compute: Callable) -> Any:
     elif result.dtype != left.data.dtype:
         result = result.astype(left.data.dtype)
     return TensorHandle(result, dtype)
+
+
+def _divide(builder: Any, left: Any, right: Any) -> Any:
+    result = _binary(builder, left, right, np.divide)
+    if not approximate or left.data.dtype != np.float32:
+        return result
+    inexact = left.data * (np.float32(1) / right.data)
+    return TensorHandle(_near(inexact, result.data), result.dtype)
+
+
+def _exponential(builder: Any, operand: Any) -> Any:
+    result = _unary(builder, operand, np.exp)
+    if not approximate or operand.data.dtype != np.float32:
+        return result
+    inexact = np.exp2(operand.data * _LOG2_E)
+    return TensorHandle(_near(inexact, result.data), result.dtype)
+
+
+def _near(inexact: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return inexact numbers, but exact ones where those leave the range of normal numbers."""
+    tiny = np.finfo(np.float32).tiny
+    normal = np.isfinite(inexact) & np.isfinite(exact) & (np.abs(exact) > 4 * tiny)
+    return np.where(normal & (np.abs(inexact) > tiny), inexact, exact)
 
 
 def _add_to_pointer(builder: Any, pointer: Any, offset: Any) -> Any:
@@ -287,6 +317,8 @@ BUILDER_METHODS: dict[str, Callable] = {
     "create_minnumf": lambda builder, left, right: _binary(builder, left, right, np.fmin),
     "create_maxnumf": lambda builder, left, right: _binary(builder, left, right, np.fmax),
     "create_clampf": _clamp,
+    "create_fdiv": _divide,
+    "create_exp": _exponential,
     # Toward zero, and the remainder has the sign of the dividend.
     "create_idiv": _integer_division(lambda a, b: (a - np.fmod(a, b)) // b),
     "create_srem": _integer_division(np.fmod),

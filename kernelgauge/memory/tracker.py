@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import CodeType
 
 import numpy as np
@@ -29,6 +30,9 @@ from kernelgauge.words.fault import Fault, Note, note
 POLLS_BEFORE_YIELD = 64
 
 POLLS_BEFORE_DEADLOCK = 2048
+
+# Where others are held back, so many programs wait that each can only wait a little.
+POLLS_BEFORE_STARVING = 256
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
@@ -393,9 +397,14 @@ class Tracker:
         if self._polls % POLLS_BEFORE_YIELD:
             return
         self._polls_of_all += POLLS_BEFORE_YIELD
-        if self._polls_of_all > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
-            said = [note("waits-forever", program=self.program)]
-            raise Wrong(self._fault("deadlock", "updates", site, said, note("release-every-lock")))
+        most = POLLS_BEFORE_STARVING if self.turns.held_back else POLLS_BEFORE_DEADLOCK
+        if self._polls_of_all > most * (self.turns.waiting + 1):
+            said, remedy = note("waits-forever", program=self.program), note("release-every-lock")
+            if late := self.turns.held_back:
+                remedy = note("wait-for-earlier-programs")
+                begun = math.prod(self.launch.grid) - late
+                said = note("waits-for-later", program=self.program, begun=begun, late=late)
+            raise Wrong(self._fault("deadlock", "updates", site, [said], remedy))
         program = self.number
         if self.turns.yield_turn():
             self._resume(program)

@@ -126,6 +126,7 @@ class GuardedCall:
         programs: str = "all",
         config: int | None = None,
         seed: int = 0,
+        as_started: bool = False,
         rehearse: bool = True,
         restores: bool = False,
         late: Lateness | None = None,
@@ -138,6 +139,7 @@ class GuardedCall:
 
         order: in which the programs of each launch run, as `Watch` takes it
         seed: of the shuffled order
+        as_started: whether no more programs begin than a GPU runs at once, until others end
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
         programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
@@ -163,6 +165,7 @@ class GuardedCall:
             count=count,
             programs=programs,
             seed=seed,
+            as_started=as_started,
             record=record,
         )
         all_run = programs == "all" or not self.interpreted

@@ -660,6 +660,15 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "program {program} waits here forever: every other program has ended or is waiting, and "
         "none of them stored what this one waits for"
     ),
+    "waits-for-later": (
+        "program {program} waits here forever: a GPU starts programs in their order, and all that "
+        "fit on it at once wait like this one; {begun} have begun, and what they wait for is "
+        "the business of the {late} that begin when others end"
+    ),
+    "wait-for-earlier-programs": (
+        "let programs wait only for those with smaller numbers, or launch no more programs than "
+        "the GPU has multiprocessors"
+    ),
     "release-every-lock": (
         "release every lock that you take, and let no two programs wait for each other"
     ),

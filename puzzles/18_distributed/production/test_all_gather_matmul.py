@@ -67,6 +67,11 @@ def test_masks_off_16_bytes():
     puzzle.check([offset(x) for x in shards], [offset(x) for x in weights])
 
 
+def test_masks_more_programs_than_run_at_once():
+    # A GPU starts them in their order, and the last when others end.
+    puzzle.check(*layer(2, 20, 256 * 33, 16, make=integers))
+
+
 def test_masks_offsets_beyond_32_bits():
     far = far_apart(integers(3, dtype="float16"))
     near = integers(1, 3, dtype="float16")
