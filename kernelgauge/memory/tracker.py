@@ -11,7 +11,7 @@ import triton.runtime.interpreter as interpreter
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import data_races, meetings, out_of_bounds
+from kernelgauge.memory import data_races, meetings, out_of_bounds, work
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
@@ -76,6 +76,7 @@ class Tracker:
 
     def start_program(self, number: int) -> None:
         """Begin a program, numbered in the order in which a GPU starts them (x fastest)."""
+        work.spend(work.PROGRAM)
         self._polls_of_all = 0
         self._begun = len(self.history.site)
         self._resume(number)
@@ -99,6 +100,7 @@ class Tracker:
         size: bytes per lane
         order: memory semantics of an atomic, None if other programs do not see it as one
         """
+        work.spend(1 + pointers.size / work.LANES)
         ends_only = self.watch.programs == "ends"
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
             raise StopProgram

@@ -93,6 +93,10 @@ def test_masks_more_tiles_than_axis_1_takes():
     puzzle.check_grid(a.expand(2**23 + 1, 1), b)
 
 
+def test_masks_limits():
+    puzzle.limits(matrices, M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 

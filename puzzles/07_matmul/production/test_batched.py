@@ -91,6 +91,12 @@ def test_masks_more_programs_than_axis_1_takes(B, M, N):
     puzzle.check_grid(x.expand(B, M, 1), x.expand(B, 1, N))
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, M, N, K: (randn(B, M, K), randn(B, K, N)), B=2**17, M=2**17, N=2**17, K=2**17
+    )
+
+
 # Any value.
 
 

@@ -78,6 +78,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(a.expand(2**16, 16), b.expand(16, 2**15 + 1))
 
 
+def test_masks_limits():
+    puzzle.limits(matrices, M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 

@@ -97,6 +97,15 @@ def test_masks_pieces_beyond_32_bits():
         puzzle.check_large_offsets(x.expand(2**11, 2**17), x.expand(2**17, 2**11))
 
 
+def test_masks_limits():
+    def build(M, N, K, multiprocessors):
+        # Where there are more of them than usual, K gives work to each.
+        more = multiprocessors > 4
+        return matrices(M, N, 130 * multiprocessors if more else K)
+
+    puzzle.limits(build, M=2**17, N=2**17, K=2**17, multiprocessors=range(4, 1025))
+
+
 # Any value.
 
 

@@ -107,6 +107,17 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check_exactly(q * 0 - 2**15, k * 0 + 2**15, scale=1.0)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: heads(B, Hkv * group, Hkv, S, T, 16)[:2],
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, _ = heads(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2)

@@ -109,6 +109,16 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 1.0)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S: heads(B, Hkv * group, Hkv, S, S, 16),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**11,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, v = heads(1, 1, 1, 70, 70, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)

@@ -132,6 +132,17 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q, k * early, v / 64 + 100 * early, scale=1.0, causal=True)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: heads(B, Hkv * group, Hkv, S, T, 16),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, v = heads(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)

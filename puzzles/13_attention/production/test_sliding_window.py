@@ -129,6 +129,14 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 30, 1.0)
 
 
+def test_masks_limits():
+    def build(B, Hkv, group, S, window):
+        S = max(S, 2 * window - 1)
+        return *heads(B, Hkv * group, Hkv, S, S, 16), window
+
+    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**11, window=2**10)
+
+
 @cases(narrow=1, less_than_a_tile=20, more_than_a_tile=150)
 def test_numerics_all_scores_far_below_0(window):
     q, k, v = heads(1, 1, 1, 300, 300, 16)

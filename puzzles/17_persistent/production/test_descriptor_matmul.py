@@ -81,6 +81,11 @@ def test_masks_what_tma_cannot_address_in_16_bits(change, naming):
     puzzle.check_or_raises(*change(*matrices(40, 48, 72, "float16", make=integers)), names=naming)
 
 
+def test_masks_limits():
+    eights = range(8, 2**17, 8)
+    puzzle.limits(matrices, M=2**17, N=eights, K=eights)
+
+
 # Any value.
 
 

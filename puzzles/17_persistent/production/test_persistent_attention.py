@@ -157,6 +157,17 @@ def test_masks_scores_to_minus_infinity():
     )
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: heads(B, Hkv * group, Hkv, S, T, 16),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics_without_a_mask(dtype):
     puzzle.check(*heads(1, 2, 1, 70, 150, 64, dtype))

@@ -80,6 +80,10 @@ def test_masks_result_beyond_32_bits():
         puzzle.check_large_offsets(x.expand(2**16 + 1, 1), x.expand(1, 2**15))
 
 
+def test_masks_limits():
+    puzzle.limits(matrices, M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
