@@ -16,7 +16,7 @@ from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import work
+from kernelgauge.core import work
 from kernelgauge.results import ResultCheck
 from kernelgauge.subject.constants import Constant, constants
 from kernelgauge.words.fault import SHOWN, Cause, Fault, note
@@ -32,6 +32,8 @@ CALL = 60.0
 ELEMENTS = 1_000
 # Sizes below this come after larger ones.
 SMALL = 32
+# What a size is at first, before the numbers of the file are tried.
+GROWING = tuple(8**power * 4 + 1 for power in range(1, 7))
 # A GPU compiles a kernel anew for most sizes.
 MAX_CASES_ON_GPU = 16
 
@@ -81,31 +83,70 @@ class _Search:
             return fault
         for took, values in zip(self._took.values(), self.sizes.values(), strict=True):
             took[values[0]] = self.spent
+        share = BUDGET / 2 / len(self.sizes)
+        for name, value in self._growing(share):
+            if fault := self._tried(name, value):
+                return fault
         for name, value in _candidates(self.constants, self.sizes):
-            if self._takes_too_long(name, value):
-                self.skipped += 1
+            if value in self._took[name]:
                 continue
-            before = self.spent
-            try:
-                fault = self._fault({name: value})
-            except work.TooMuch:
+            if self._is_spent() or self._expected(name, value) >= MOST_OF_A_CASE:
                 self.skipped += 1
-            else:
-                if fault:
-                    return self._told(name, value, fault)
-            self._took[name][value] = self.spent - before
+            elif fault := self._tried(name, value):
+                return fault
         return None
 
-    def _takes_too_long(self, name: str, value: int) -> bool:
-        """Whether a case is likely to be too much, or nothing is left to spend."""
+    def _tried(self, name: str, value: int) -> Fault | None:
+        """Return what is wrong with a case, told as a limit, and take notice of what it takes."""
+        before = self.spent
+        try:
+            fault = self._fault({name: value})
+        except work.TooMuch:
+            fault = None
+            self.skipped += 1
+        if fault:
+            return self._told(name, value, fault)
+        self._took[name][value] = self.spent - before
+        return None
+
+    def _growing(self, share: float) -> Iterator[tuple[str, int]]:
+        """Yield each size larger and larger, up to what takes its share of the work.
+
+        Whatever ends below is found by these few, wherever its limit comes from.
+        """
+        last: dict[str, int] = {}
+        for rung in GROWING:
+            for name, values in self.sizes.items():
+                if name in last or self._is_spent():
+                    continue
+                at = min(max(-(-(rung - values.start) // values.step), 0), len(values) - 1)
+                if values[at] in self._took[name]:
+                    last[name] = at
+                    continue
+                if self._expected(name, values[at]) >= share:
+                    low = values.index(max(self._took[name]))
+                    while at - low > 1:
+                        middle = (low + at) // 2
+                        if self._expected(name, values[middle]) < share:
+                            low = middle
+                        else:
+                            at = middle
+                    at = last[name] = low
+                if values[at] not in self._took[name]:
+                    yield name, values[at]
+
+    def _is_spent(self) -> bool:
+        return self.spent >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
+
+    def _expected(self, name: str, value: int) -> float:
+        """Return what a case will take, by those of smaller values."""
         if not settings.interpreted:
-            return self.spent >= MAX_CASES_ON_GPU
+            return 0.0
         took, least = self._took[name], self._least[name]
         smaller = max(it for it in took if it < value)
-        expected = took[smaller]
-        if smaller > least:
-            expected += (expected - took[least]) / (smaller - least) * (value - smaller)
-        return expected >= MOST_OF_A_CASE or self.spent >= BUDGET
+        if smaller == least:
+            return took[least]
+        return took[smaller] + (took[smaller] - took[least]) / (smaller - least) * (value - smaller)
 
     def _fault(self, chosen: Values) -> Fault | None:
         """Return what is wrong with one case, if anything is. Raises TooMuch."""
@@ -190,16 +231,7 @@ def _candidates(known: Iterable[Constant], sizes: Sizes) -> list[tuple[str, int]
                 at = (constant.value - values.start) // values.step
                 if at >= 0 and 0 < at + step < len(values):
                     found.append((name, values[at + step]))
-    # One of each size goes first and shows what larger ones will take.
-    firsts = [
-        min(
-            (it for it in found if it[0] == name),
-            key=lambda it: (it[1] <= SMALL, it[1]),
-            default=None,
-        )
-        for name in sizes
-    ]
-    return list(dict.fromkeys([*filter(None, firsts), *found]))
+    return list(dict.fromkeys(found))
 
 
 def _cause(known: Iterable[Constant], name: str, right: int, wrong: int) -> Any:

@@ -12,12 +12,12 @@ from course import paths
 from course.plugin import ladder
 from course.proof import runner
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import work
+from kernelgauge.core import work
 from kernelgauge.subject.constants import constants
 
 LADDER = ladder.ladder()
 # How many programs and how long a loop the mutants below allow.
-PROGRAMS, LENGTH = 40, 200
+PROGRAMS, LENGTH = 40, 4096
 
 
 def values(code: str, rank: int | None = None) -> list[int]:
@@ -67,7 +67,7 @@ def test_work_is_limited_in_its_innermost_body():
 
 
 def capped(puzzle: str) -> Iterator[tuple[str, str]]:
-    """Our solution with a limit each: the first grid, and the first loop of a kernel over a size."""
+    """Our solution with a limit: of the first grid, and of the first loop of a kernel."""
     tree = ast.parse((paths.SOLUTIONS / f"{puzzle}.py").read_text())
     for what, edits in (("programs", _grids), ("length", _loops)):
         edited = copy.deepcopy(tree)

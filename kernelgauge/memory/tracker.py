@@ -9,9 +9,10 @@ import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
+from kernelgauge.core import work
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import data_races, meetings, out_of_bounds, work
+from kernelgauge.memory import data_races, meetings, out_of_bounds
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun

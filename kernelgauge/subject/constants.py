@@ -129,10 +129,10 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[int, Any, str]]:
 def _value(node: ast.AST) -> int | None:
     """Return what an expression of numbers alone gives, None for others."""
     if isinstance(node, ast.Constant):
-        is_whole = type(node.value) is int or (
-            isinstance(node.value, float) and node.value.is_integer()
-        )
-        return int(node.value) if is_whole else None
+        value = node.value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        return value if type(value) is int else None
     if isinstance(node, ast.BinOp) and type(node.op) in FOLDED:
         left, right = _value(node.left), _value(node.right)
         if left is None or right is None or not (0 <= left <= MOST and 0 < right <= MOST):

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 from kernelgauge.core.verdict import NotMeasured
 
-# Lanes of an access that take as long as the access itself, and what it takes to start a program.
+# Lanes of an access that take as long as the access itself, elements of the operands of tl.dot that
+# take a unit, and what it takes to start a program.
 LANES = 4096
+FACTORS = 1500
 PROGRAM = 3.0
 
 
