@@ -183,9 +183,11 @@ class Kernel:
     ) -> None:
         """Check that no size ends at a number that stands in the subject's file.
 
-        Each size is tried just above, at and just below each integer of the file and each product
-        of two, the likeliest first, until a budget of the interpreter's work is spent. The other
-        sizes are as small as they can be.
+        Each size grows first as far as its share of a budget of the interpreter's work goes. Then
+        it is tried just above, at and just below each integer of the file and each product of two,
+        the likeliest first, until the budget is spent. The other sizes are as small as they can be.
+        What would take more is not run, and the figures of the test say how many such cases there
+        were.
 
         build: returns the inputs of a call for a value of each size, by name; options may follow
             them as a dict

@@ -1,8 +1,8 @@
 """Look for sizes up to which a subject is right and beyond which it is not.
 
-Such a limit mostly stands in the subject's own file, as a number or as a product of two. Each size
-is tried just above, at and just below each of them, while the other sizes are as small as they can
-be. Which cases are tried depends on the file and on what the interpreter does for them, never on
+Each size grows first, while the others are as small as they can be: what ends before is wrong then,
+and bisection finds where. A limit mostly stands in the subject's own file, as a number or as a
+product of two: so each size is then tried just above, at and just below each of them. Which cases are tried depends on the file and on what the interpreter does for them, never on
 the time that it takes.
 """
 
