@@ -17,6 +17,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
+from kernelgauge.core import work
 from kernelgauge.interpreter import float_formats, libdevice
 
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -214,6 +215,7 @@ def _dot(
     builder: Any, a: Any, b: Any, acc: Any, input_precision: Any, max_num_imprecise_acc: Any
 ) -> Any:
     held = acc.data.dtype
+    work.spend((a.data.size + b.data.size + acc.data.size) / work.FACTORS)
     if held == np.int32:
         exact = np.float32 if a.data.shape[-1] <= _INT8_EXACT else np.float64
         product = np.matmul(a.data.astype(exact), b.data.astype(exact))

@@ -9,6 +9,7 @@ import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
+from kernelgauge.core import work
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory import data_races, meetings, out_of_bounds
@@ -76,6 +77,7 @@ class Tracker:
 
     def start_program(self, number: int) -> None:
         """Begin a program, numbered in the order in which a GPU starts them (x fastest)."""
+        work.spend(work.PROGRAM)
         self._polls_of_all = 0
         self._begun = len(self.history.site)
         self._resume(number)
@@ -99,6 +101,7 @@ class Tracker:
         size: bytes per lane
         order: memory semantics of an atomic, None if other programs do not see it as one
         """
+        work.spend(1 + pointers.size / work.LANES)
         ends_only = self.watch.programs == "ends"
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
             raise StopProgram

@@ -78,6 +78,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x, x)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: two(N), N=2**20)
+
+
 # Traffic, compilation and speed of what the first level leaves out.
 
 

@@ -81,6 +81,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x, x, x)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: three(N), N=2**20)
+
+
 # Traffic, compilation and speed of what the first level leaves out.
 
 
