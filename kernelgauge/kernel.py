@@ -33,6 +33,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 from kernelgauge.interpreter import overflow
+from kernelgauge.limits import check_limits
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import sample
 from kernelgauge.memory.traffic import Sampled
@@ -173,6 +174,28 @@ class Kernel:
         with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
             # Poisoned integers overflow on their own.
             self._check(inputs, options, poison=False)
+
+    def limits(
+        self,
+        build: Callable[..., tuple],
+        setting: Callable[[dict[str, int]], contextlib.AbstractContextManager] | None = None,
+        **sizes: int | range,
+    ) -> None:
+        """Check that no size ends at a number that stands in the subject's file.
+
+        Each size grows first as far as its share of a budget of the interpreter's work goes. Then
+        it is tried just above, at and just below each integer of the file and each product of two,
+        the likeliest first, until the budget is spent. The other sizes are as small as they can be.
+        What would take more is not run, and the figures of the test say how many such cases there
+        were.
+
+        build: returns the inputs of a call for a value of each size, by name; options may follow
+            them as a dict
+        setting: what a call with these values runs in
+        sizes: what each of them may be; a number stands for 1 up to that
+        """
+        spans = {n: range(1, it + 1) if isinstance(it, int) else it for n, it in sizes.items()}
+        check_limits(self, build, spans, setting or (lambda values: contextlib.nullcontext()))
 
     def check_grid(self, *inputs: Any, **options: Any) -> None:
         """Check one case of more programs than an axis of a grid takes.

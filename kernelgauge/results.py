@@ -116,6 +116,15 @@ class ResultCheck:
                     raise Wrong(diagnose([observation])[0])
                 raise Wrong(observation.told(observation.fault.cause), observation)
 
+    def mismatch_of(self, outcome: Outcome, expected: Expected) -> Mismatch | None:
+        """Return how the first wrong result differs, None if all are right.
+
+        Raises Wrong where a result has another form. Nothing is diagnosed.
+        """
+        self._check_forms(outcome.results, expected)
+        found = (self._mismatch(*pair, expected) for pair in enumerate(outcome.results))
+        return next(filter(None, found), None)
+
     def _observation(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
     ) -> Observation:

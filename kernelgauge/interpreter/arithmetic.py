@@ -17,6 +17,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
+from kernelgauge.core import work
 from kernelgauge.interpreter import float_formats, libdevice
 
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -36,9 +37,10 @@ _ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
 # cleared.
 rounded: set[str] = set()
 
-# Whether float32 is divided and exponentiated as a GPU does it: tl.div_rn rounds to nearest, but `/`
-# is div.full.f32, which multiplies by a reciprocal and may be off by 2 ulps, and tl.exp is
-# ex2.approx.f32 of a product with log2(e). The last bits are some that they may have, not a GPU's.
+# Whether float32 is divided and exponentiated as a GPU does it: `/` is div.full.f32, which multiplies
+# by a reciprocal and may be off by 2 ulps (tl.div_rn is div.rn.f32, which rounds to nearest), and
+# tl.exp is ex2.approx.f32 of a product with log2(e). The last bits are some that they may have, not
+# those of any GPU.
 approximate = False
 
 _LOG2_E = np.float32(np.log2(np.e))
@@ -244,6 +246,7 @@ def _dot(
     builder: Any, a: Any, b: Any, acc: Any, input_precision: Any, max_num_imprecise_acc: Any
 ) -> Any:
     held = acc.data.dtype
+    work.spend((a.data.size + b.data.size + acc.data.size) / work.FACTORS)
     if held == np.int32:
         exact = np.float32 if a.data.shape[-1] <= _INT8_EXACT else np.float64
         product = np.matmul(a.data.astype(exact), b.data.astype(exact))

@@ -10,6 +10,7 @@ import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
+from kernelgauge.core import work
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory import data_races, meetings, out_of_bounds
@@ -82,6 +83,7 @@ class Tracker:
 
     def start_program(self, number: int) -> None:
         """Begin a program, numbered in the order in which a GPU starts them (x fastest)."""
+        work.spend(work.PROGRAM)
         self._polls_of_all = 0
         self._begun = len(self.history.site)
         self._resume(number)
@@ -108,6 +110,7 @@ class Tracker:
         order: memory semantics of an atomic, None if other programs do not see it as one
         sums: the active lanes that add what makes a sum depend on the order of its terms
         """
+        work.spend(1 + pointers.size / work.LANES)
         ends_only = self.watch.programs == "ends"
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
             raise StopProgram
@@ -337,8 +340,8 @@ class Tracker:
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
         offset, same = address - region.real, site == self.history.site[conflict.access]
-        if why := meetings.explain(access, region, offset // region.itemsize, other, same):
-            said.append(why)
+        why = meetings.explain(access, region, offset // region.itemsize, other, same)
+        said += [why] if why else []
         if "reads" in (verb, conflict.verb):
             stores = self.number if verb != "reads" else self.history.program[conflict.access]
             counts = self._is_loaded_by(stores, storage.ledger, int(units[conflict.index]))
@@ -346,7 +349,7 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
-        if verb == conflict.verb == "writes" and same:
+        if verb == conflict.verb == "writes" and same and (not why or why.id == "tiles-overlap"):
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 

@@ -274,7 +274,7 @@ class GuardedCall:
             if not self.interpreted:
                 _synchronize()
         except BaseException as error:
-            if timeouts.ends_the_run(error):
+            if timeouts.ends_the_run(error) or isinstance(error, NotMeasured):
                 raise
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error

@@ -79,6 +79,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x, x)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: two(N), N=2**20)
+
+
 test_numerics_each_special_value = special_values(puzzle, lambda: two(70), "x y")
 
 

@@ -82,6 +82,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x, x, x)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: three(N), N=2**20)
+
+
 test_numerics_each_special_value = special_values(
     puzzle, lambda: three(70, dtype="float16"), "x y z"
 )

@@ -68,6 +68,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, dtype="float16").expand(2**31 + 77), FOUR)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N, degree: (randn(N), (0.5,) * (degree + 1)), N=2**21, degree=range(8))
+
+
 # Any value.
 
 

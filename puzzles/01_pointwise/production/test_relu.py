@@ -38,6 +38,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(reserve(2**31 + 77, "float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N),), N=2**21)
+
+
 # Any dtype and value.
 
 

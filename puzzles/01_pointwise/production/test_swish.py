@@ -62,6 +62,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, dtype="float16").expand(2**31 + 77))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N),), N=2**21)
+
+
 # Any value.
 
 

@@ -58,6 +58,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x, x)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N), randn(N)), N=2**21)
+
+
 # Any value.
 
 

@@ -128,6 +128,14 @@ def test_masks_more_blocks_than_axis_1_takes(N, D):
     puzzle.check_grid(integers(1, 1, dtype="int8").expand(1, D), picks(N, rows=1, dtype="int32"))
 
 
+def test_masks_limits():
+    def build(V, D, picked):
+        # The last row of the table.
+        return randn(V, D), tensor([V - 1] * picked, "int64")
+
+    puzzle.limits(build, V=2**18, D=2**16, picked=2**17)
+
+
 # Any dtype and value.
 
 

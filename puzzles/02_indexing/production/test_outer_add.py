@@ -72,6 +72,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(*two(M, N, dtype="float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: two(M, N), M=2**17, N=2**18)
+
+
 # Any value.
 
 

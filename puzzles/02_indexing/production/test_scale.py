@@ -48,6 +48,10 @@ def test_masks_overlapping_windows():
     puzzle.check(randn(100).unfold(0, 20, 3), 0.5)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N), 3), M=2**17, N=2**18)
+
+
 # Any value.
 
 

@@ -78,6 +78,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="int8"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # Any dtype and value.
 
 

@@ -79,6 +79,15 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    def build(M, N):
+        x = randn(M, N)
+        x[:, -1] = 9
+        return (x,)
+
+    puzzle.limits(build, M=2**17, N=2**18)
+
+
 # Any value.
 
 

@@ -79,6 +79,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(far_apart(integers(3, low=1, dtype="float16")))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (integers(N, low=1),), N=2**21)
+
+
 # Any value.
 
 

@@ -68,6 +68,10 @@ def test_masks_more_blocks_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**18, N=2**17)
+
+
 # Any value.
 
 

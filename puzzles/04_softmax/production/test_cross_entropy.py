@@ -88,6 +88,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(logits, tensor([7], "int64").expand(65537))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, V: case(M, V), M=2**17, V=2**18)
+
+
 # Any value.
 
 

@@ -71,6 +71,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**21 + 1, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # Any value.
 
 

@@ -103,6 +103,10 @@ def test_masks_statistics_beyond_32_bits():
     puzzle.check(column, column, weight, near, far)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: layer(M, N), M=2**17, N=2**14)
+
+
 # Any value.
 
 

@@ -97,6 +97,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**21 + 1, 1025), residual.expand(2**21 + 1, 1025), weight)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: layer(M, N), M=2**17, N=2**15)
+
+
 # Any value, with no rounding before the weight.
 
 

@@ -112,6 +112,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(*four(*shape), *USUAL)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (*four(N), *USUAL), N=2**20)
+
+
 # Any dtype and value.
 
 

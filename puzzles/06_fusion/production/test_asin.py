@@ -64,6 +64,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(within(*shape))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (within(N),), N=2**21)
+
+
 # Any value.
 
 

@@ -61,6 +61,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**21 + 1, 1025), bias)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N), randn(N)), M=2**17, N=2**18)
+
+
 # Any value.
 
 

@@ -67,6 +67,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(randn(*shape), 0.5, 1)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N), 0.5, 3), N=2**21)
+
+
 # Any value.
 
 

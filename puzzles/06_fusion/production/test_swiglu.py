@@ -88,6 +88,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(*two(*shape))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: two(M, N), M=2**17, N=2**18)
+
+
 # Any value.
 
 

@@ -1,7 +1,17 @@
 """Tests of 07.6, autotuned matmul, in production."""
 
 from course.challenge import broken_rule, challenge
-from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
+from course.inputs import (
+    cases,
+    climbing,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    strided,
+)
 from course.values import special_values
 from kernelgauge.subject.autotuning import ConfigSweep
 
@@ -92,6 +102,10 @@ def test_masks_more_tiles_than_axis_1_takes():
     a, b = matrices(1, 1, 1, "float16")
     puzzle.check_grid(a, b.expand(1, 2**24 + 1))
     puzzle.check_grid(a.expand(2**23 + 1, 1), b)
+
+
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
 
 
 # Any value.

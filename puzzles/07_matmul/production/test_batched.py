@@ -1,7 +1,16 @@
 """Tests of 07.4, batched matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    offset,
+    randn,
+    strided,
+)
 from course.values import special_values
 
 puzzle = challenge("batched_matmul", input_precision="tf32")
@@ -90,6 +99,16 @@ def test_masks_result_beyond_32_bits(B, M, N):
 def test_masks_more_programs_than_axis_1_takes(B, M, N):
     x = randn(1, 1, 1, dtype="float16")
     puzzle.check_grid(x.expand(B, M, 1), x.expand(B, 1, N))
+
+
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, M, N, K: large_at_the_end(randn(B, M, K), randn(B, K, N)),
+        B=2**17,
+        M=2**17,
+        N=2**17,
+        K=2**17,
+    )
 
 
 # Any value.

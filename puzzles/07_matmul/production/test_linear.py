@@ -102,6 +102,12 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), x.expand(N, 1), x[0].expand(N), None)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda M, N, K: (randn(M, K), randn(N, K), randn(N), None), M=2**17, N=2**17, K=2**17
+    )
+
+
 # Any value.
 
 

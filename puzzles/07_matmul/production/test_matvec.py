@@ -60,6 +60,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(randn(1, 1).expand(2**23, 1), randn(1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, K: (randn(M, K), randn(K)), M=2**17, K=2**18)
+
+
 # Any value.
 
 

@@ -1,7 +1,16 @@
 """Tests of 07.2, tiled matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
 from course.values import special_values
 
 puzzle = challenge("tiled_matmul", input_precision="tf32")
@@ -77,6 +86,10 @@ def test_masks_steps_beyond_32_bits(K):
 def test_masks_result_beyond_32_bits():
     a, b = matrices(1, 1, 16, "float16")
     puzzle.check_large_offsets(a.expand(2**16, 16), b.expand(16, 2**15 + 1))
+
+
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
 
 
 # Any value.

@@ -64,6 +64,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**16)
+
+
 # Any value.
 
 

@@ -71,6 +71,12 @@ def test_masks_more_programs_than_axis_1_takes(B, D):
     puzzle.check_grid(x, tensor([1], "int32").expand(B))
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, S, D: (randn(B, S, D), tensor([S] * B, "int64")), B=2**17, S=2**17, D=2**17
+    )
+
+
 # Any value.
 
 

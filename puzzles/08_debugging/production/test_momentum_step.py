@@ -67,6 +67,10 @@ def test_masks_one_size_after_another():
         puzzle.check(*three(N, make=integers), 0.5, 0.5)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (*three(N), 0.5, 0.5), N=2**20)
+
+
 # Any value.
 
 

@@ -67,6 +67,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 5000, dtype="float16").expand(65537, 5000), lengths)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, T: (integers(B, T, low=1), tensor([T] * B, "int64")), B=2**17, T=2**18)
+
+
 # Any value.
 
 

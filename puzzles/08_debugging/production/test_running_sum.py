@@ -45,6 +45,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(integers(1, dtype="float16").expand(2**31 + 5000))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (integers(N, low=1),), N=2**21)
+
+
 # Any value.
 
 

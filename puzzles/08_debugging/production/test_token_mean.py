@@ -65,6 +65,10 @@ def test_masks_more_sequences_than_axis_1_takes():
     puzzle.check_grid(randn(1, 2, 5, dtype="float16").expand(65537, 2, 5))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, S, D: (integers(B, S, D, low=1),), B=2**17, S=2**17, D=2**17)
+
+
 # Any value.
 
 

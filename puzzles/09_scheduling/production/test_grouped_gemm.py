@@ -110,6 +110,16 @@ def test_masks_result_beyond_32_bits():
         )
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda G, rows, N, K: groups([rows] * G, N, K, make=randn),
+        G=2**13,
+        rows=2**17,
+        N=2**17,
+        K=2**17,
+    )
+
+
 # Any value.
 
 

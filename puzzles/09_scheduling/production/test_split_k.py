@@ -1,7 +1,17 @@
 """Tests of 09.1, split-K matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
 from course.values import special_values
 
 puzzle = challenge("split_k_matmul", input_precision="tf32", deterministic=True)
@@ -96,6 +106,15 @@ def test_masks_pieces_beyond_32_bits():
     x = randn(1, 1, dtype="float16")
     with puzzle.given(multiprocessors=2**20):
         puzzle.check_large_offsets(x.expand(2**11, 2**17), x.expand(2**17, 2**11))
+
+
+def test_masks_limits():
+    def build(M, N, K, multiprocessors):
+        # Where there are more of them than usual, K gives work to each.
+        more = multiprocessors > 4
+        return large_at_the_end(*matrices(M, N, 130 * multiprocessors if more else K))
+
+    puzzle.limits(build, M=2**17, N=2**17, K=2**17, multiprocessors=range(4, 1025))
 
 
 # Any value.

@@ -70,6 +70,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 16, dtype="float16").expand(66_000, 16))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, K: (randn(M, K),), M=2**12, K=2**17)
+
+
 # Any value.
 
 

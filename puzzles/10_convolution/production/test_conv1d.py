@@ -112,6 +112,10 @@ def test_masks_more_programs_than_axis_1_takes(B, D):
     puzzle.check_grid(x.expand(B, D, 3), weight.expand(D, 2), bias.expand(D))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, D, L, W: channels(B, D, L, W), B=2**17, D=2**17, L=2**18, W=8)
+
+
 # Any value.
 
 

@@ -105,6 +105,15 @@ def test_masks_more_programs_than_axis_1_takes(N, C, H, W):
     puzzle.check_grid(randn(1, 1, 1, 1, dtype="float16").expand(N, C, H, W), 1)
 
 
+def test_masks_limits():
+    def build(N, C, P, Q, window):
+        # The last element of each window is the largest.
+        x = randn(1, 1, P + window - 1, 1) + 9 * tensor(range(Q + window - 1))
+        return x.expand(N, C, *x.shape[2:]).contiguous(), window, 1
+
+    puzzle.limits(build, N=2**17, C=2**17, P=2**14, Q=2**14, window=2**6)
+
+
 # Any value.
 
 

@@ -125,6 +125,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), weight.expand(N, 1), *scales)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: layer(M, N, K), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 

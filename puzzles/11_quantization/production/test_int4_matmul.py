@@ -119,6 +119,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 32), weight.expand(N, 16), scale.expand(N, 1), zero.expand(N, 1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, groups: layer(M, N, 32 * groups, 32), M=2**17, N=2**17, groups=2**12)
+
+
 # Any value.
 
 

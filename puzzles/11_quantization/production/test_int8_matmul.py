@@ -117,6 +117,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), x.expand(N, 1), scale.expand(M), scale.expand(N))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: (*layer(M, N, K), torch.float32), M=2**17, N=2**17, K=2**17 - 1)
+
+
 # Any value.
 
 

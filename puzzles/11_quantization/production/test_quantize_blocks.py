@@ -90,6 +90,10 @@ def test_masks_result_beyond_32_bits(block):
     puzzle.check_large_offsets(x.expand(2**22 + 1, 1025), block)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # The bits of PyTorch.
 
 

@@ -83,6 +83,10 @@ def test_masks_long_rows():
     puzzle.check(*rows(2, 2**17 + 1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, V: rows(M, V), M=2**17, V=2**18)
+
+
 # Any dtype and value.
 
 

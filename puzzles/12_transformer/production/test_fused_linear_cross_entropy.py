@@ -77,6 +77,10 @@ def test_masks_targets_beyond_32_bits():
     puzzle.check(x, weight, far_apart(targets))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, V, D: layer(M, V, D), M=2**17, V=2**18, D=2**14)
+
+
 # Any value.
 
 

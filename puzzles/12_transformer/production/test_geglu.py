@@ -76,6 +76,14 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(x, x, dout=x)
 
 
+def test_masks_limits():
+    def build(M, N):
+        gate, up, dout = three(M, N)
+        return gate, up, {"dout": dout}
+
+    puzzle.limits(build, M=2**17, N=2**18)
+
+
 # Any value.
 
 

@@ -89,6 +89,16 @@ def test_masks_more_groups_than_axis_1_takes():
     puzzle.check_grid(x, 2, x[0, :, 0], x[0, :, 0])
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, groups, width, L: layer(B, groups * width, L, groups),
+        B=2**17,
+        groups=2**14,
+        width=2**14,
+        L=2**18,
+    )
+
+
 # Any value.
 
 

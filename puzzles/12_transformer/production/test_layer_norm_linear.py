@@ -99,6 +99,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), x[0], x[0], x.expand(N, 1), x[0].expand(N))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: layer(M, N, K), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 

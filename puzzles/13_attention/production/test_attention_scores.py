@@ -10,6 +10,7 @@ from course.inputs import (
     far_apart,
     heads,
     integers,
+    last_key_wins,
     offset,
     randn,
     strided,
@@ -106,6 +107,17 @@ def test_masks_scores_to_minus_infinity():
     # Every score is -2**34, a power of 2 and so exact, and below what some take for -inf.
     q, k, _ = heads(1, 1, 1, 20, 66, 16)
     puzzle.check_exactly(q * 0 - 2**15, k * 0 + 2**15, scale=1.0)
+
+
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)[:2]),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
 
 
 def test_numerics_all_scores_far_below_0():

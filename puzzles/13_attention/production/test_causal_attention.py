@@ -3,7 +3,18 @@
 import math
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from course.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    last_key_wins,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("causal_attention", rounded=True)
@@ -108,6 +119,16 @@ def test_masks_scores_to_minus_infinity():
     q, k, v = heads(1, 1, 1, 70, 70, 16)
     early = (tensor(range(70)) < 60)[:, None]
     puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 1.0)
+
+
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S: last_key_wins(*heads(B, Hkv * group, Hkv, S, S, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**11,
+    )
 
 
 def test_numerics_all_scores_far_below_0():

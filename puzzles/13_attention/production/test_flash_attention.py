@@ -1,7 +1,18 @@
 """Tests of 13.2, FlashAttention, in production."""
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, heads, integers, offset, randn, strided
+from course.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    integers,
+    last_key_wins,
+    offset,
+    randn,
+    strided,
+)
 from course.values import special_values
 
 puzzle = challenge("flash_attention", results=("out", "lse"), rounded=True)
@@ -95,6 +106,17 @@ def test_masks_scores_to_minus_infinity():
     # Every score is -2**34, a power of 2 and so exact, and below what some take for -inf.
     q, k, v = heads(1, 1, 1, 20, 70, 16)
     puzzle.check(q * 0 - 2**15, k * 0 + 2**15, v / 8 + 100, scale=1.0)
+
+
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
 
 
 def test_numerics_all_scores_far_below_0():

@@ -11,6 +11,7 @@ from course.inputs import (
     dtypes,
     far_apart,
     heads,
+    last_key_wins,
     offset,
     randn,
     rising_scores,
@@ -131,6 +132,17 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q, k, v / 8 + 100, scale=1.0)
     early = (tensor(range(70)) < 60)[:, None]
     puzzle.check(q, k * early, v / 64 + 100 * early, scale=1.0, causal=True)
+
+
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
 
 
 def test_numerics_all_scores_far_below_0():

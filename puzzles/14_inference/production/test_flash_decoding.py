@@ -104,6 +104,16 @@ def test_masks_later_keys_beyond_32_bits(which):
     puzzle.check(*inputs)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, T: decode(B, Hkv * group, Hkv, T, 16),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        T=2**18,
+    )
+
+
 # Any value.
 
 

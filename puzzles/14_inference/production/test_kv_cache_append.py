@@ -147,6 +147,14 @@ def test_masks_pages_beyond_32_bits(which):
     puzzle.check(*inputs)
 
 
+def test_masks_limits():
+    def build(N, pages, page, Hkv, D):
+        P = max(pages, -(-N // page))
+        return append(list(range(P * page - N, P * page)), P=P, page=page, Hkv=Hkv, D=D)
+
+    puzzle.limits(build, N=2**17, pages=2**17, page=2**12, Hkv=2**12, D=2**14)
+
+
 # Any value.
 
 

@@ -115,6 +115,17 @@ def test_masks_pages_beyond_32_bits(which):
     puzzle.check(*inputs)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, T, page: paged([T] * B, page=page, H=Hkv * group, Hkv=Hkv),
+        B=2**12,
+        Hkv=2**12,
+        group=2**12,
+        T=2**16,
+        page=range(16, 2**12),
+    )
+
+
 # Any value.
 
 

@@ -116,6 +116,16 @@ def test_masks_many_columns():
     puzzle.check(*layer(3, 2, 1, 1100, 20))
 
 
+def test_masks_limits():
+    def build(T, E, k, D, F):
+        x, logits, *weights = layer(T, E + k - 1, k, D, F)
+        # The last expert is among those chosen.
+        logits[:, -1] += 9
+        return x, logits, *weights
+
+    puzzle.limits(build, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
+
+
 # Any value.
 
 

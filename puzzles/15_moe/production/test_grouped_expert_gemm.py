@@ -137,6 +137,17 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(T, 16), x[None].expand(1, N, 16), *blocks)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda T, top_k, E, N, K: problem(T, top_k, E, N, K, 16, low=E - 1, make=randn),
+        T=2**14,
+        top_k=2**10,
+        E=2**12,
+        N=2**14,
+        K=2**14,
+    )
+
+
 # Any value.
 
 

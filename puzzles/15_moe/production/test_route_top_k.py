@@ -53,6 +53,16 @@ def test_masks_results_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 8, dtype="float16").expand(2**29, 8), 8)
 
 
+def test_masks_limits():
+    def build(T, E, k):
+        logits = randn(T, E + k - 1)
+        # The last expert is among those chosen.
+        logits[:, -1] = 9
+        return logits, k
+
+    puzzle.limits(build, T=2**17, E=2**10, k=2**10)
+
+
 # Any value.
 
 

@@ -62,6 +62,14 @@ def test_shapes_v_does_not_fit_k():
         puzzle.check_or_raises(q, k, wrong, names="v")
 
 
+def test_masks_limits():
+    def build(B, Hkv, group, S, T):
+        *inputs, dout = heads_and_dout(B, Hkv * group, Hkv, S, T, 16)
+        return *inputs, {"dout": dout}
+
+    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**14, T=2**14)
+
+
 @cases(q=0, k=1, v=2)
 def test_numerics_input_changed_in_place(which):
     *inputs, dout = heads_and_dout(1, 2, 1, 20, 24, 16)

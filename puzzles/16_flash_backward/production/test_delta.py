@@ -87,6 +87,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(*(x.expand(8192, 4097, 64, 16) for x in two(1, 1, 1, 16)))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, H, S: two(B, H, S, 16), B=2**17, H=2**14, S=2**17)
+
+
 # Any value.
 
 

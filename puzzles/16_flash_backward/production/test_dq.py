@@ -180,6 +180,17 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(*(x.expand(512, 513, 64, *x.shape[3:]) for x in inputs))
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: attention_saved(*heads_and_dout(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 # Any value.
 
 

@@ -7,6 +7,7 @@ from course.inputs import (
     dtypes,
     far_apart,
     heads,
+    last_key_wins,
     multiprocessors,
     offset,
     randn,
@@ -155,6 +156,17 @@ def test_masks_scores_to_minus_infinity():
     early = (tensor(range(70), "float16") < 60)[:, None]
     puzzle.check(
         q * 0 - 2**14, k * 0 + 2**14 * early, v * 0 + 300 - 200 * early, scale=1.0, causal=True
+    )
+
+
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
     )
 
 

@@ -1,7 +1,16 @@
 """Tests of 17.2, persistent matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
 from course.values import special_values
 
 puzzle = challenge("persistent_matmul", input_precision="tf32")
@@ -79,6 +88,10 @@ def test_masks_result_beyond_32_bits():
     x = randn(1, 1, dtype="float16")
     with puzzle.given(multiprocessors=2**30):
         puzzle.check_large_offsets(x.expand(2**16 + 1, 1), x.expand(1, 2**15))
+
+
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
 
 
 # Any value.

@@ -74,6 +74,10 @@ def test_masks_all_far_below_zero():
     puzzle.check(randn(37, 43) - 200)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**16)
+
+
 @cases(far_above=1e4, far_below=-1e4)
 def test_numerics_mean_far_from_zero(mean):
     puzzle.check(randn(5, 700) + mean)

@@ -85,6 +85,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(shards, [x.expand(16, N) for x in weights])
 
 
+def test_masks_limits():
+    puzzle.limits(lambda R, M, N, K: layer(R, M, N, K), R=8, M=2**14, N=2**14, K=2**14)
+
+
 # Any value.
 
 

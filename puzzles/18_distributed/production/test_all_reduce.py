@@ -57,6 +57,10 @@ def test_masks_beyond_32_bits():
     puzzle.check_large_offsets([x, x])
 
 
+def test_masks_limits():
+    puzzle.limits(lambda R, N: (ranks(R, N, make=integers),), R=8, N=2**20)
+
+
 # Any value.
 
 
