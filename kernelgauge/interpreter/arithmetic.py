@@ -37,8 +37,8 @@ _ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
 # cleared.
 rounded: set[str] = set()
 
-# Whether float32 is divided and exponentiated as a GPU does it: `/` is div.full.f32, which multiplies
-# by a reciprocal and may be off by 2 ulps (tl.div_rn is div.rn.f32, which rounds to nearest), and
+# Whether float32 is divided and exponentiated as a GPU does it: `/` is div.full.f32, a product with
+# a reciprocal, which may be off by 2 ulps (tl.div_rn is div.rn.f32, which rounds to nearest), and
 # tl.exp is ex2.approx.f32 of a product with log2(e). The last bits are some that they may have, not
 # those of any GPU.
 approximate = False
