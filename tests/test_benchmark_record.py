@@ -182,6 +182,7 @@ def test_the_clock_stands_beside_the_limits():
     free = replace(row("solution", 1.0, size="8 x 8"), mhz_low=1905, mhz_high=1980)
     text = record.summarize([held, free], [H200])
     assert (
-        "beside the times: 1600 to 1980 MHz; held back by power limit beside 1 of 2 rows." in text
+        "read between the calls: 1600 to 1980 MHz; held back by power limit beside 1 of 2 rows."
+        in text
     )
     assert "MHz" not in record.summarize(ROWS, [H200])

@@ -75,8 +75,10 @@ def test_readings_join_to_their_range_and_all_reasons():
 
 def test_what_is_said_of_it():
     assert say(Clocks(1600, 1900, 1980, ("power limit",)).note()) == (
-        "the GPU's clock was at 1600 to 1900 of 1980 MHz, held back by its power limit"
+        "between the calls the GPU's clock was at 1600 to 1900 of 1980 MHz, held back by its power "
+        "limit"
     )
     assert say(Clocks(1975, 1980, 1980).note()) == (
-        "the GPU's clock was at 1975 to 1980 of 1980 MHz, and nothing held it back"
+        "between the calls the GPU's clock was at 1975 to 1980 of 1980 MHz, and nothing held it "
+        "back"
     )

@@ -159,7 +159,7 @@ def _clocks(rows: list[Row]) -> list[str]:
     if not read:
         return []
     low, high = min(row.mhz_low for row in read), max(row.mhz_high for row in read)
-    text = f"Clock of its multiprocessors beside the times: {low} to {high} MHz"
+    text = f"Clock of its multiprocessors, read between the calls: {low} to {high} MHz"
     for reason in dict.fromkeys(row.held_back for row in read if row.held_back):
         count = sum(row.held_back == reason for row in read)
         text += f"; held back by {reason} beside {count} of {len(read)} rows"

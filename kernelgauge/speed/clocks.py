@@ -55,7 +55,8 @@ class Clocks:
 def read() -> Clocks | None:
     """Return the clock of the current GPU now, None where it cannot be read.
 
-    Call it just after the work: an idle GPU lowers its clock within a few milliseconds.
+    Call it just after the work, between two calls. Whether the clock dips within a call it does not
+    show.
     """
     if not torch.cuda.is_available():
         return None

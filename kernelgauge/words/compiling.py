@@ -413,9 +413,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "reaching it may be luck, which is not a pass"
     ),
     "clock-held-back": (
-        "the GPU's clock was at {low} to {high} of {most} MHz, held back by its {reasons}"
+        "between the calls the GPU's clock was at {low} to {high} of {most} MHz, held back by its "
+        "{reasons}"
     ),
-    "clock-free": "the GPU's clock was at {low} to {high} of {most} MHz, and nothing held it back",
+    "clock-free": (
+        "between the calls the GPU's clock was at {low} to {high} of {most} MHz, and nothing held it "
+        "back"
+    ),
     "one-percent-faster": "make the kernel 1 % faster, or run again on an otherwise idle GPU",
     "count-loads-and-kernels": (
         "count how often each element is loaded and stored, and how many kernels run"
