@@ -417,8 +417,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{reasons}"
     ),
     "clock-free": (
-        "between the calls the GPU's clock was at {low} to {high} of {most} MHz, and nothing held it "
-        "back"
+        "between the calls the GPU's clock was at {low} to {high} of {most} MHz, and nothing held "
+        "it back"
     ),
     "one-percent-faster": "make the kernel 1 % faster, or run again on an otherwise idle GPU",
     "count-loads-and-kernels": (
