@@ -1,9 +1,10 @@
 """Look for sizes up to which a subject is right and beyond which it is not.
 
-Each size grows first, while the others are as small as they can be: what ends before is wrong then,
-and bisection finds where. A limit mostly stands in the subject's own file, as a number or as a
-product of two: so each size is then tried just above, at and just below each of them. Which cases are tried depends on the file and on what the interpreter does for them, never on
-the time that it takes.
+Each size grows first, while the others are as small as they can be. What has a limit below is wrong
+then, and bisection finds the limit. A limit mostly stands in the subject's own file, as a number or
+as a product of two, and so each size is then tried just above, at and just below each of them.
+Which cases are tried depends on the file and on what the interpreter does for them, never on the
+time that it takes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kernelgauge.core import work
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.core import work
 from kernelgauge.results import ResultCheck
 from kernelgauge.subject.constants import Constant, constants
 from kernelgauge.words.fault import SHOWN, Cause, Fault, note
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # Units of work for all cases of a test, and for one of them.
 BUDGET = 8_000.0
-MOST_OF_A_CASE = 2_500.0
+MOST_OF_A_CASE = 4_500.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
 CALL = 60.0
 ELEMENTS = 1_000
@@ -90,7 +91,7 @@ class _Search:
         for name, value in _candidates(self.constants, self.sizes):
             if value in self._took[name]:
                 continue
-            if self._is_spent() or self._expected(name, value) >= MOST_OF_A_CASE:
+            if self._is_spent(self._expected(name, value)):
                 self.skipped += 1
             elif fault := self._tried(name, value):
                 return fault
@@ -135,8 +136,8 @@ class _Search:
                 if values[at] not in self._took[name]:
                     yield name, values[at]
 
-    def _is_spent(self) -> bool:
-        return self.spent >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
+    def _is_spent(self, more: float = 0.0) -> bool:
+        return self.spent + more >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
 
     def _expected(self, name: str, value: int) -> float:
         """Return what a case will take, by those of smaller values."""
@@ -245,6 +246,7 @@ def _cause(known: Iterable[Constant], name: str, right: int, wrong: int) -> Any:
                     **shown,
                     value=value,
                     factors=list(constant.factors),
+                    texts=list(constant.texts),
                     lines=list(constant.lines),
                 )
     return note("limit-of-a-size", **shown)
