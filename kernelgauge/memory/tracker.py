@@ -251,8 +251,8 @@ class Tracker:
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
         offset, same = address - region.real, site == self.history.site[conflict.access]
-        if why := meetings.explain(access, region, offset // region.itemsize, other, same):
-            said.append(why)
+        why = meetings.explain(access, region, offset // region.itemsize, other, same)
+        said += [why] if why else []
         if "reads" in (verb, conflict.verb):
             stores = self.number if verb != "reads" else self.history.program[conflict.access]
             counts = self._is_loaded_by(stores, storage.ledger, int(units[conflict.index]))
@@ -260,7 +260,7 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
-        if verb == conflict.verb == "writes" and same:
+        if verb == conflict.verb == "writes" and same and (not why or why.id == "tiles-overlap"):
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 

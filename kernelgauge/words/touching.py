@@ -66,8 +66,8 @@ def _loaded(source: str, as_loaded: bool) -> str:
 def _below_zero(name: str, low: int, high: int, source: str, as_loaded: bool) -> str:
     value = str(low) if low == high else f"{high} or less"
     return (
-        f"{name} is {value}{_loaded(source, as_loaded)}: a negative entry is padding, so leave it "
-        f"out, with {name} >= 0 or a mask that ends before such entries"
+        f"{name} is {value}{_loaded(source, as_loaded)}: nothing has a negative index, so leave "
+        f"such entries out, with {name} >= 0 or a mask that ends before them, or reject them first"
     )
 
 
