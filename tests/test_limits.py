@@ -67,7 +67,7 @@ def test_work_is_limited_in_its_innermost_body():
     work.spend(1000)
 
 
-# Their grids are of any size, their tiles change with the sizes, or so long a loop is too much work.
+# Grids of any size, tiles that change with the sizes, or loops that are too much work.
 UNREACHED: set[str] = set()
 MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 
