@@ -1,32 +1,34 @@
 """Look for sizes up to which a subject is right and beyond which it is not.
 
-Each size grows first, while the others are as small as they can be: what ends before is wrong then,
-and bisection finds where. A limit mostly stands in the subject's own file, as a number or as a
-product of two: so each size is then tried just above, at and just below each of them. Which cases are tried depends on the file and on what the interpreter does for them, never on
-the time that it takes.
+Each size grows first, while the others are as small as they can be. What has a limit below is wrong
+then, and bisection finds the limit. A limit mostly stands in the subject's own file, as a number or
+as a product of two, and so each size is then tried just above, at and just below each of them.
+Which cases are tried depends on the file and on what the interpreter does for them, never on the
+time that it takes.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelgauge.core import work
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.core import work
 from kernelgauge.results import ResultCheck
-from kernelgauge.subject.constants import Constant, constants
+from kernelgauge.subject.constants import AT_AN_END, Constant, constants
 from kernelgauge.words.fault import SHOWN, Cause, Fault, note
 
 if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 # Units of work for all cases of a test, and for one of them.
-BUDGET = 8_000.0
-MOST_OF_A_CASE = 2_500.0
+BUDGET = 6_500.0
+MOST_OF_A_CASE = 4_500.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
 CALL = 60.0
 ELEMENTS = 1_000
@@ -84,13 +86,17 @@ class _Search:
         for took, values in zip(self._took.values(), self.sizes.values(), strict=True):
             took[values[0]] = self.spent
         share = BUDGET / 2 / len(self.sizes)
-        for name, value in self._growing(share):
-            if fault := self._tried(name, value):
-                return fault
-        for name, value in _candidates(self.constants, self.sizes):
+        likely = [it for it in self.constants if it.rank == AT_AN_END and it.value >= SMALL]
+        # The first rungs show what larger sizes will take.
+        for name, value in itertools.chain(
+            self._growing(share, GROWING[:2]),
+            _candidates(likely, self.sizes, steps=(1,)),
+            self._growing(share, GROWING[2:]),
+            _candidates(self.constants, self.sizes),
+        ):
             if value in self._took[name]:
                 continue
-            if self._is_spent() or self._expected(name, value) >= MOST_OF_A_CASE:
+            if self._is_spent(self._expected(name, value)):
                 self.skipped += 1
             elif fault := self._tried(name, value):
                 return fault
@@ -109,19 +115,18 @@ class _Search:
         self._took[name][value] = self.spent - before
         return None
 
-    def _growing(self, share: float) -> Iterator[tuple[str, int]]:
+    def _growing(self, share: float, rungs: Sequence[int]) -> Iterator[tuple[str, int]]:
         """Yield each size larger and larger, up to what takes its share of the work.
 
         Whatever ends below is found by these few, wherever its limit comes from.
         """
         last: dict[str, int] = {}
-        for rung in GROWING:
+        for rung in rungs:
             for name, values in self.sizes.items():
                 if name in last or self._is_spent():
                     continue
                 at = min(max(-(-(rung - values.start) // values.step), 0), len(values) - 1)
                 if values[at] in self._took[name]:
-                    last[name] = at
                     continue
                 if self._expected(name, values[at]) >= share:
                     low = values.index(max(self._took[name]))
@@ -135,8 +140,8 @@ class _Search:
                 if values[at] not in self._took[name]:
                     yield name, values[at]
 
-    def _is_spent(self) -> bool:
-        return self.spent >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
+    def _is_spent(self, more: float = 0.0) -> bool:
+        return self.spent + more >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
 
     def _expected(self, name: str, value: int) -> float:
         """Return what a case will take, by those of smaller values."""
@@ -219,12 +224,14 @@ def _elements(arguments: Arguments) -> int:
     return sum(tensor.numel() for tensor in arguments.tensors.values())
 
 
-def _candidates(known: Iterable[Constant], sizes: Sizes) -> list[tuple[str, int]]:
+def _candidates(
+    known: Iterable[Constant], sizes: Sizes, steps: Sequence[int] = (1, 0, -1)
+) -> list[tuple[str, int]]:
     """Return sizes to try, each once: all just above a number first, then at, then below."""
     found: list[tuple[str, int]] = []
     # Most small sizes are those of other cases, too.
     known = sorted(known, key=lambda it: (it.rank + (it.value < SMALL) * (it.rank + 1), it.value))
-    for step in (1, 0, -1):
+    for step in steps:
         for constant in known:
             for name, values in sizes.items():
                 # The largest of the values that is no larger than the number.
@@ -245,6 +252,7 @@ def _cause(known: Iterable[Constant], name: str, right: int, wrong: int) -> Any:
                     **shown,
                     value=value,
                     factors=list(constant.factors),
+                    texts=list(constant.texts),
                     lines=list(constant.lines),
                 )
     return note("limit-of-a-size", **shown)

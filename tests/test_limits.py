@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ from course import paths
 from course.plugin import ladder
 from course.proof import runner
 from kernelgauge.core import work
-from kernelgauge.core.verdict import Wrong
+from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.subject.constants import constants
 
 LADDER = ladder.ladder()
@@ -66,6 +67,8 @@ def test_work_is_limited_in_its_innermost_body():
     work.spend(1000)
 
 
+# Grids of any size, tiles that change with the sizes, or loops that are too much work.
+UNREACHED: set[str] = set()
 MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 
 
@@ -79,15 +82,18 @@ def capped(puzzle: str) -> Iterator[tuple[str, str]]:
 
 
 def _grids(tree: ast.Module) -> bool:
-    """Cap the first axis of the first grid that is written in a launch."""
+    """Cap the first axis of the first grid that is written in a launch, or set before it."""
     for node in ast.walk(tree):
+        grid: ast.AST | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             grid = node.func.slice
-            if isinstance(grid, ast.Lambda):
-                grid = grid.body
-            if isinstance(grid, ast.Tuple) and not isinstance(grid.elts[0], ast.Constant):
-                grid.elts[0] = _least(grid.elts[0], PROGRAMS)
-                return True
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "grid":
+            grid = node.value
+        if isinstance(grid, ast.Lambda):
+            grid = grid.body
+        if isinstance(grid, ast.Tuple) and not isinstance(grid.elts[0], ast.Constant):
+            grid.elts[0] = _least(grid.elts[0], PROGRAMS)
+            return True
     return False
 
 
@@ -110,18 +116,19 @@ def _least(expression: ast.expr, most: int) -> ast.expr:
     return ast.parse(f"min({ast.unparse(expression)}, {most})", mode="eval").body
 
 
-MUTANTS = [(puzzle, *it) for puzzle in LADDER for it in capped(puzzle)]
-
-
 @pytest.mark.proof
-@pytest.mark.parametrize(
-    ("puzzle", "what", "source"), MUTANTS, ids=[f"{it[0]}-{it[1]}" for it in MUTANTS]
-)
-def test_a_limit_is_found(puzzle, what, source, tmp_path):
+@pytest.mark.parametrize("puzzle", [puzzle for puzzle in LADDER if puzzle not in UNREACHED])
+def test_a_limit_is_found(puzzle, tmp_path):
+    """Of the mutants of a puzzle at least one: a grid may be of as many programs as one likes."""
     cases = runner.cases_of(puzzle, ladder.PRODUCTION)
     (case,) = (it for it in cases if it.name == "test_masks_limits")
-    with runner.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as raised:
-        case.run()
-    cause = raised.value.fault.cause
-    assert cause.note.id == "limit-in-the-file"
-    assert {*MOST[what]} & {*cause.note.values["factors"]}
+    told = []
+    for what, source in capped(puzzle):
+        with runner.graded(puzzle, source, tmp_path), contextlib.suppress(NotMeasured):
+            try:
+                case.run()
+            except Wrong as wrong:
+                told.append((what, wrong.fault.cause))
+    assert any(
+        cause and {*MOST[what]} & {*cause.note.values.get("factors", ())} for what, cause in told
+    ), told

@@ -36,12 +36,14 @@ class Constant(NamedTuple):
     value: the number
     rank: how likely that is, 0 most
     factors: what stands in the file: the number, or two of which it is the product
+    texts: how each of the factors is written: 64, 1 << 14, int16
     lines: where each of the factors stands
     """
 
     value: int
     rank: int
     factors: tuple[int, ...]
+    texts: tuple[str, ...]
     lines: tuple[int, ...]
 
 
@@ -57,13 +59,14 @@ def constants(code: str) -> list[Constant]:
     for value, node, name in _numbers(tree):
         rank = AT_AN_END if node in inside or name in hot else ANYWHERE
         if value not in single or rank < single[value].rank:
-            single[value] = Constant(value, rank, (value,), (node.lineno,))
+            single[value] = Constant(value, rank, (value,), (_text(node),), (node.lineno,))
     known = sorted(single.values(), key=lambda it: (it.rank, it.value))
     products = [
         Constant(
             a.value * b.value,
             AT_A_PRODUCT if a.rank == b.rank == AT_AN_END else AT_ANY_PRODUCT,
             (a.value, b.value),
+            (*a.texts, *b.texts),
             (*a.lines, *b.lines),
         )
         for a, b in itertools.combinations_with_replacement(known, 2)
@@ -141,6 +144,10 @@ def _value(node: ast.AST) -> int | None:
             return None
         return int(FOLDED[type(node.op)](left, right))
     return None
+
+
+def _text(node: ast.AST) -> str:
+    return _last_name(node) or ast.unparse(node)
 
 
 def _names(node: ast.AST) -> list[str]:

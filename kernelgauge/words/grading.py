@@ -30,14 +30,16 @@ def _limit(
     wrong: int,
     value: int,
     factors: Sequence[int],
+    texts: Sequence[str],
     lines: Sequence[int],
 ) -> str:
-    found = f"a {factors[0]} in line {lines[0]}"
+    found = f"a {value} in line {lines[0]}"
     if len(factors) > 1:
         where = f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]} and {lines[1]}"
-        found = (
-            f"{factors[0]} and {factors[1]} in {where}, and {factors[0]} * {factors[1]} = {value}"
-        )
+        product = f"{factors[0]} * {factors[1]} is {value}"
+        found = f"{texts[0]} and {texts[1]} in {where}, and {product}"
+    elif texts[0] != str(value):
+        found = f"{texts[0]} in line {lines[0]}, which makes a limit of {value}"
     return f"{_between(size, right, wrong)}; your file has {found}"
 
 
