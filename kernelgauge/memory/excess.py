@@ -77,7 +77,8 @@ def why(
 ) -> Note | None:
     """Return what makes a tensor move more than once: lanes, one program, launches, or programs.
 
-    Of these, the first without which the budget would be kept, or else what weighs most.
+    Of these, the first without which the budget would be kept, or else what weighs most. Where
+    nothing moves twice and not all may be loaded, the loads take what is not needed.
 
     launches: for each launch, what its programs do to the tensor
     line: says of a call site where it is
@@ -103,7 +104,7 @@ def why(
     most = next((it for it, n in factors.items() if moved / n <= times_allowed + 1e-6), most)
     times = factors[most]
     if times <= 1 + 1e-6:
-        return None
+        return note("loads-too-much") if way == "loaded" and 0 < times_allowed < 1 else None
     if most == "lanes":
         worst = max(each, key=lambda it: it.lanes / it.size)
         lanes = worst.lanes / worst.size

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, noun
-from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of
+from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of, turns_of
 from kernelgauge.words.fault import Note, note
 
 
@@ -25,7 +27,7 @@ def explain(
     terms = terms_of(access, region) if same else []
     there = in_program(access, terms, other) if terms else None
     if there is None:
-        return None
+        return _of_turns(access, terms) if apart == [0] else None
     here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
     total = sum(values * term.factor for values, term in zip(there, terms, strict=True))
     lanes = np.argwhere(np.broadcast_to(total, access.mask.shape) == element)
@@ -79,6 +81,30 @@ def _overlapping(
         step=steps,
         overlap=length - steps,
     )
+
+
+def _of_turns(access: Access, terms: list[Term]) -> Note | None:
+    """The tiles of a loop's next turn begin before those of this turn end."""
+    programs = access.launch.grid[0]
+    for term in terms:
+        length = int(term.values.max() - term.values.min()) + 1
+        found = turns_of(access, term) if term.is_tile else None
+        if found is None or math.prod(access.launch.grid) != programs:
+            continue
+        loop, label, step, apart = found
+        if 0 < step < (covered := programs * apart) and apart == length:
+            return note(
+                "turns-overlap",
+                loop=loop,
+                label=label,
+                step=step,
+                index=term.index,
+                programs=programs,
+                apart=apart,
+                covered=covered,
+                overlap=covered - step,
+            )
+    return None
 
 
 def _one_address(region: Region, pairs: list[tuple[Term, int, int]]) -> Note | None:

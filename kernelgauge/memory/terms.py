@@ -8,6 +8,7 @@ very offsets of this access; otherwise nothing is said.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -145,6 +146,44 @@ def in_program(
         except (_Unknown, ValueError, IndexError):
             return None
     return found
+
+
+def turns_of(access: Access, term: Term) -> tuple[str, str, int, int] | None:
+    """Return what moves an index from turn to turn of a loop over tiles; None if not certain.
+
+    That is the loop's variable, its step as the source has it, the step, and how far programs whose
+    numbers along axis 0 are neighbours begin apart.
+    """
+    reader, lanes = (
+        _Reader(access),
+        [it.id for it in ast.walk(term.node or ast.Pass()) if isinstance(it, ast.Name)],
+    )
+    try:
+        made = [reader._last(name) for name in lanes]
+        names = {
+            it.id for node in made if node for it in ast.walk(node) if isinstance(it, ast.Name)
+        }
+        loops = [
+            (it.target.id, it.iter.args)
+            for it in ast.walk(reader.function or ast.Pass())
+            if isinstance(it, ast.For)
+            and isinstance(it.target, ast.Name)
+            and it.target.id in names
+            and isinstance(it.iter, ast.Call)
+            and _name_of(it.iter.func) == "range"
+            and len(it.iter.args) == 3
+        ]
+        if len(loops) != 1:
+            return None
+        loop, (first, _, step) = loops[0]
+        begins = [_one(reader.value(first, (n, 0, 0))) for n in range(access.launch.grid[0])]
+        apart = {later - one for one, later in itertools.pairwise(begins)}
+        begun = _one(reader.value(ast.Name(loop, ast.Load())))
+        if len(apart) != 1 or reader.axes(step) or begun != term.values.min():
+            return None
+        return loop, ast.unparse(step), _one(reader.value(step)), apart.pop()
+    except _Unknown:
+        return None
 
 
 def program_axes(access: Access) -> set[int] | None:
@@ -416,6 +455,8 @@ class _Reader:
             return np.array((program or self.access.program)[self._axis(node)])
         if name == "to" and isinstance(node.func, ast.Attribute):
             return self.value(node.func.value, program, depth)
+        if name == "num_programs":
+            return np.array(self.access.launch.grid[self._axis(node)])
         given = [self.value(it, program, depth) for it in node.args]
         if name == "arange" and len(given) == 2:
             return np.arange(_one(given[0]), _one(given[1]))

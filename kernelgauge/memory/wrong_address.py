@@ -21,7 +21,13 @@ from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
 from kernelgauge.memory.coordinates import Access, has_size, integers, noun, spacing
-from kernelgauge.memory.mask_limits import Limit, limits_of, mask_of
+from kernelgauge.memory.mask_limits import (
+    Limit,
+    function_of,
+    limits_of,
+    mask_of,
+    values_of,
+)
 from kernelgauge.memory.terms import Term, terms_of, wrapped
 from kernelgauge.words.fault import Note, note
 
@@ -363,8 +369,29 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Not
         )
         if programs > shape[dim] and numbers and region.name not in numbers:
             return note("index-is-to-be-loaded", exceeds=exceeds, source=numbers[0])
+    if tile := _tile_of(access, scalar.name):
+        return note("scalar-numbers-tiles", exceeds=exceeds, scalar=scalar.name, **tile)
     divides = scalar.name in AddressSource(access).quotients
     return note("scalar-is-divided-wrong" if divides else "scalar-is-wrong", exceeds=exceeds)
+
+
+def _tile_of(access: Access, number: str) -> dict[str, object]:
+    """Return what makes a scalar the number of a tile: offs = number * BLOCK + tl.arange(0, BLOCK).
+
+    {} if nothing does.
+    """
+    function, given = function_of(access), access.launch.arguments
+    for name in access.variables:
+        for value in values_of(name, function) if function else ():
+            for it in ast.walk(value) if "arange" in ast.unparse(value) else ():
+                if not isinstance(it, ast.BinOp) or not isinstance(it.op, ast.Mult):
+                    continue
+                pair = {ast.unparse(it.left), ast.unparse(it.right)}
+                for block in (pair - {number}) & access.launch.constexprs if number in pair else ():
+                    if isinstance(length := given[block], int) and length > 1:
+                        made = f"{name} = {ast.unparse(value)}"
+                        return {"block": block, "length": length, "definition": made}
+    return {}
 
 
 def _may_need(programs: int, value: object) -> bool:

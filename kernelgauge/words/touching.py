@@ -208,6 +208,13 @@ def _above(value: float, limit: float) -> str:
     return text
 
 
+def _below(limit: float, value: float) -> str:
+    """Format a budget with as many digits as show it to be below the value, at least three."""
+    shown = float(_above(value, limit))
+    digits = next((n for n in range(3, 10) if float(f"{limit:.{n}g}") < shown), 10)
+    return f"{limit:.{digits}g}"
+
+
 def _many_launches(measured: int, limit: float, kernels: Sequence[str]) -> str:
     launched = "1 kernel is" if measured == 1 else f"{measured} kernels are"
     return f"{launched} launched ({', '.join(kernels)}), but the budget is {limit:.10g}"
@@ -221,7 +228,7 @@ def _moved_often(
     )
     return (
         f"{_titled(tensor)} is {DONE[way]} {_above(measured, limit)} times, "
-        f"but the budget is {limit:.10g} ({shares})"
+        f"but the budget is {_below(limit, measured)} ({shares})"
     )
 
 
@@ -575,6 +582,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "index-is-to-be-loaded": "{exceeds} is the index to be loaded from {source}?",
     "one-for-each-column": "{exceeds} it has one for each of {size}, not for each row of {rows}",
     "too-many-programs": "{exceeds} launch fewer, or skip what is past the end",
+    "scalar-numbers-tiles": (
+        "{exceeds} {scalar} is the number of a tile of {block} = {length} ({definition}), and "
+        "there are more tiles than that: the index is wrong, not the mask"
+    ),
     "scalar-is-divided-wrong": (
         "{exceeds} the index is wrong, not the mask; check its // and %, and what they divide by"
     ),
@@ -625,6 +636,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "address-of-another-axis": _another_axis,
     "tiles-overlap": _overlap,
+    "turns-overlap": (
+        "why: {loop} moves by {step} from turn to turn ({label}), but the {programs} programs "
+        "begin {apart} apart, each with {apart} values of {index}: a turn of all of them takes "
+        "{covered}, and turns overlap by {overlap}"
+    ),
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "
         f"{'are' if len(indices) > 1 else 'is'} the same in both"
@@ -769,6 +785,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{measured:.10g} elements are stored to or loaded from memory that the launcher allocated "
         "besides the result, but the budget is {limit:.10g}: what kernels hand on through memory "
         "is traffic too"
+    ),
+    "loads-too-much": (
+        "why: no element is loaded twice, so the loads take what the result does not need: their "
+        "masks must leave it out, since tl.where after a load saves no traffic"
     ),
     "lanes-share-elements": _lanes_share,
     "launches-share-elements": _launches_share,

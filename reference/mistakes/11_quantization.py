@@ -42,6 +42,13 @@ def quantize_rows(x, blocks):
         ("x is multiplied by the scale instead of divided", (x * scale[:, None]).round()),
     ):
         yield cause, (as_int8(q), scale)
+    single, limit = x.float(), largest.float()
+    for reciprocal in (1 / scale_of(limit, INT8), INT8 / limit):
+        q = (single * reciprocal[:, None]).round().double()
+        yield (
+            "x is multiplied by the reciprocal of the scale, which rounds twice",
+            (as_int8(q), scale),
+        )
     for other in (128.0, 255.0, 256.0, 127.5):
         cause = named("the maximum is divided by {other:g} instead of 127", other=other)
         yield cause, scaled(largest / other)

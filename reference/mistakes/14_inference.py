@@ -35,6 +35,8 @@ def _merged(scores, values, blocks):
     def weighed(weights, parts=means):
         return (weights * parts).sum(0) / weights.sum(0)
 
+    cause = "the parts are weighed by their maxima alone, without the logarithms of their sums"
+    yield cause, weighed(torch.exp(m - m.amax(0)))
     cause = "the parts are added without regard to their maxima"
     yield cause, weighed(sums)
     yield cause, weighed(torch.ones_like(sums))

@@ -70,11 +70,14 @@ def wrong_masks(q, k, causal, window, blocks):
         yield "the mask lets one key after the query through", mask(ahead=1)
         yield "the mask hides the query's own key", mask(ahead=-1)
         yield "the mask is left out: later keys are seen", mask(ahead=k.shape[2])
+    T = k.shape[2]
+    if causal and q.shape[2] != T:
+        cause = "the diagonal ends at the last query and the last key: it is moved by T - S"
+        yield cause, mask(ahead=T - q.shape[2])
     if window:
         yield "the window is one key too wide", mask(behind=1)
         yield "the window is one key too narrow", mask(behind=-1)
         yield "the early edge of the window is not masked", columns <= rows
-    T = k.shape[2]
     if causal or window:
         for visited in tiles_to_the_diagonal(q, k, blocks):
             yield WAY_ROUND, (columns >= rows) & visited
