@@ -95,7 +95,6 @@ def install(
     interpreted = choose_mode()
     import torch
 
-    from kernelgauge.gluon import executor as gluon_executor
     from kernelgauge.interpreter import patches
     from kernelgauge.interpreter import selftest as interpreter_selftest
     from kernelgauge.memory import executor
@@ -120,9 +119,15 @@ def install(
     if interpreted:
         patches.install()
         executor.install()
-        gluon_executor.install()
+        _install_gluon()
         complaints += interpreter_selftest.failures() + memory_selftest.failures()
     else:
         complaints += speed_selftest.failures()
     settings.installed = True
     return Installed(interpreted, settings.device, tuple(complaints))
+
+
+def _install_gluon() -> None:
+    from kernelgauge.gluon import executor
+
+    executor.install()

@@ -20,6 +20,12 @@ from kernelgauge.memory.tracker import Tracker
 class GluonExecutor(Executor):
     """One launch of a Gluon kernel."""
 
+    def __init__(self, fn: Callable, arg_names: list[str], *rest: Any) -> None:
+        super().__init__(fn, arg_names, *rest)
+        # Triton's own knows the annotation tl.constexpr only by that name.
+        kinds = fn.__annotations__
+        self.constexprs = [it for it in arg_names if "constexpr" in str(kinds.get(it))]
+
     def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
         watch, kernel = tracker.watch, self.fn
         warps = int(tracker.launch.options.get("num_warps", 4))
