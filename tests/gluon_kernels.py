@@ -237,9 +237,7 @@ def divided_consumer(c: gl.constexpr, c_desc, a_s, b_s, c_s, full, empty, K, BK:
 
 
 @gluon.jit
-def divided_kernel(
-    a_desc, b_desc, c_desc, K, CM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr
-):
+def divided_kernel(a_desc, b_desc, c_desc, K, CM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr):
     a_s = gl.allocate_shared_memory(a_desc.dtype, [4, CM, BK], a_desc.layout)
     b_s = gl.allocate_shared_memory(b_desc.dtype, [2, BK, BN], b_desc.layout)
     c_s = gl.allocate_shared_memory(c_desc.dtype, [2, CM, BN], c_desc.layout)

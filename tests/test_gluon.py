@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import linecache
-import re
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from kernelgauge.core.verdict import Verdict
 from kernelgauge.memory.watch import Watch
-from kernelgauge.words import message
 from tests.launching import interpreted_only
 
 pytestmark = interpreted_only

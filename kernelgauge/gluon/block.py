@@ -97,6 +97,10 @@ class Block:
                 raise self._wrong("early-read", [said], note("wait-before-reading"))
             values = {"buffer": self.name(view), "reader": agent.name} | _told(before)
             if not before.is_before(agent.seen):
+                writer = before.agent
+                late = writer.late() if isinstance(writer, Operation) and not writer.done else None
+                if late:
+                    raise late
                 said = note("reads-before-write", **values)
                 raise self._wrong("early-read", [said], note("wait-before-reading"))
             if before.generic and not event.generic and not before.is_before(agent.fenced):
@@ -182,11 +186,15 @@ class Block:
         """Let a copy of so many bytes, which was issued in a phase of a barrier, be done."""
         barrier = self.barrier(view)
         if phase != barrier.phase:
-            said = note("copy-after-its-phase", barrier=self.name(view), bytes=size, phase=phase)
-            raise self._wrong("wrong-bytes", [said], note("expect-all-bytes"), operation.place)
+            raise self.late(view, phase, size)
         barrier.bytes -= size
         barrier.current.follow(operation)
         self._advance(view, barrier, operation.place)
+
+    def late(self, view: Any, phase: int, size: int) -> Wrong:
+        """Return that a copy of so many bytes comes after the phase that it was issued in."""
+        said = note("copy-after-its-phase", barrier=self.name(view), bytes=size, phase=phase)
+        return self._wrong("wrong-bytes", [said], note("expect-all-bytes"))
 
     def _advance(self, view: Any, barrier: Barrier, place: Place | None = None) -> None:
         if barrier.missing == 0 and barrier.bytes < 0:
@@ -241,7 +249,8 @@ class Block:
 
     def name(self, view: Any) -> str:
         """Return what the learner calls a buffer or a barrier, with its index: full[1]."""
-        memory, frame, frames = view.memory, user_frame(self.code), [self._kernel]
+        memory: Memory = view.memory
+        frame, frames = user_frame(self.code), [self._kernel]
         while frame is not None:
             frames.append(frame)
             frame = frame.f_back

@@ -53,10 +53,12 @@ class Operation(Agent):
     finish: does what happens then
     after: the operation that has to finish first
     place: where it was issued
+    late: returns what is wrong if it is still to happen and should not be
     """
 
     finish: Callable[[], None] = lambda: None
     place: Place | None = None
+    late: Callable[[], Exception | None] = lambda: None
     after: Operation | None = None
     done: bool = False
 

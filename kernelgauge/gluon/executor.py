@@ -22,13 +22,14 @@ class GluonExecutor(Executor):
 
     def __init__(self, fn: Callable, arg_names: list[str], *rest: Any) -> None:
         super().__init__(fn, arg_names, *rest)
+        self._kernel = fn
         # Triton's own knows the annotation tl.constexpr only by that name.
         kinds = fn.__annotations__
         self.constexprs = [it for it in arg_names if "constexpr" in str(kinds.get(it))]
 
     def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
-        watch, kernel = tracker.watch, self.fn
-        warps = int(tracker.launch.options.get("num_warps", 4))
+        watch, kernel = tracker.watch, self._kernel
+        warps = language.value(tracker.launch.options.get("num_warps", 4))
 
         def program(**given: Any) -> None:
             random = np.random.default_rng((watch.seed, len(watch.launches), tracker.number))
@@ -55,9 +56,7 @@ def _described(value: Any) -> Any:
     if not isinstance(value, TensorDescriptor):
         return value
     base = interpreter._implicit_cvt(value.base)
-    return language.Descriptor(
-        base, value.shape, value.strides, value.block_shape, value.layout
-    )
+    return language.Descriptor(base, value.shape, value.strides, value.block_shape, value.layout)
 
 
 class GluonFunction(interpreter.InterpretedFunction):

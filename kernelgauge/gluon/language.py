@@ -5,7 +5,6 @@ Functions that Triton's language has, too, are its own, without their layouts.
 
 from __future__ import annotations
 
-import contextvars
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -196,7 +195,9 @@ def invalidate(mbarrier: Buffer) -> None:
     del mbarrier.memory.barriers[int(mbarrier.ids.ravel()[0])]
 
 
-def expect(mbarrier: Buffer, bytes: Any = None, pred: Any = True, bytes_per_cta: Any = None) -> None:
+def expect(
+    mbarrier: Buffer, bytes: Any = None, pred: Any = True, bytes_per_cta: Any = None
+) -> None:
     """Arrive once, and have the phase wait for so many bytes of copies, too."""
     partition, size = here(), value(bytes if bytes_per_cta is None else bytes_per_cta)
     if value(pred):
@@ -245,7 +246,7 @@ class Descriptor:
             along = [-1 if dim == other else 1 for other in range(rank)]
             index = (start + np.arange(self.block_shape[dim])).reshape(along)
             offset = offset + index * self.strides[dim] * size
-            inside = inside & (0 <= index) & (index < self.shape[dim])
+            inside = inside & (index >= 0) & (index < self.shape[dim])
         pointers = self.base.handle.data + offset.astype(np.uint64)
         return make_tensor(pointers, self.base.dtype), make_tensor(inside, tl.int1)
 
@@ -261,7 +262,12 @@ class Descriptor:
 
 
 def make_tensor_descriptor(
-    base: tl.tensor, shape: Any, strides: Any, block_shape: Any, layout: Any, padding_option: Any = ""
+    base: tl.tensor,
+    shape: Any,
+    strides: Any,
+    block_shape: Any,
+    layout: Any,
+    padding_option: Any = "",
 ) -> Descriptor:
     """Return a descriptor that the kernel makes."""
     return Descriptor(base, shape, strides, block_shape, layout)
@@ -290,6 +296,7 @@ def tma_load(
         block.land(barrier, copy, phase, result.nbytes)
 
     copy = block.operation("the copy", partition, finish=finish)
+    copy.late = lambda: None if state.phase == phase else block.late(barrier, phase, result.nbytes)
     block.write(result, copy)
     block.turns.issue(copy)
 
@@ -398,8 +405,8 @@ def copies_arrive(mbarrier: Buffer, increment_count: Any = True) -> None:
 class warpgroup_mma_accumulator:  # noqa: N801
     """A product under way: only another warpgroup_mma, or a wait for it, may take it."""
 
-    def __init__(self, operation: Operation, future: tl.tensor, result: np.ndarray):
-        self.operation, self.future, self.result = operation, future, result
+    def __init__(self, future: tl.tensor):
+        self.future = future
         self.handle, self.type, self.dtype = future.handle, future.type, future.dtype
         self.shape = future.shape
 
@@ -409,7 +416,7 @@ def warpgroup_mma_init(value: tl.tensor) -> tl.tensor:
     return value
 
 
-# The result of a tile that is still being computed, by the id of the array that it will stand in.
+# The attribute of a tile that is still being computed which holds what it will be.
 _COMING = "kernelgauge.coming"
 
 
@@ -451,7 +458,7 @@ def warpgroup_mma(
     block.turns.issue(product)
     partition.products.append(product)
     if value(is_async):
-        return warpgroup_mma_accumulator(product, future, result)
+        return warpgroup_mma_accumulator(future)
     _wait_for(partition, partition.products, 0)
     return future
 
@@ -491,7 +498,9 @@ def warp_specialize(
         partition.follow(main)
         partitions.append(partition)
 
-        def body(partition: Partition = partition, function: Any = function, args: Any = args) -> Any:
+        def body(
+            partition: Partition = partition, function: Any = function, args: Any = args
+        ) -> Any:
             PARTITION.set(partition)
             with np.errstate(all="ignore"):
                 return function(*(it.value if isinstance(it, tl.constexpr) else it for it in args))
@@ -551,53 +560,37 @@ def arange(start: Any, end: Any, layout: Any = None) -> tl.tensor:
     return tl.arange(start, end)
 
 
+def _named(*functions: Callable) -> dict[str, Callable]:
+    return {it.__name__: it for it in functions}
+
+
+_LANGUAGE = _named(
+    allocate_shared_memory, arange, convert_layout, full, full_like, num_ctas, num_warps,
+    thread_barrier, warp_specialize, zeros, zeros_like,
+)  # fmt: skip
+_LANGUAGE |= {"set_auto_layout": convert_layout, "barrier": thread_barrier, "dot_fma": mma_v2}
+_BARRIERS = _named(allocate_mbarrier, init, invalidate, expect, arrive, wait)
+_TMA: dict[str, Callable] = {
+    "async_copy_global_to_shared": tma_load,
+    "async_copy_shared_to_global": tma_store,
+} | _named(store_wait, make_tensor_descriptor)
+_COPIES: dict[str, Callable] = {
+    "async_copy_global_to_shared": async_copy,
+    "mbarrier_arrive": copies_arrive,
+} | _named(commit_group, wait_group)
+_HOPPER = _named(
+    fence_async_shared, mma_v2, warpgroup_mma, warpgroup_mma_init, warpgroup_mma_wait
+)  # fmt: skip
+
+# What stands in each of Gluon's modules here, under the names there.
 _OWN: list[tuple[ModuleType, dict[str, Callable]]] = [
-    (
-        gl,
-        {
-            it.__name__: it
-            for it in (
-                allocate_shared_memory, arange, convert_layout, full, full_like, num_ctas,
-                num_warps, thread_barrier, warp_specialize, zeros, zeros_like,
-            )
-        }  # fmt: skip
-        | {"set_auto_layout": convert_layout, "barrier": thread_barrier, "dot_fma": mma_v2},
-    ),
-    *(
-        (
-            module,
-            {it.__name__: it for it in (allocate_mbarrier, init, invalidate, expect, arrive, wait)},
-        )
-        for module in (ampere.mbarrier, hopper.mbarrier)
-    ),
-    (
-        hopper.tma,
-        {
-            "async_copy_global_to_shared": tma_load,
-            "async_copy_shared_to_global": tma_store,
-            "store_wait": store_wait,
-            "make_tensor_descriptor": make_tensor_descriptor,
-        },
-    ),
-    (
-        ampere.async_copy,
-        {
-            "async_copy_global_to_shared": async_copy,
-            "commit_group": commit_group,
-            "wait_group": wait_group,
-            "mbarrier_arrive": copies_arrive,
-        },
-    ),
-    (
-        hopper,
-        {
-            it.__name__: it
-            for it in (
-                fence_async_shared, mma_v2, warpgroup_mma, warpgroup_mma_init, warpgroup_mma_wait,
-            )
-        },  # fmt: skip
-    ),
-    (ampere, {"mma_v2": mma_v2}),
+    (gl, _LANGUAGE),
+    (ampere.mbarrier, _BARRIERS),
+    (hopper.mbarrier, _BARRIERS),
+    (hopper.tma, _TMA),
+    (ampere.async_copy, _COPIES),
+    (hopper, _HOPPER),
+    (ampere, _named(mma_v2)),
 ]
 
 
@@ -614,9 +607,8 @@ def _of_triton(name: str) -> Callable:
 
 def install() -> None:
     """Replace the functions of Gluon's language in this process."""
-    own = _OWN[0][1]
     for name, member in inspect.getmembers(gl):
-        plain = name.startswith("_") or inspect.ismodule(member) or name in own
+        plain = name.startswith("_") or inspect.ismodule(member) or name in _LANGUAGE
         if not plain and name == "static_range":
             gl.static_range = _of_triton(name)
         elif not plain and not inspect.isclass(member) and callable(getattr(tl, name, None)):

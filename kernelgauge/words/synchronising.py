@@ -26,9 +26,7 @@ def _reads_without_fence(
     )
 
 
-def _writes_too_early(
-    buffer: str, writer: str, other: str, verb: str, file: str, line: int
-) -> str:
+def _writes_too_early(buffer: str, writer: str, other: str, verb: str, file: str, line: int) -> str:
     return (
         f"{writer} writes {buffer}, and nothing makes sure that {other} has finished: it {verb} "
         f"the same elements ({show_place(Place(file, line))})"
@@ -56,21 +54,22 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "reads-unset-shared": "{reader} reads {buffer}, to which nothing was written so far",
     "reads-before-write": _reads_before_write,
     "wait-before-reading": (
-        "wait for the barrier of the copy, in the phase of this round, before you read; for cp.async "
-        "it is wait_group"
+        "wait for the barrier of the copy, in the phase of this round, before you read; for "
+        "cp.async it is wait_group"
     ),
     "reads-without-fence": _reads_without_fence,
     "fence-after-store": (
-        "call fence_async_shared() after the store and before the copy or warpgroup_mma that reads it"
+        "call fence_async_shared() after the store and before the copy or warpgroup_mma that "
+        "reads it"
     ),
     "writes-too-early": _writes_too_early,
     "wait-before-overwriting": (
-        "wait until the buffer is free before you write it again: for a barrier at which its readers "
-        "arrive, for warpgroup_mma_wait, or for tma.store_wait"
+        "wait until the buffer is free before you write it again: for a barrier at which its "
+        "readers arrive, for warpgroup_mma_wait, or for tma.store_wait"
     ),
     "ends-before": (
-        "the kernel ends, and nothing has waited for {operation}: its shared memory goes to the next "
-        "program"
+        "the kernel ends, and nothing has waited for {operation}: its shared memory goes to the "
+        "next program"
     ),
     "wait-before-the-end": (
         "wait for all that is under way before the kernel ends: tma.store_wait(0), "
@@ -87,16 +86,17 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "expect the bytes of all copies that name the barrier: the sum of their buffers' nbytes"
     ),
     "barrier-without-init": "{barrier} is used as a barrier, and was not initialised",
-    "init-every-barrier": "call mbarrier.init(bar, count=...) for each barrier before its first use",
+    "init-every-barrier": "call mbarrier.init(bar, count=...) for each barrier before its use",
     "arrives-too-often": (
-        "{more} arrivals at {barrier}, whose phase of {count} lacks {missing}: a phase takes no more"
+        "{more} arrivals at {barrier}, whose phase of {count} lacks {missing}: a phase takes "
+        "no more"
     ),
     "count-the-arrivals": (
         "count the arrivals of one phase: each partition's arrive, and each expect, is one"
     ),
     "partitions-wait": _partitions_wait,
     "arrive-once-a-phase": (
-        "the phase of a wait is a parity, 0 for the first: it flips each time around the ring; wait "
-        "for phase 1 of a new barrier to pass at once"
+        "the phase of a wait is a parity, 0 for the first: it flips each time around the ring; a "
+        "wait for phase 1 of a new barrier passes at once"
     ),
 }
