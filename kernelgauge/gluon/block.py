@@ -186,15 +186,15 @@ class Block:
         """Let a copy of so many bytes, which was issued in a phase of a barrier, be done."""
         barrier = self.barrier(view)
         if phase != barrier.phase:
-            raise self.late(view, phase, size)
+            raise self.late(view, phase, size, operation.place)
         barrier.bytes -= size
         barrier.current.follow(operation)
         self._advance(view, barrier, operation.place)
 
-    def late(self, view: Any, phase: int, size: int) -> Wrong:
+    def late(self, view: Any, phase: int, size: int, place: Place | None) -> Wrong:
         """Return that a copy of so many bytes comes after the phase that it was issued in."""
         said = note("copy-after-its-phase", barrier=self.name(view), bytes=size, phase=phase)
-        return self._wrong("wrong-bytes", [said], note("expect-all-bytes"))
+        return self._wrong("wrong-bytes", [said], note("expect-all-bytes"), place)
 
     def _advance(self, view: Any, barrier: Barrier, place: Place | None = None) -> None:
         if barrier.missing == 0 and barrier.bytes < 0:

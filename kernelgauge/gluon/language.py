@@ -296,7 +296,9 @@ def tma_load(
         block.land(barrier, copy, phase, result.nbytes)
 
     copy = block.operation("the copy", partition, finish=finish)
-    copy.late = lambda: None if state.phase == phase else block.late(barrier, phase, result.nbytes)
+    copy.late = lambda: (
+        None if state.phase == phase else block.late(barrier, phase, result.nbytes, copy.place)
+    )
     block.write(result, copy)
     block.turns.issue(copy)
 
@@ -573,11 +575,13 @@ _BARRIERS = _named(allocate_mbarrier, init, invalidate, expect, arrive, wait)
 _TMA: dict[str, Callable] = {
     "async_copy_global_to_shared": tma_load,
     "async_copy_shared_to_global": tma_store,
-} | _named(store_wait, make_tensor_descriptor)
+    **_named(store_wait, make_tensor_descriptor),
+}
 _COPIES: dict[str, Callable] = {
     "async_copy_global_to_shared": async_copy,
     "mbarrier_arrive": copies_arrive,
-} | _named(commit_group, wait_group)
+    **_named(commit_group, wait_group),
+}
 _HOPPER = _named(
     fence_async_shared, mma_v2, warpgroup_mma, warpgroup_mma_init, warpgroup_mma_wait
 )  # fmt: skip

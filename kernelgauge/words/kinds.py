@@ -60,7 +60,7 @@ _TITLES = {
         "missing-fence": "no fence between a store and an asynchronous read",
         "early-overwrite": "shared memory is overwritten too early",
         "left-in-flight": "the kernel ends before what it started",
-        "deadlock": "programs wait for one another forever",
+        "deadlock": "programs or partitions wait forever",
         "late-rank": "nobody waits for a late rank",
         "wrong-gpu": "a launch on the wrong GPU",
         "early-release": "others may load what is not stored yet",
