@@ -37,6 +37,13 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
 
 
+def _arrives_too_often(barrier: str, count: int, missing: int, more: int) -> str:
+    return (
+        f"{_count(more, 'arrival')} at {barrier}, whose phase of {_count(count, 'arrival')} lacks "
+        f"{missing}: a phase takes no more"
+    )
+
+
 def _partitions_wait(waits: Sequence[Sequence], ended: Sequence[str]) -> str:
     lines = ["every partition waits, and nothing is under way that could end it:"]
     for who, line, barrier, parity, phase, missing, count, size in waits:
@@ -87,16 +94,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "barrier-without-init": "{barrier} is used as a barrier, and was not initialised",
     "init-every-barrier": "call mbarrier.init(bar, count=...) for each barrier before its use",
-    "arrives-too-often": (
-        "{more} arrivals at {barrier}, whose phase of {count} lacks {missing}: a phase takes "
-        "no more"
-    ),
+    "arrives-too-often": _arrives_too_often,
     "count-the-arrivals": (
         "count the arrivals of one phase: each partition's arrive, and each expect, is one"
     ),
     "partitions-wait": _partitions_wait,
     "arrive-once-a-phase": (
-        "the phase of a wait is a parity, 0 for the first: it flips each time around the ring; a "
-        "wait for phase 1 of a new barrier passes at once"
+        "look for what should complete these phases: an arrive or an expect may be missing, the "
+        "count of an init too high, or the phase of a wait off by one (it is a parity, 0 at first, "
+        "that flips each time around the ring)"
     ),
 }
