@@ -119,8 +119,15 @@ def install(
     if interpreted:
         patches.install()
         executor.install()
+        _install_gluon()
         complaints += interpreter_selftest.failures() + memory_selftest.failures()
     else:
         complaints += speed_selftest.failures()
     settings.installed = True
     return Installed(interpreted, settings.device, tuple(complaints))
+
+
+def _install_gluon() -> None:
+    from kernelgauge.gluon import executor
+
+    executor.install()

@@ -174,7 +174,8 @@ class _Converter:
 
     def _placed(self, name: str, value: Any) -> Any:
         """Return the value with virtual addresses in place of its tensors."""
-        if isinstance(value, TensorDescriptor):
+        if isinstance(value, TensorDescriptor) or hasattr(value, "block_shape"):
+            # Gluon has a class of its own for them.
             placed = copy.copy(value)
             placed.base = self._placed(name, value.base)
             return placed

@@ -1,0 +1,288 @@
+"""One program of a Gluon kernel while it runs: its shared memory, its barriers, its partitions."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import re
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.gluon.clocks import Agent, Clock, Event, Operation
+from kernelgauge.gluon.partitions import Partition, Turns, Wait
+from kernelgauge.interpreter.arithmetic import numpy_dtype
+from kernelgauge.memory.call_sites import CallSite, user_frame
+from kernelgauge.words.fault import Fault, Note, Place, note
+
+
+@dataclass
+class Barrier:
+    """An mbarrier.
+
+    count: the arrivals of a phase
+    phase: the number of phases that are complete
+    missing: arrivals that the current phase lacks; bytes: bytes that it still expects
+    expected, issued: bytes that it was told to expect, and of the copies that were issued to it
+    current, complete: what happened before the arrivals of this phase, and of those before it
+    """
+
+    count: int
+    phase: int = 0
+    missing: int = 0
+    bytes: int = 0
+    expected: int = 0
+    issued: int = 0
+    current: Agent = field(default_factory=lambda: Agent("barrier"))
+    complete: Agent = field(default_factory=lambda: Agent("barrier"))
+
+    def __post_init__(self) -> None:
+        self.missing = self.count
+
+    def advance(self) -> None:
+        """Begin the next phase if this one is complete."""
+        if self.missing == 0 and self.bytes == 0:
+            self.complete.follow(self.current)
+            self.current = Agent("barrier")
+            self.phase, self.missing = self.phase + 1, self.count
+            self.expected = self.issued = 0
+
+
+class Memory:
+    """An allocation of shared memory.
+
+    data: the elements; until something is stored they are NaN
+    last_write: of each element, the number of the event in the program, 0 if there was none
+    reads: the reads that a write may have to wait for, and which elements each touched
+    barriers: those that were initialised, by element
+    """
+
+    def __init__(self, dtype: tl.dtype, shape: list[int], line: str):
+        self.dtype, self.shape, self.line = dtype, shape, line
+        held = numpy_dtype(dtype)
+        self.data = np.full(math.prod(shape) * held.itemsize, 0xFF, np.uint8).view(held)
+        self.last_write = np.zeros(self.data.size, np.int64)
+        self.reads: list[tuple[Event, np.ndarray]] = []
+        self.barriers: dict[int, Barrier] = {}
+
+
+class Block:
+    """One program.
+
+    random: decides the order in which partitions and asynchronous operations go on
+    code: of the kernel
+    """
+
+    def __init__(self, random: np.random.Generator, code: CodeType, warps: int):
+        self.code = code
+        self.main = Partition("the kernel", warps=warps)
+        self.turns = Turns(random, self.main, self._deadlock)
+        self.events: list[Event | None] = [None]
+        self.operations: list[Operation] = []
+        self._kernel: FrameType | None = None
+
+    # Accesses
+
+    def read(self, view: Any, agent: Agent) -> None:
+        """Record that all of a view is read. Raises Wrong if that comes too early."""
+        event, touched = self._event("reads", agent), view.ids.ravel()
+        for number in np.unique(view.memory.last_write[touched]):
+            before = self.events[number]
+            if before is None:
+                said = note("reads-unset-shared", buffer=self.name(view), reader=agent.name)
+                raise self._wrong("early-read", [said], note("wait-before-reading"))
+            values = {"buffer": self.name(view), "reader": agent.name} | _told(before)
+            if not before.is_before(agent.seen):
+                writer = before.agent
+                late = writer.late() if isinstance(writer, Operation) and not writer.done else None
+                if late:
+                    raise late
+                said = note("reads-before-write", **values)
+                raise self._wrong("early-read", [said], note("wait-before-reading"))
+            if before.generic and not event.generic and not before.is_before(agent.fenced):
+                said = note("reads-without-fence", **values)
+                raise self._wrong("missing-fence", [said], note("fence-after-store"))
+        self._clear(view.memory, touched, lambda read: read.agent is agent)
+        mask = np.zeros(view.memory.data.size, bool)
+        mask[touched] = True
+        view.memory.reads.append((event, mask))
+
+    def write(self, view: Any, agent: Agent) -> None:
+        """Record that all of a view is written. Raises Wrong if that comes too early."""
+        event, touched = self._event("writes", agent), view.ids.ravel()
+        memory = view.memory
+        before = [self.events[number] for number in np.unique(memory.last_write[touched])]
+        before += [read for read, mask in memory.reads if mask[touched].any()]
+        for other in before:
+            if other and not other.is_before(agent.seen):
+                values = {"buffer": self.name(view), "writer": agent.name} | _told(other)
+                said = note("writes-too-early", **values)
+                raise self._wrong("early-overwrite", [said], note("wait-before-overwriting"))
+        self._clear(memory, touched, lambda read: True)
+        memory.last_write[touched] = len(self.events)
+        self.events.append(event)
+
+    def _clear(self, memory: Memory, touched: np.ndarray, is_over: Any) -> None:
+        for read, mask in memory.reads:
+            if is_over(read):
+                mask[touched] = False
+        memory.reads = [pair for pair in memory.reads if pair[1].any()]
+
+    def _event(self, verb: str, agent: Agent) -> Event:
+        frame = user_frame(self.code)
+        where = (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
+        return Event(agent, agent.step(), verb, *where, not isinstance(agent, Operation))
+
+    # Asynchronous operations
+
+    def operation(self, name: str, partition: Partition, **options: Any) -> Operation:
+        """Return an operation that a partition issues now; `turns.issue` sends it off."""
+        partition.step()
+        frame = user_frame(self.code)
+        name += f" that {partition.name} issued in line {frame.f_lineno}" if frame else ""
+        operation = Operation(name, Clock(partition.seen), Clock(partition.fenced), **options)
+        operation.place = _place(frame)
+        operation.seen[operation.number] = 1
+        self.operations.append(operation)
+        return operation
+
+    def end(self) -> None:
+        """Raise Wrong if the program ends before its asynchronous operations are waited for."""
+        for operation in self.operations:
+            if operation.number not in self.main.seen:
+                said = note("ends-before", operation=operation.name)
+                hint = note("wait-before-the-end")
+                raise self._wrong("left-in-flight", [said], hint, operation.place)
+
+    # Barriers
+
+    def barrier(self, view: Any) -> Barrier:
+        """Return the barrier of a view. Raises Wrong if it is not initialised."""
+        barrier = view.memory.barriers.get(int(view.ids.ravel()[0]))
+        if barrier is None:
+            said = note("barrier-without-init", barrier=self.name(view))
+            raise self._wrong("barrier-misuse", [said], note("init-every-barrier"))
+        return barrier
+
+    def arrive(self, view: Any, agent: Agent, count: int) -> None:
+        """Arrive so many times. Raises Wrong if the phase lacks fewer arrivals."""
+        barrier = self.barrier(view)
+        if count > barrier.missing:
+            said = note(
+                "arrives-too-often",
+                barrier=self.name(view), count=barrier.count, missing=barrier.missing, more=count,
+            )  # fmt: skip
+            raise self._wrong("barrier-misuse", [said], note("count-the-arrivals"))
+        agent.step()
+        barrier.current.follow(agent)
+        barrier.missing -= count
+        self._advance(view, barrier)
+
+    def land(self, view: Any, operation: Operation, phase: int, size: int) -> None:
+        """Let a copy of so many bytes, which was issued in a phase of a barrier, be done."""
+        barrier = self.barrier(view)
+        if phase != barrier.phase:
+            raise self.late(view, phase, size, operation.place)
+        barrier.bytes -= size
+        barrier.current.follow(operation)
+        self._advance(view, barrier, operation.place)
+
+    def late(self, view: Any, phase: int, size: int, place: Place | None) -> Wrong:
+        """Return that a copy of so many bytes comes after the phase that it was issued in."""
+        said = note("copy-after-its-phase", barrier=self.name(view), bytes=size, phase=phase)
+        return self._wrong("wrong-bytes", [said], note("expect-all-bytes"), place)
+
+    def _advance(self, view: Any, barrier: Barrier, place: Place | None = None) -> None:
+        if barrier.missing == 0 and barrier.bytes < 0:
+            hint = note("expect-all-bytes")
+            raise self._wrong("wrong-bytes", [self._bytes(view)], hint, place)
+        barrier.advance()
+
+    def _bytes(self, view: Any) -> Note:
+        barrier = self.barrier(view)
+        return note(
+            "bytes-do-not-match",
+            barrier=self.name(view), expected=barrier.expected, issued=barrier.issued,
+        )  # fmt: skip
+
+    def wait(self, view: Any, parity: int, partition: Partition) -> None:
+        """Wait for the phase of this parity. Raises Wrong if that never ends."""
+        barrier = self.barrier(view)
+        frame = user_frame(self.code)
+        where = _place(frame)
+
+        def told() -> dict[str, Any]:
+            return {
+                "view": view,
+                "place": where,
+                "values": (
+                    partition.name, where.line if where else 0, self.name(view), parity,
+                    barrier.phase, barrier.missing, barrier.count, barrier.bytes,
+                ),
+            }  # fmt: skip
+
+        self.turns.switch(partition, Wait(lambda: barrier.phase % 2 != parity, told))
+        partition.follow(barrier.complete)
+        partition.step()
+
+    def _deadlock(self) -> Wrong:
+        waits = [it.waits.told() for it in self.turns.partitions if it.waits]
+        for it in waits:
+            barrier = self.barrier(it["view"])
+            if barrier.missing == 0:
+                return self._wrong(
+                    "wrong-bytes", [self._bytes(it["view"])], note("expect-all-bytes"), it["place"]
+                )
+        ended = tuple(it.name for it in self.turns.partitions if it.has_ended)
+        said = note("partitions-wait", waits=tuple(it["values"] for it in waits), ended=ended)
+        return self._wrong("deadlock", [said], note("arrive-once-a-phase"), waits[0]["place"])
+
+    # What is said
+
+    def enter(self) -> None:
+        """Note the frame of the kernel, whose names for buffers are used for all partitions."""
+        self._kernel = self._kernel or user_frame(self.code)
+
+    def name(self, view: Any) -> str:
+        """Return what the learner calls a buffer or a barrier, with its index: full[1]."""
+        memory: Memory = view.memory
+        frame, frames = user_frame(self.code), [self._kernel]
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.f_back
+        names = (
+            name
+            for frame in frames
+            if frame
+            for name, value in frame.f_locals.items()
+            if getattr(value, "memory", None) is memory and value.ids.size == memory.data.size
+        )
+        assigned = re.match(r"(\w+)\s*=", memory.line)
+        name = next(names, assigned[1] if assigned else "a buffer")
+        rows = memory.shape[0]
+        first = int(view.ids.ravel()[0]) // (memory.data.size // rows)
+        is_part = view.ids.size < memory.data.size
+        return f"{name}[{first}]" if is_part and len(memory.shape) > 1 else name
+
+    def _wrong(
+        self, kind: str, said: list[Note], remedy: Note, place: Place | None = None
+    ) -> Wrong:
+        place = place or _place(user_frame(self.code))
+        return Wrong(Fault(kind, tuple(said), place=place, remedy=remedy))
+
+
+def _place(frame: FrameType | None) -> Place | None:
+    return CallSite(frame.f_code.co_filename, frame.f_lineno, "").place if frame else None
+
+
+def _told(event: Event) -> dict[str, Any]:
+    return {"other": event.agent.name, "verb": event.verb, "file": event.file, "line": event.line}
+
+
+# The program that runs, and its partition.
+BLOCK: contextvars.ContextVar[Block] = contextvars.ContextVar("block")
+PARTITION: contextvars.ContextVar[Partition] = contextvars.ContextVar("partition")
