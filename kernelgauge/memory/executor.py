@@ -127,6 +127,8 @@ class Executor(interpreter.GridExecutor):
         try:
             with access_hooks.installed(tracker), timeouts.steps():
                 tracker.turns.run_all()
+            if tracker.lanes_met:
+                raise tracker.lanes_met
             if tracker.turns.yielded and math.prod(launch.grid) > most_resident(launch):
                 tracker.watch.waits_beyond_the_gpu = True
         except Exception as error:

@@ -70,6 +70,7 @@ class Tracker:
         self.space = AddressSpace(watch.known)
         self.turns = Scheduler((), lambda number: None)
         self.unfenced = Unfenced(launch)
+        self.lanes_met: Wrong | None = None
         self.history.start_launch()
         watch.begun.append((self.history.launch, launch))
         if self.traffic:
@@ -196,12 +197,15 @@ class Tracker:
     def check_lanes(
         self, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray, got: np.ndarray
     ) -> None:
-        """Raise Wrong where the store that was just made had two values for one element.
+        """Keep what is wrong where the store that was just made had two values for one element.
+
+        A launch that ends raises it. What else is wrong comes first, since it tells more: lanes
+        that run past a row meet those of the next one, and mostly another program's, too.
 
         values, got: what the lanes stored, and what is there now, as bits
         """
         lost = np.flatnonzero((values != got) & mask)
-        if not lost.size or self.watch.record:
+        if not lost.size or self.watch.record or self.lanes_met:
             return
         lane = int(lost[0])
         there = pointers.reshape(-1) == pointers.flat[lane]
@@ -218,7 +222,7 @@ class Tracker:
         )
         site, remedy = self.history.site[-1], note("one-lane-an-element")
         fault = self._fault("thread-race", "writes", site, [said], remedy)
-        raise Wrong(fault.but(tensor=region.name))
+        self.lanes_met = Wrong(fault.but(tensor=region.name))
 
     def _element(self, region: Region, unit: int) -> str:
         storage = region.storage
