@@ -65,7 +65,7 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(x[None, :])
 
 
-@cases(of_1024=1025, of_2048=2049, of_4096=4097, of_8192=8193)
+@cases(of_1024=1025, of_2048=2049, of_4096=4097, of_8192=8193, of_16384=16385)
 def test_masks_steps_beyond_32_bits(N):
     # Only a stride times the length of a step overflows.
     puzzle.check(far_apart(integers(N, dtype="float16"))[None, :])
