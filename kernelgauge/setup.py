@@ -95,6 +95,7 @@ def install(
     interpreted = choose_mode()
     import torch
 
+    from kernelgauge.gluon import language as gluon
     from kernelgauge.interpreter import patches
     from kernelgauge.interpreter import selftest as interpreter_selftest
     from kernelgauge.memory import executor
@@ -119,6 +120,7 @@ def install(
     if interpreted:
         patches.install()
         executor.install()
+        gluon.install()
         complaints += interpreter_selftest.failures() + memory_selftest.failures()
     else:
         complaints += speed_selftest.failures()

@@ -59,7 +59,12 @@ def install() -> None:
 
 
 class Executor(interpreter.GridExecutor):
-    """One launch, made by `kernel[grid]`. Calling it runs it."""
+    """One launch, made by `kernel[grid]`. Calling it runs it.
+
+    converter: what turns the arguments into what the kernel is passed
+    """
+
+    converter: type[Converter]
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel with these arguments and launch options.
@@ -90,8 +95,8 @@ class Executor(interpreter.GridExecutor):
 
     def _run(self, watch: Watch, launch: Launch) -> None:
         tracker = Tracker(watch, launch, self.fn.__code__)
-        converter = _Converter(tracker)
-        scope = interpreter._patch_lang(self.fn)
+        converter = self.converter(tracker)
+        scope = self.patched()
         try:
             types = _annotated(self.fn)
             arguments = {
@@ -109,6 +114,14 @@ class Executor(interpreter.GridExecutor):
                 storage.to_device()
             watch.end_launch()
 
+    def patched(self) -> Any:
+        """Let the functions of the language run until the scope that this returns is restored."""
+        return interpreter._patch_lang(self.fn)
+
+    def run_program(self, tracker: Tracker, number: int, arguments: dict[str, object]) -> None:
+        """Run one program, numbered as a GPU starts them."""
+        self.fn(**arguments)
+
     def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
         launch = tracker.launch
         interpreter.interpreter_builder.set_grid_dim(*launch.grid)
@@ -117,7 +130,7 @@ class Executor(interpreter.GridExecutor):
             tracker.start_program(number)
             timeouts.next_step()
             with contextlib.suppress(StopProgram):
-                self.fn(**arguments)
+                self.run_program(tracker, number, arguments)
 
         tracker.turns = Scheduler(_order(tracker.watch, launch), run)
         try:
@@ -145,7 +158,7 @@ class _Pointer:
         return self._address
 
 
-class _Converter:
+class Converter:
     """Turns the arguments of a launch into what the interpreter passes to the kernel.
 
     storages: the memory of the tensors among them
@@ -192,6 +205,9 @@ class _Converter:
         if region.storage not in self.storages:
             self.storages.append(region.storage)
         return _Pointer(value.dtype, region.virtual)
+
+
+Executor.converter = Converter
 
 
 def _scalar(value: bool | float, dtype: tl.dtype) -> tl.tensor:

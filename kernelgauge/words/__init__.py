@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernelgauge.words import common, compiling, diagnosing, grading, launching, touching
+from kernelgauge.words import (
+    common,
+    compiling,
+    diagnosing,
+    grading,
+    launching,
+    synchronizing,
+    touching,
+)
 from kernelgauge.words.common import display_path, show_place
 from kernelgauge.words.fault import OWN, OWN_WORDS, PROVEN, SHOWN, Cause, Fault, Note
 from kernelgauge.words.kinds import KINDS, ORDER
@@ -24,6 +32,7 @@ TABLES: tuple[Mapping[str, Words], ...] = (
     diagnosing.WORDS,
     grading.WORDS,
     launching.WORDS,
+    synchronizing.WORDS,
     touching.WORDS,
 )
 WORDS: dict[str, Words] = {id: words for table in TABLES for id, words in table.items()}
