@@ -6,12 +6,14 @@ They take the place of Triton's own in its modules, so a kernel's file needs not
 
 from __future__ import annotations
 
+import functools
 import linecache
 import math
 import re
 import sys
 import zlib
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,8 @@ def _plain(value: Any) -> Any:
 
 def _assigned() -> str:
     """Return the variable that the kernel's line assigns, "shared memory" if there is none."""
-    found, frame = "shared memory", sys._getframe(1)
+    found = "shared memory"
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_code(frame.f_code):
             line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
@@ -245,7 +248,7 @@ def warp_specialize(functions: Any, worker_num_warps: Any, worker_num_regs: Any 
     names = [function.fn.__name__ for function, _ in functions]
     return machine().specialize([
         (name if names.count(name) == 1 else f"{name} {number}", count,
-         lambda function=function, given=given: function(*given))
+         functools.partial(function, *given))
         for number, (name, count, (function, given)) in enumerate(
             zip(names, warps, functions, strict=True))
     ])  # fmt: skip
@@ -497,8 +500,11 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _launch(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
     if not warmup:
         hooks = getattr(self, "pre_run_hooks", [])
+        run = _Executor(_rewritten(self), self.arg_names, grid, hooks)
+        # The rewritten function has its annotations as text, of which only `tl.constexpr` is known.
+        run.constexprs = [self.arg_names[number] for number in self.constexprs]
         with np.errstate(all="ignore"):
-            _Executor(_rewritten(self), self.arg_names, grid, hooks)(*args, **kwargs)
+            run(*args, **kwargs)
 
 
 def _reference() -> None:
@@ -508,7 +514,8 @@ def _reference() -> None:
 class _Converter(executor.Converter):
     def convert(self, name: str, value: object, dtype: tl.dtype | None) -> object:
         if hasattr(value, "block_shape") and hasattr(value, "layout"):
-            return Descriptor(value, super().convert(name, value.base, None))
+            base: Any = getattr(value, "base", None)
+            return Descriptor(value, super().convert(name, base, None))
         return super().convert(name, value, dtype)
 
 
@@ -525,7 +532,7 @@ class _Executor(executor.Executor):
         sizes = [value for value in launch.arguments.values() if isinstance(value, int)]
         drawn = zlib.crc32(repr((sizes, launch.grid)).encode())
         seed = (drawn, tracker.watch.seed, len(tracker.watch.launches), number)
-        _machine = Machine(tracker, launch.options.get("num_warps", 4), seed)
+        _machine = Machine(tracker, int(str(launch.options.get("num_warps", 4))), seed)
         try:
             self.fn(**arguments)
             _machine.end()

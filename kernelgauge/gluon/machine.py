@@ -267,7 +267,7 @@ class Machine:
         """Raise Wrong at a line."""
         values.setdefault("partition", self.current.name)
         said = (note(id, **values), *more)
-        where = {"program": self.tracker.program, "grid": self.tracker.launch.grid}
+        where: dict[str, Any] = {"program": self.tracker.program, "grid": self.tracker.launch.grid}
         raise Wrong(Fault(kind, said, site.place, remedy=note(remedy) if remedy else None, **where))
 
 
