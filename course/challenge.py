@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from course import loader, paths, running
+from course import inputs, loader, paths, running
 from course.options import asked
 from kernelgauge.core.functions import launcher_globals
 from kernelgauge.core.settings import settings
@@ -23,6 +23,8 @@ from kernelgauge.words.fault import Fault, Place, note
 
 # What stands for our solution as the baseline of a race.
 SOLUTION = "solution"
+# What `Challenge.given` takes.
+GIVEN = ("multiprocessors", "shared_memory")
 # What pictures call the opponent of a race.
 LABELS = {None: "eager PyTorch", SOLUTION: "ours"}
 
@@ -142,6 +144,23 @@ class Challenge(Kernel):
             label=LABELS.get(baseline, "the reference"),
             **options,
         )
+
+    def limits(self, build: Callable[..., tuple], **sizes: int | range) -> None:  # type: ignore[override]
+        """Check that no size ends at a number of the subject's file: see `Kernel.limits`.
+
+        A size that `given` takes is given, too.
+        """
+        case = self.run.case
+
+        def seeded(**values: int) -> tuple:
+            # No case depends on which others were tried.
+            inputs.seed(f"{case} {sorted(values.items())}")
+            return build(**values)
+
+        def setting(values: dict[str, int]) -> contextlib.AbstractContextManager:
+            return self.given(**{name: values[name] for name in GIVEN if name in values})
+
+        super().limits(seeded, setting, **sizes)
 
     @contextlib.contextmanager
     def given(self, **sizes: int) -> Iterator[None]:

@@ -326,6 +326,21 @@ def expert_blocks(
     return order.to(torch.int32), tensor(owners + [-1] * unused, torch.int32)
 
 
+def large_at_the_end(a: torch.Tensor, b: torch.Tensor, *others: Any) -> tuple[Any, ...]:
+    """a (..., M, K) and b (..., K, N), changed so that the last term of each sum is a large one.
+
+    A sum of thousands of terms hides one that is left out, where factors may be rounded to tf32.
+    """
+    a[..., -1], b[..., -1, :] = 16, 16
+    return a, b, *others
+
+
+def last_key_wins(q: torch.Tensor, k: torch.Tensor, *others: Any) -> tuple[Any, ...]:
+    """q (B, H, S, D) and k (B, Hkv, T, D), changed so that the last key wins against all others."""
+    k[..., -1, :] = 2
+    return q.abs() + 0.5, k, *others
+
+
 def along(x: torch.Tensor, dim: int, *shape: int) -> torch.Tensor:
     """x (N,) along one dimension of this shape, and the same all over the others, by strides of 0.
 

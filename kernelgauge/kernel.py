@@ -33,6 +33,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 from kernelgauge.interpreter import overflow
+from kernelgauge.limits import check_limits
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import sample
 from kernelgauge.memory.traffic import Sampled
@@ -173,6 +174,28 @@ class Kernel:
         with overflow.overflow_errors() if settings.interpreted else contextlib.nullcontext():
             # Poisoned integers overflow on their own.
             self._check(inputs, options, poison=False)
+
+    def limits(
+        self,
+        build: Callable[..., tuple],
+        setting: Callable[[dict[str, int]], contextlib.AbstractContextManager] | None = None,
+        **sizes: int | range,
+    ) -> None:
+        """Check that no size ends at a number that stands in the subject's file.
+
+        Each size grows first as far as its share of a budget of the interpreter's work goes. Then
+        it is tried just above, at and just below each integer of the file and each product of two,
+        the likeliest first, until the budget is spent. The other sizes are as small as they can be.
+        What would take more is not run, and the figures of the test say how many such cases there
+        were.
+
+        build: returns the inputs of a call for a value of each size, by name; options may follow
+            them as a dict
+        setting: what a call with these values runs in
+        sizes: what each of them may be; a number stands for 1 up to that
+        """
+        spans = {n: range(1, it + 1) if isinstance(it, int) else it for n, it in sizes.items()}
+        check_limits(self, build, spans, setting or (lambda values: contextlib.nullcontext()))
 
     def check_grid(self, *inputs: Any, **options: Any) -> None:
         """Check one case of more programs than an axis of a grid takes.
@@ -519,6 +542,7 @@ class Kernel:
             interpreted=settings.interpreted,
             strict=self.strict,
             named=self.name_of,
+            fixed_order=self.rules.deterministic,
         )
         call.restore()
         return call
@@ -549,6 +573,9 @@ class Kernel:
         expected = results.expected(call.original)
         for number, outcome in enumerate(_outcomes(call, order="shuffled", poison=poison)):
             results.compare(call, outcome, expected)
+            if outcome.watch and outcome.watch.waits_beyond_the_gpu:
+                call.restore()
+                call.run(poison=poison, as_started=True)
             if self.rules.alike:
                 results.check_alike(outcome.results)
             if late:
@@ -557,10 +584,11 @@ class Kernel:
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.rules.deterministic and unordered:
                 results.check_repeatable(call, outcome, poison=poison)
-            elif number == 0 and again:
-                # What answers from memory where the same contents come again is found out here.
+            elif number == 0 and (again or (outcome.watch and outcome.watch.has_atomics)):
+                # What answers from memory where the same contents come again is found out here, and
+                # so is what any two programs do in the other order.
                 call.restore()
-                call.run(order="shuffled", poison=poison)
+                results.compare(call, call.run(order="reversed", poison=poison), expected)
             call.restore()
 
 

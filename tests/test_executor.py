@@ -434,3 +434,36 @@ def test_the_formats_that_a_kernel_rounds_to_are_known(step, rounded):
         rounding_kernel[(1,)](x, torch.empty_like(x), step)
     assert watch.rounded & {"fp16", "scratch fp16"} == rounded
     assert {"fp32", "to fp16"} <= watch.rounded
+
+
+@triton.jit
+def wait_for_another_kernel(flags_ptr, EARLIER: tl.constexpr):
+    pid = tl.program_id(0)
+    last = tl.num_programs(0) - 1
+    if pid == (0 if EARLIER else last):
+        tl.atomic_xchg(flags_ptr, 1)
+    else:
+        while tl.atomic_add(flags_ptr, 0) == 0:
+            pass
+
+
+def test_programs_that_wait_in_a_launch_of_more_than_fit():
+    # 4 multiprocessors of 16 programs with 4 warps each.
+    for programs, earlier in [(64, False), (65, False), (65, True)]:
+        flags = torch.zeros(1, dtype=torch.int32)
+        watch = watched(wait_for_another_kernel, (programs,), flags, earlier)
+        assert watch.waits_beyond_the_gpu is (programs == 65 and not earlier)
+
+
+def test_programs_that_wait_for_those_that_begin_when_others_end():
+    flags = torch.zeros(1, dtype=torch.int32)
+    wrong = fault(wait_for_another_kernel, (65,), flags, False, as_started=True)
+    assert "waits here forever: a GPU starts programs in their order" in wrong
+    assert "64 have begun" in wrong
+    assert "the 1 that" in wrong
+
+
+@pytest.mark.parametrize(("programs", "earlier"), [(64, False), (65, True)])
+def test_programs_that_wait_for_those_that_run(programs, earlier):
+    flags = torch.zeros(1, dtype=torch.int32)
+    watched(wait_for_another_kernel, (programs,), flags, earlier, as_started=True)

@@ -15,6 +15,7 @@ from triton.language.extra.libdevice import atan2, fast_tanhf
 
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.interpreter import overflow
+from kernelgauge.memory.watch import Watch
 from tests import test_same_as_gpu as kernels
 
 pytestmark = pytest.mark.skipif(
@@ -823,3 +824,39 @@ def test_functions_of_triton_have_names_of_the_learner():
     y = torch.zeros(1)
     _alias_kernel[(1,)](torch.tensor([2.5]), y)
     assert y.item() == 2.0
+
+
+@triton.jit
+def divide_kernel(x_ptr, y_ptr, out_ptr, HOW: tl.constexpr):
+    offs = tl.arange(0, 1024)
+    x, y = tl.load(x_ptr + offs), tl.load(y_ptr + offs)
+    if HOW == "rounded":
+        out = tl.div_rn(x, y)
+    elif HOW == "exp":
+        out = tl.exp(x)
+    else:
+        out = x / y
+    tl.store(out_ptr + offs, out)
+
+
+@pytest.mark.parametrize("how", ["rounded", "slash", "exp"])
+@pytest.mark.parametrize("approximate", [False, True])
+def test_what_a_gpu_approximates_differs_in_the_last_bits(how, approximate):
+    x, y, out = torch.randn(1024), torch.randn(1024), torch.empty(1024)
+    with Watch(poison=approximate):
+        divide_kernel[(1,)](x, y, out, how)
+    exact = torch.exp(x.double()) if how == "exp" else x.double() / y.double()
+    error = (out.double() - exact).abs() / (exact.float().abs() * 2.0**-23)
+    assert error.max() < (8 if how == "exp" else 2)
+    if how != "exp":
+        assert torch.equal(out, exact.float()) is not (approximate and how == "slash")
+
+
+def test_an_approximate_division_leaves_what_has_one_result():
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([1.0, 0.0, inf, nan, 1e-45, 3e38, -1.0, 8.0] * 128)
+    y = torch.tensor([0.0, 0.0, 2.0, 1.0, 1.0, 1e-10, inf, 2.0] * 128)
+    out = torch.empty(1024)
+    with Watch(poison=True):
+        divide_kernel[(1,)](x, y, out, "slash")
+    assert torch.equal(out.nan_to_num(7.0), (x / y).nan_to_num(7.0))

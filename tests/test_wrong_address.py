@@ -250,7 +250,7 @@ GATHERED = {
     "last row": ([0, 1], "lengths[0] is 5, but x has 5 rows: one past the last"),
     "": (
         [0, 3, -2, 4],
-        "rows is -1, made from what was loaded from order: a negative entry is padding",
+        "rows is -1, made from what was loaded from order: nothing has a negative index",
     ),
 }
 

@@ -50,7 +50,7 @@ class Actor:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One access to shared memory. how: "load", "store", "tma-load", "tma-store", "wgmma", ..."""
+    """One access to shared memory. how: "load", "store" or "tma-load"."""
 
     actor: int
     time: int
@@ -82,7 +82,6 @@ class Buffer:
     shape: tuple[int, ...]
     accesses: list[Access] = field(default_factory=list)
     reads: list[tuple[Access, np.ndarray]] = field(default_factory=list)
-    unfenced: list[tuple[Access, np.ndarray]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.writer = np.full(self.data.size, -1, np.int32)
@@ -115,7 +114,6 @@ class Buffer:
         self.reads = kept
         self.writer[where] = len(self.accesses)
         self.accesses.append(access)
-        self.unfenced = [it for it in self.unfenced if not np.isin(where, it[1]).all()]
 
 
 @dataclass(eq=False)

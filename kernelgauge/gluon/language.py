@@ -21,7 +21,7 @@ import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
 from kernelgauge.core.blame import CALLED_WITHOUT_GRID
-from kernelgauge.gluon.clocks import Actor, Barrier, Buffer, join
+from kernelgauge.gluon.clocks import Actor, Barrier, Buffer
 from kernelgauge.gluon.machine import Machine
 from kernelgauge.interpreter.arithmetic import make_tensor, numpy_dtype
 from kernelgauge.memory import executor
@@ -179,25 +179,6 @@ class Descriptor:
             )
 
 
-class InFlight:
-    """The sums of a wgmma that may still run: only another one takes them, and a wait."""
-
-    def __init__(self, value: tl.tensor, actor: Actor):
-        self.value, self.actor = value, actor
-        self.dtype, self.shape, self.type = value.dtype, value.shape, value.type
-
-    def __getattr__(self, name: str) -> Any:
-        machine().fail(
-            "sums-in-flight", machine().site(), "wait-for-the-sums", kind="read-too-early"
-        )
-
-    def _refuse(self, *_: Any) -> Any:
-        return self.__getattr__("")
-
-    __add__ = __sub__ = __mul__ = __truediv__ = __radd__ = __rsub__ = __rmul__ = _refuse
-    __getitem__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
-
-
 # The language itself.
 
 
@@ -234,7 +215,6 @@ def allocate_shared_memory(dtype: Any, shape: Any, layout: Any, value: Any = Non
     dtype, shape = _plain(dtype), tuple(_plain(size) for size in _plain(shape))
     size = math.prod(shape)
     buffer = Buffer(_assigned(), np.zeros(size, numpy_dtype(dtype)), shape)
-    machine().buffers.append(buffer)
     shared = Shared(buffer, np.arange(size).reshape(shape), dtype, _plain(layout))
     if value is not None:
         shared.store(value)
@@ -297,10 +277,6 @@ def init(mbarrier: Shared, count: Any) -> None:
     machine().barriers[_key(mbarrier)] = Barrier(_name(mbarrier), count, count)
 
 
-def invalidate(mbarrier: Shared) -> None:
-    machine().barriers.pop(_key(mbarrier), None)
-
-
 def wait(mbarrier: Shared, phase: Any, pred: Any = True, deps: Any = ()) -> None:
     if _plain(pred):
         machine().wait(_barrier(mbarrier), int(_plain(phase)) & 1)
@@ -325,7 +301,7 @@ def allocate_mbarrier(batch: Any = None, two_ctas: Any = False) -> Shared:
     return allocate_shared_memory(tl.int64, [1] if batch is None else [batch, 1], None)
 
 
-MBARRIER: tuple[Callable, ...] = (init, invalidate, wait, arrive, expect, allocate_mbarrier)
+MBARRIER: tuple[Callable, ...] = (init, wait, arrive, expect, allocate_mbarrier)
 
 
 # Copies by TMA.
@@ -350,109 +326,6 @@ def async_copy_global_to_shared(
     program.later(lambda: program.copied(found, actor, result.nbytes))
 
 
-def async_copy_shared_to_global(desc: Descriptor, coord: Any, src: Shared) -> None:
-    program = machine()
-    program.step()
-    desc.check(src)
-    actor = program.current.fork()
-    actor.site = program.site()  # type: ignore[attr-defined]
-    data = src.read(actor, "tma-store").handle.data
-    pointers, mask = desc.lanes(coord)
-    interpreter._interpreter.store(pointers, data, mask)
-    program.current.copies["tma-store"].append([actor])
-
-
-def _finish(kind: str, outstanding: Any) -> None:
-    machine().step()
-    groups, left = machine().current.copies[kind], int(_plain(outstanding))
-    while len(groups) > left:
-        for actor in groups.pop(0):
-            join(machine().current.clock, actor.clock)
-
-
-def store_wait(pendings: Any) -> None:
-    _finish("tma-store", pendings)
-
-
-TMA: tuple[Callable, ...] = (async_copy_global_to_shared, async_copy_shared_to_global, store_wait)
-
-
-# Products.
-
-
-def fence_async_shared(cluster: bool = False) -> None:
-    machine().step()
-    machine().fence()
-
-
-def warpgroup_mma(
-    a: Any, b: Shared, acc: Any, *, use_acc: Any = True, precision: Any = None,
-    max_num_imprecise_acc: Any = None, is_async: Any = False,
-) -> Any:  # fmt: skip
-    program = machine()
-    program.step()
-    if program.current.num_warps % 4:
-        raise ValueError(f"a wgmma takes four warps or a multiple, not {program.current.num_warps}")
-    for operand in (a, b):
-        name = type(getattr(operand, "layout", None)).__name__
-        if isinstance(operand, Shared) and name != "NVMMASharedLayout":
-            raise ValueError(f"a wgmma reads shared memory in an NVMMASharedLayout, not in {name}")
-    actor = program.current.fork()
-    left = a.read(actor, "wgmma") if isinstance(a, Shared) else a
-    right = b.read(actor, "wgmma")
-    before = acc.value if isinstance(acc, InFlight) else acc
-    if not _plain(use_acc):
-        before = tl.zeros([_plain(size) for size in before.shape], before.dtype)
-    sums = tl.dot(left, right, before, input_precision=precision or "tf32")
-    program.current.products.append(actor)
-    if _plain(is_async):
-        return InFlight(sums, actor)
-    return warpgroup_mma_wait(0, (InFlight(sums, actor),))
-
-
-def warpgroup_mma_init(value: tl.tensor) -> tl.tensor:
-    return value
-
-
-def warpgroup_mma_wait(num_outstanding: Any = 0, deps: Any = None) -> Any:
-    if deps is None:
-        raise ValueError("warpgroup_mma_wait deps must be given")
-    partition = machine().current
-    while len(partition.products) > int(_plain(num_outstanding)):
-        join(partition.clock, partition.products.pop(0).clock)
-    results = [
-        it.value if isinstance(it, InFlight) and it.actor not in partition.products else it
-        for it in deps
-    ]
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-HOPPER: tuple[Callable, ...] = (
-    fence_async_shared, warpgroup_mma, warpgroup_mma_init, warpgroup_mma_wait,
-)  # fmt: skip
-
-
-# Copies by threads.
-
-
-def copy_by_threads(smem: Shared, pointer: tl.tensor, mask: Any = None, *_: Any, **__: Any) -> None:
-    program = machine()
-    program.step()
-    value = tl.load(pointer, mask=mask, other=None if mask is None else 0)
-    actor = program.current.fork()
-    smem.write(actor, "cp-async", value.handle.data)
-    program.current.copies["cp-async"][-1].append(actor)
-
-
-def commit_group() -> None:
-    machine().current.copies["cp-async"].append([])
-
-
-def wait_group(num_outstanding: Any = 0) -> None:
-    # The last is not committed yet.
-    _finish("cp-async", int(_plain(num_outstanding)) + 1)
-
-
 def install() -> None:
     """Let @gluon.jit kernels of this process run in the interpreter."""
     from triton.experimental.gluon import _runtime
@@ -466,16 +339,26 @@ def install() -> None:
         builtin = tl.core.is_builtin(member) or isinstance(member, jitted)
         if (builtin or name == "static_range") and hasattr(tl, name):
             setattr(gl, name, _forward(name))
-    hopper_copies = ampere.async_copy
     for module, functions in (
-        (gl, LANGUAGE), (hopper.mbarrier, MBARRIER), (ampere.mbarrier, MBARRIER[:4]),
-        (hopper.tma, TMA), (hopper, HOPPER), (hopper_copies, (commit_group, wait_group)),
-    ):  # fmt: skip
+        (gl, LANGUAGE),
+        (hopper, ()),
+        (hopper.mbarrier, MBARRIER),
+        (hopper.tma, (async_copy_global_to_shared,)),
+        (ampere.async_copy, ()),
+    ):
+        for name, member in list(vars(module).items()):
+            if tl.core.is_builtin(member):
+                setattr(module, name, _refuse(name))
         for function in functions:
             setattr(module, function.__name__, function)
-    gl.thread_barrier = barrier
-    hopper_copies.async_copy_global_to_shared = copy_by_threads
     jitted.run, jitted.__call__ = _launch, _call
+
+
+def _refuse(name: str) -> Callable:
+    def call(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{name} of Gluon runs on a GPU only")
+
+    return call
 
 
 def _forward(name: str) -> Callable:
@@ -535,6 +418,5 @@ class _Executor(executor.Executor):
         _machine = Machine(tracker, int(str(launch.options.get("num_warps", 4))), seed)
         try:
             self.fn(**arguments)
-            _machine.end()
         finally:
             _machine = before

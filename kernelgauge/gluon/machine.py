@@ -40,8 +40,6 @@ class Partition(Actor):
         self.thread: threading.Thread | None = None
         self.error: BaseException | None = None
         self.done = False
-        self.copies: dict[str, list[list[Actor]]] = {"cp-async": [[]], "tma-store": []}
-        self.products: list[Actor] = []
 
     @property
     def ready(self) -> bool:
@@ -57,7 +55,6 @@ class Machine:
         self.random = np.random.default_rng(list(seed))
         self.main = self.current = Partition("the kernel", num_warps, 1.0)
         self.barriers: dict[tuple[int, int], Barrier] = {}
-        self.buffers: list[Buffer] = []
         self.events: list[tuple[float, Callable[[], None]]] = []
         self._baton = threading.Semaphore(0)
         self._cancelled = False
@@ -121,7 +118,6 @@ class Machine:
                     if not self._cancelled:
                         self.current = partition
                         results[number] = body()
-                        self._end(partition)
                 except _Cancelled:
                     pass
                 except BaseException as error:
@@ -172,14 +168,6 @@ class Machine:
                     ctypes.c_ulong(thread.ident), ctypes.py_object(_Cancelled)
                 )
 
-    def end(self) -> None:
-        """End the program. Raises Wrong if a store still reads its shared memory."""
-        self._end(self.main)
-
-    def _end(self, partition: Partition) -> None:
-        if left := [it for group in partition.copies["tma-store"] for it in group]:
-            self.fail("store-not-waited-for", left[0].site, kind="overwritten-too-early")  # type: ignore[attr-defined]
-
     # Shared memory.
 
     def site(self) -> CallSite:
@@ -192,22 +180,10 @@ class Machine:
         """Check and note an access. Raises Wrong."""
         site = self.site()
         access = Access(actor.number, actor.clock[actor.number], actor.name, how, site, writes)
-        if how in ("tma-store", "wgmma"):
-            for written, elements in buffer.unfenced:
-                if actor.knows(written) and np.isin(elements, where).any():
-                    self.fail("no-fence", site, "fence-after-store", kind="missing-fence",
-                              buffer=_named(buffer, where), how=how, **_seen(written))  # fmt: skip
         try:
             buffer.access(actor, access, where)
         except Conflict as conflict:
             self._conflict(conflict)
-        if how == "store":
-            buffer.unfenced.append((access, where.ravel()))
-
-    def fence(self) -> None:
-        """Let what the current partition knows to be stored be seen by TMA and wgmma."""
-        for buffer in self.buffers:
-            buffer.unfenced = [it for it in buffer.unfenced if not self.current.knows(it[0])]
 
     def _conflict(self, conflict: Conflict) -> NoReturn:
         buffer, now, before = conflict.buffer, conflict.now, conflict.before
@@ -269,11 +245,6 @@ class Machine:
         said = (note(id, **values), *more)
         where: dict[str, Any] = {"program": self.tracker.program, "grid": self.tracker.launch.grid}
         raise Wrong(Fault(kind, said, site.place, remedy=note(remedy) if remedy else None, **where))
-
-
-def _named(buffer: Buffer, where: np.ndarray) -> str:
-    slot = buffer.slot(where)
-    return buffer.name if slot is None else f"{buffer.name}[{slot}]"
 
 
 def _seen(access: Access) -> dict[str, Any]:

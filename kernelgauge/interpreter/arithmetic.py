@@ -17,6 +17,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
+from kernelgauge.core import work
 from kernelgauge.interpreter import float_formats, libdevice
 
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -35,6 +36,14 @@ _ITEMSIZE = {name: held.itemsize for name, held in _NUMPY.items()}
 # The formats that something was computed in and rounded to, "to fp16" for casts, since this was
 # cleared.
 rounded: set[str] = set()
+
+# Whether float32 is divided and exponentiated as a GPU does it: `/` is div.full.f32, a product with
+# a reciprocal, which may be off by 2 ulps (tl.div_rn is div.rn.f32, which rounds to nearest), and
+# tl.exp is ex2.approx.f32 of a product with log2(e). The last bits are some that they may have, not
+# those of any GPU.
+approximate = False
+
+_LOG2_E = np.float32(np.log2(np.e))
 
 _EXACT = {np.abs, np.fmin, np.fmax, np.minimum, np.maximum}
 
@@ -160,6 +169,29 @@ def _binary(builder: Any, left: Any, right: Any, compute: Callable) -> Any:
     return TensorHandle(result, dtype)
 
 
+def _divide(builder: Any, left: Any, right: Any) -> Any:
+    result = _binary(builder, left, right, np.divide)
+    if not approximate or left.data.dtype != np.float32:
+        return result
+    inexact = left.data * (np.float32(1) / right.data)
+    return TensorHandle(_near(inexact, result.data), result.dtype)
+
+
+def _exponential(builder: Any, operand: Any) -> Any:
+    result = _unary(builder, operand, np.exp)
+    if not approximate or operand.data.dtype != np.float32:
+        return result
+    inexact = np.exp2(operand.data * _LOG2_E)
+    return TensorHandle(_near(inexact, result.data), result.dtype)
+
+
+def _near(inexact: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Return inexact numbers, but exact ones where those leave the range of normal numbers."""
+    tiny = np.finfo(np.float32).tiny
+    normal = np.isfinite(inexact) & np.isfinite(exact) & (np.abs(exact) > 4 * tiny)
+    return np.where(normal & (np.abs(inexact) > tiny), inexact, exact)
+
+
 def _add_to_pointer(builder: Any, pointer: Any, offset: Any) -> Any:
     width = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
     moved = offset.data.astype(np.uint64)
@@ -214,6 +246,7 @@ def _dot(
     builder: Any, a: Any, b: Any, acc: Any, input_precision: Any, max_num_imprecise_acc: Any
 ) -> Any:
     held = acc.data.dtype
+    work.spend((a.data.size + b.data.size + acc.data.size) / work.FACTORS)
     if held == np.int32:
         exact = np.float32 if a.data.shape[-1] <= _INT8_EXACT else np.float64
         product = np.matmul(a.data.astype(exact), b.data.astype(exact))
@@ -287,6 +320,8 @@ BUILDER_METHODS: dict[str, Callable] = {
     "create_minnumf": lambda builder, left, right: _binary(builder, left, right, np.fmin),
     "create_maxnumf": lambda builder, left, right: _binary(builder, left, right, np.fmax),
     "create_clampf": _clamp,
+    "create_fdiv": _divide,
+    "create_exp": _exponential,
     # Toward zero, and the remainder has the sign of the dividend.
     "create_idiv": _integer_division(lambda a, b: (a - np.fmod(a, b)) // b),
     "create_srem": _integer_division(np.fmod),

@@ -93,7 +93,7 @@ REPAIRS: list[Patch] = [
     (
         interpreter.TensorHandle,
         "set_attr",
-        promises.check_multiples(interpreter.TensorHandle.set_attr),
+        promises.check_attributes(interpreter.TensorHandle.set_attr),
     ),
     (_builder, "create_assume", promises.check_assumption),
     (interpreter, "_patch_lang_tensor", _set_index(interpreter._patch_lang_tensor)),

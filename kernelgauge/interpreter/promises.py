@@ -1,7 +1,8 @@
-"""What a kernel promises the compiler, checked against the values: tl.multiple_of and tl.assume.
+"""What a kernel promises the compiler, checked against the values.
 
-A compiled kernel relies on them without a look. tl.max_contiguous and tl.max_constancy are not
-checked: kernels make them of lanes whose values nobody uses, as Triton's tutorials do.
+A compiled kernel relies on tl.multiple_of, tl.max_contiguous, tl.max_constancy and tl.assume
+without a look. A run of neighbours may begin anew at 0: Triton's tutorials promise contiguity of
+indices modulo a size, whose last lanes nobody uses.
 """
 
 from __future__ import annotations
@@ -15,20 +16,47 @@ import triton.language as tl
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.words.fault import Fault, note
 
+# What is said of a promise about runs of neighbours that does not hold.
+RUNS = {"tt.contiguity": "not-contiguous-values", "tt.constancy": "not-constant-values"}
+
 
 class FalsePromise(Wrong):
     """A promise that does not hold for the values at hand."""
 
 
-def check_multiples(stock: Callable) -> Callable:
-    """Let TensorHandle.set_attr check tl.multiple_of. The result raises FalsePromise."""
+def check_attributes(stock: Callable) -> Callable:
+    """Let TensorHandle.set_attr check what it is promised. The result raises FalsePromise."""
 
     def set_attr(handle: Any, name: str, values: Sequence[int]) -> None:
-        if name == "tt.divisibility" and not isinstance(handle.dtype.scalar, tl.pointer_type):
+        pointer = isinstance(handle.dtype.scalar, tl.pointer_type)
+        if name == "tt.divisibility" and not pointer:
             _check_multiples(handle.data, values)
+        if name in RUNS and handle.data.size > 1:
+            step = handle.dtype.scalar.element_ty.primitive_bitwidth // 8 if pointer else 1
+            _check_runs(handle.data, values, name, step)
         stock(handle, name, values)
 
     return set_attr
+
+
+def _check_runs(data: np.ndarray, values: Sequence[int], name: str, step: int) -> None:
+    """Check that neighbours are equal or one step apart, in each run of so many along each axis."""
+    for axis, length in enumerate(values):
+        numbers = np.moveaxis(data, axis, -1).astype(np.int64)
+        here, there = numbers[..., :-1], numbers[..., 1:]
+        wrong = there != here + (step if name == "tt.contiguity" else 0)
+        if name == "tt.contiguity":
+            wrong &= there != 0
+        # The last of a run and the first of the next one are no neighbours.
+        wrong[..., length - 1 :: length] = False
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            pair = {"value": int(here[at]), "next": int(there[at]), "length": int(length)}
+            raise FalsePromise(
+                Fault(
+                    "false-promise", (note(RUNS[name], **pair),), remedy=note("promise-what-holds")
+                )
+            )
 
 
 def _check_multiples(data: np.ndarray, values: Sequence[int]) -> None:

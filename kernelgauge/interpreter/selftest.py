@@ -209,6 +209,7 @@ def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception
         "tl.minimum of NaN": ("minimum", f32(NAN, 2, 0, -1), [1, 1, 0, -1]),
         "tl.clamp of NaN": ("clamp", f32(NAN, 2, 0.5, -1), [0, 1, 0.5, 0]),
         "tl.fma": ("fma", f32(*[1 + 2**-12] * 4), [2**-24] * 4),
+        "tl.sqrt": ("sqrt", f32(4, 1, 0, 9), [2, 1, 0, 3]),
         "tl.erf": ("erf", f32(0, 9, -9, INF), [0, 1, -1, 1]),
         "tl.umulhi": ("umulhi", i32(-1, 2**17, 1, 0), [-2, 4, 0, 0]),
         "overflow without warnings": ("exp", f32(1000, -INF, 0, 0), [INF, 0, 1, 1]),

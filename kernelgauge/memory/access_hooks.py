@@ -13,6 +13,8 @@ import numpy as np
 import triton.runtime.interpreter as interpreter
 from triton.language.semantic import TritonSemantic
 
+from kernelgauge.interpreter.arithmetic import widen
+from kernelgauge.memory.thread_races import BARRIERS
 from kernelgauge.memory.tracker import Tracker
 
 Builder = interpreter.InterpreterBuilder
@@ -57,11 +59,22 @@ class Memory:
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
         mask = _broadcast(mask, pointers)
         real = self._tracker.access("writes", pointers, mask, values.itemsize, self.order)
-        return self._stock.store(real, values, mask)
+        result = self._stock.store(real, values, mask)
+        if mask.size > 1:
+            # A lane that does not find its own value again met another one.
+            bits = np.ascontiguousarray(values)
+            got = self._stock.load(real, mask, bits, bits.dtype)
+            held = f"u{bits.itemsize}"
+            if not np.array_equal(bits.view(held), got.view(held)):
+                self._tracker.check_lanes(pointers, mask, bits.view(held), got.view(held))
+        return result
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         mask = _broadcast(mask, pointers)
-        real = self._update(pointers, mask, values, order)
+        sums = None
+        if operation.name == "FADD" and self._tracker.watch.fixed_order:
+            sums = _depend_on_order(np.broadcast_to(values, mask.shape)[mask])
+        real = self._update(pointers, mask, values, order, sums)
         result = self._stock.atomic_rmw(operation, real, values, mask, order)
         self._tracker.after_atomic(pointers, result)
         return result
@@ -72,9 +85,17 @@ class Memory:
         self._tracker.after_atomic(pointers, result)
         return result
 
-    def _update(self, pointers: Any, mask: Any, values: Any, order: Any) -> np.ndarray:
+    def _update(
+        self, pointers: Any, mask: Any, values: Any, order: Any, sums: Any = None
+    ) -> np.ndarray:
         order = None if self.local else order.name
-        return self._tracker.access("updates", pointers, mask, values.itemsize, order)
+        return self._tracker.access("updates", pointers, mask, values.itemsize, order, sums)
+
+
+def _depend_on_order(values: np.ndarray) -> np.ndarray:
+    """Return which numbers are no integers: sums of those are the same in any order."""
+    numbers = widen(values, "bf16") if values.dtype == np.uint16 else values
+    return np.isfinite(numbers) & (numbers != np.rint(numbers))
 
 
 def _broadcast(mask: Any, pointers: np.ndarray) -> np.ndarray:
@@ -99,6 +120,13 @@ def installed(tracker: Tracker) -> Iterator[None]:
             # Not every version of Triton has every atomic.
             if hasattr(Builder, name):
                 stack.enter_context(replaced(Builder, name, hook(getattr(Builder, name))))
+        fence = _fences(tracker)
+        for owner, name in [
+            *((Builder, name) for name in BARRIERS if hasattr(Builder, name)),
+            (interpreter.ReduceOps, "apply_impl"),
+            (interpreter.ScanOps, "apply_impl"),
+        ]:
+            stack.enter_context(replaced(owner, name, fence(getattr(owner, name))))
         load = _note_other(memory, TritonSemantic.load)
         stack.enter_context(replaced(TritonSemantic, "load", load))
         stack.enter_context(replaced(interpreter, "_interpreter", memory))
@@ -129,6 +157,17 @@ def _note_other(memory: Memory, original: Callable) -> Callable:
             memory.given_other = False
 
     return load
+
+
+def _fences(tracker: Tracker) -> Callable:
+    def wrap(original: Callable) -> Callable:
+        def operation(*args: Any, **options: Any) -> Any:
+            tracker.unfenced.forget()
+            return original(*args, **options)
+
+        return operation
+
+    return wrap
 
 
 def _note_missing_other(memory: Memory) -> Callable:

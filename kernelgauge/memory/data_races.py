@@ -166,7 +166,7 @@ class History:
         """
         if verb == "updates":
             self._note_order(ledger, units, order)
-        found = self._conflict(ledger, units, CONFLICTING[verb])
+        found = self.conflict(ledger, units, CONFLICTING[verb])
         if verb != "writes" and verb in ledger.last:
             old = ledger.last[verb][units]
             by_others = old - self._start < self._earlier
@@ -185,9 +185,10 @@ class History:
         if self._logged > MAX_LOGGED_LANES:
             self._replay()
 
-    def _conflict(
+    def conflict(
         self, ledger: Ledger, units: np.ndarray, kinds: tuple[str, ...]
     ) -> Conflict | None:
+        """Return an access of these kinds by another program that nothing orders before now."""
         for kind in kinds:
             if ledger.touched.get(kind) != self.launch:
                 continue

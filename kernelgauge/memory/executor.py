@@ -28,6 +28,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelgauge.core import timeouts
 from kernelgauge.core.launch import Launch
+from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.interpreter.overflow import IntegerOverflow
 from kernelgauge.interpreter.promises import FalsePromise
@@ -43,6 +44,9 @@ OPTIONS = {field.name for kind in (CUDAOptions, HIPOptions) for field in datacla
 
 # How many programs of a launch stand for all, and what spreads them.
 SAMPLED, GOLDEN = 6, 0.618034
+
+# What one multiprocessor holds of a launch at most, on every GPU so far.
+MAX_PROGRAMS, MAX_WARPS = 32, 64
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
@@ -132,10 +136,12 @@ class Executor(interpreter.GridExecutor):
             with contextlib.suppress(StopProgram):
                 self.run_program(tracker, number, arguments)
 
-        tracker.turns = Scheduler(_order(tracker.watch, launch), run)
+        tracker.turns = Scheduler(_order(tracker.watch, launch), run, _resident(tracker))
         try:
             with access_hooks.installed(tracker), timeouts.steps():
                 tracker.turns.run_all()
+            if tracker.turns.yielded and math.prod(launch.grid) > most_resident(launch):
+                tracker.watch.waits_beyond_the_gpu = True
         except Exception as error:
             root = _root(error)
             site = raised_at(root.__traceback__) or raised_at(error.__traceback__)
@@ -280,7 +286,19 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
         return sorted(sample(count))
     if watch.order == "ascending":
         return range(count)
-    return np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+    order = np.random.default_rng((watch.seed, len(watch.launches))).permutation(count).tolist()
+    return order[::-1] if watch.order == "reversed" else order
+
+
+def most_resident(launch: Launch) -> int:
+    """Return how many programs of a launch a GPU can run at once, whatever each of them needs."""
+    warps = int(str(launch.options.get("num_warps") or 4))
+    each = max(1, min(MAX_PROGRAMS, MAX_WARPS // warps))
+    return settings.multiprocessors * each
+
+
+def _resident(tracker: Tracker) -> float:
+    return most_resident(tracker.launch) if tracker.watch.as_started else math.inf
 
 
 def sample(count: int) -> set[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -28,10 +29,13 @@ class Scheduler:
 
     order: their numbers
     run: runs one of them, by its number
+    most: how many may have begun and not ended; any number by default
+    yielded: whether one of them has waited
     """
 
-    def __init__(self, order: Iterable[int], run: Callable[[int], None]):
+    def __init__(self, order: Iterable[int], run: Callable[[int], None], most: float = math.inf):
         self._pending = dict.fromkeys(order)
+        self._most, self.yielded = most, False
         self._run = run
         self._waiting: deque[threading.Semaphore] = deque()
         self._threads: list[threading.Thread] = []
@@ -43,6 +47,11 @@ class Scheduler:
     def waiting(self) -> int:
         """The number of programs that have yielded their turn."""
         return len(self._waiting)
+
+    @property
+    def held_back(self) -> int:
+        """The number of programs that begin when others have ended."""
+        return len(self._pending)
 
     def run_all(self) -> None:
         """Run every program. Raises the error of the first one that fails."""
@@ -65,8 +74,8 @@ class Scheduler:
 
     def yield_turn(self) -> bool:
         """Let another program run while this one waits. Return False if there is no other."""
-        own = self._own
-        if self._pending:
+        own, self.yielded = self._own, True
+        if self._pending and self.waiting + 1 < self._most:
             # In a copy of this context, which holds NumPy's handling of overflows.
             run = contextvars.copy_context().run
             thread = threading.Thread(target=run, args=(self._thread,), daemon=True)

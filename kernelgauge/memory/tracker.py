@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import CodeType
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 import triton.language as tl
 import triton.runtime.interpreter as interpreter
 
+from kernelgauge.core import work
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory import data_races, meetings, out_of_bounds
@@ -20,6 +22,7 @@ from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
 from kernelgauge.memory.terms import terms_of
+from kernelgauge.memory.thread_races import Unfenced
 from kernelgauge.memory.watch import Parts, Watch
 from kernelgauge.words.fault import Fault, Note, note
 
@@ -28,6 +31,9 @@ from kernelgauge.words.fault import Fault, Note, note
 POLLS_BEFORE_YIELD = 64
 
 POLLS_BEFORE_DEADLOCK = 2048
+
+# Where others are held back, so many programs wait that each can only wait a little.
+POLLS_BEFORE_STARVING = 256
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
@@ -63,6 +69,7 @@ class Tracker:
         self.history, self.sites, self.traffic = watch.history, watch.sites, watch.traffic
         self.space = AddressSpace(watch.known)
         self.turns = Scheduler((), lambda number: None)
+        self.unfenced = Unfenced(launch)
         self.history.start_launch()
         watch.begun.append((self.history.launch, launch))
         if self.traffic:
@@ -76,6 +83,7 @@ class Tracker:
 
     def start_program(self, number: int) -> None:
         """Begin a program, numbered in the order in which a GPU starts them (x fastest)."""
+        work.spend(work.PROGRAM)
         self._polls_of_all = 0
         self._begun = len(self.history.site)
         self._resume(number)
@@ -84,6 +92,7 @@ class Tracker:
         self.number, self.program = number, self.launch.program(number)
         interpreter.interpreter_builder.set_grid_idx(*self.program)
         self.history.start_program(number)
+        self.unfenced.forget()
 
     def access(
         self,
@@ -92,13 +101,16 @@ class Tracker:
         mask: np.ndarray,
         size: int,
         order: str | None = None,
+        sums: np.ndarray | None = None,
     ) -> np.ndarray:
         """Check and record an access. Return the lanes' real addresses. Raises Wrong.
 
         pointers, mask: uint64 and bool, of the same shape
         size: bytes per lane
         order: memory semantics of an atomic, None if other programs do not see it as one
+        sums: the active lanes that add what makes a sum depend on the order of its terms
         """
+        work.spend(1 + pointers.size / work.LANES)
         ends_only = self.watch.programs == "ends"
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
             raise StopProgram
@@ -120,6 +132,11 @@ class Tracker:
             raise StopProgram
         number = self.history.access(site)
         seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
+        if len(parts) == 1 and not self.watch.record:
+            (region, units), what = parts[0], (verb, site, mask, size)
+            if sums is not None and sums.any():
+                self._check_order(region, units, sums, site)
+            self._check_threads(region, units, number, *what)
         for region, units in parts:
             conflict = self.history.note(seen, region.storage.ledger, units, number, order)
             if conflict and not self.watch.record:
@@ -131,6 +148,81 @@ class Tracker:
                     access = self._described(verb, site, pointers, mask, size)
                     self.traffic.terms[site] = terms_of(access, region)
         return real
+
+    def _check_order(self, region: Region, units: np.ndarray, sums: np.ndarray, site: int) -> None:
+        """Raise Wrong where two programs add to one element in an order that nothing fixes."""
+        ledger = region.storage.ledger
+        units = units.reshape(sums.size, -1)[sums].reshape(-1)
+        if conflict := self.history.conflict(ledger, units, ("updates", "updates before")):
+            said = note(
+                "sum-in-no-order",
+                other=self.launch.program(self.history.program[conflict.access]),
+                element=self._element(region, int(units[conflict.index])),
+            )
+            remedy = note("sum-in-a-fixed-order")
+            fault = self._fault("unordered-sum", "updates", site, [said], remedy)
+            raise Wrong(fault.but(tensor=region.name))
+
+    def _check_threads(
+        self,
+        region: Region,
+        units: np.ndarray,
+        number: int,
+        verb: Verb,
+        site: int,
+        mask: np.ndarray,
+        size: int,
+    ) -> None:
+        """Raise Wrong where other threads of this program stored what is loaded or stored here."""
+        if verb == "updates":
+            return
+        ledger = region.storage.ledger
+        if found := self.unfenced.meeting(ledger, units, mask, size):
+            index, access = found
+            before = self.sites[self.history.site[access]]
+            said = note(
+                "threads-meet",
+                program=self.program,
+                verb=verb,
+                element=self._element(region, int(units[index])),
+                file=before.file,
+                line=before.line,
+            )
+            fault = self._fault("thread-race", verb, site, [said], note("place-a-barrier"))
+            raise Wrong(fault.but(tensor=region.name))
+        if verb == "writes":
+            self.unfenced.note(ledger, units, mask, size, number)
+
+    def check_lanes(
+        self, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray, got: np.ndarray
+    ) -> None:
+        """Raise Wrong where the store that was just made had two values for one element.
+
+        values, got: what the lanes stored, and what is there now, as bits
+        """
+        lost = np.flatnonzero((values != got) & mask)
+        if not lost.size or self.watch.record:
+            return
+        lane = int(lost[0])
+        there = pointers.reshape(-1) == pointers.flat[lane]
+        stayed = int(np.flatnonzero(there & mask.reshape(-1))[-1])
+        region = self.space.windows[int(pointers.flat[lane]) >> WINDOW_BITS]
+        offset = int(pointers.flat[lane]) - region.virtual
+        lanes = [np.unravel_index(it, mask.shape) for it in (lane, stayed)]
+        said = note(
+            "lanes-meet",
+            program=self.program,
+            element=format_element(region, offset),
+            lanes=[[int(index) for index in it] for it in lanes],
+            count=int(np.count_nonzero(there & mask.reshape(-1))),
+        )
+        site, remedy = self.history.site[-1], note("one-lane-an-element")
+        fault = self._fault("thread-race", "writes", site, [said], remedy)
+        raise Wrong(fault.but(tensor=region.name))
+
+    def _element(self, region: Region, unit: int) -> str:
+        storage = region.storage
+        return format_element(region, unit * storage.ledger.unit + storage.base - region.real)
 
     def _described(
         self, verb: Verb, site: int, pointers: np.ndarray, mask: np.ndarray, size: int
@@ -248,8 +340,8 @@ class Tracker:
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
         offset, same = address - region.real, site == self.history.site[conflict.access]
-        if why := meetings.explain(access, region, offset // region.itemsize, other, same):
-            said.append(why)
+        why = meetings.explain(access, region, offset // region.itemsize, other, same)
+        said += [why] if why else []
         if "reads" in (verb, conflict.verb):
             stores = self.number if verb != "reads" else self.history.program[conflict.access]
             counts = self._is_loaded_by(stores, storage.ledger, int(units[conflict.index]))
@@ -257,7 +349,7 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
-        if verb == conflict.verb == "writes" and same:
+        if verb == conflict.verb == "writes" and same and (not why or why.id == "tiles-overlap"):
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 
@@ -308,9 +400,14 @@ class Tracker:
         if self._polls % POLLS_BEFORE_YIELD:
             return
         self._polls_of_all += POLLS_BEFORE_YIELD
-        if self._polls_of_all > POLLS_BEFORE_DEADLOCK * (self.turns.waiting + 1):
-            said = [note("waits-forever", program=self.program)]
-            raise Wrong(self._fault("deadlock", "updates", site, said, note("release-every-lock")))
+        most = POLLS_BEFORE_STARVING if self.turns.held_back else POLLS_BEFORE_DEADLOCK
+        if self._polls_of_all > most * (self.turns.waiting + 1):
+            said, remedy = note("waits-forever", program=self.program), note("release-every-lock")
+            if late := self.turns.held_back:
+                remedy = note("wait-for-earlier-programs")
+                begun = math.prod(self.launch.grid) - late
+                said = note("waits-for-later", program=self.program, begun=begun, late=late)
+            raise Wrong(self._fault("deadlock", "updates", site, [said], remedy))
         program = self.number
         if self.turns.yield_turn():
             self._resume(program)

@@ -51,13 +51,17 @@ class Store(NamedTuple):
 class Watch:
     """One run of a subject: `with Watch(...) as watch:` around the call.
 
-    order: of the programs of each launch, "ascending" (x fastest) or "shuffled"
+    order: of the programs of each launch, "ascending" (x fastest), "shuffled", or "reversed", in
+        which any two programs that were shuffled run the other way round
     seed: of the shuffled order
-    poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0
+    poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0,
+        and operations that a GPU approximates come out otherwise in the last bits
     count: whether to record the traffic of each access
     programs: which run: "all" of a launch, the first and the last ("ends"), a few that stand for
         all ("some"), or "none"
     inputs: the subject's tensors, by the names of its parameters
+    fixed_order: whether floats must be added in an order that something fixes
+    as_started: whether programs begin in their order, and no more at once than fit on the GPU
     record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order
     begun: the number of each launch's first access, and the launch
@@ -66,6 +70,7 @@ class Watch:
     loaded: the parts of memory that the last load touched
     rounded: the formats that kernels rounded to, as in interpreter.arithmetic, "scratch fp16" for
         what they loaded from memory that is no input
+    waits_beyond_the_gpu: whether a program waited in a launch of more than fit on the GPU
     puts_off: whether a launch runs later, if anything decides that; it then runs it
     """
 
@@ -78,12 +83,15 @@ class Watch:
         programs: str = "all",
         inputs: dict[str, torch.Tensor] | None = None,
         record: Recording | None = None,
+        fixed_order: bool = False,
+        as_started: bool = False,
     ):
-        if order not in ("ascending", "shuffled"):
-            raise ValueError(f'order is {order!r}, not "ascending" or "shuffled"')
+        if order not in ("ascending", "shuffled", "reversed"):
+            raise ValueError(f'order is {order!r}, not "ascending", "shuffled" or "reversed"')
         inputs = inputs or {}
         self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
-        self.record = record
+        self.record, self.fixed_order = record, fixed_order
+        self.as_started, self.waits_beyond_the_gpu = as_started, False
         self.launches: list[Launch] = []
         self.begun: list[tuple[int, Launch]] = []
         self.loads_without_other: dict[tuple[str, int], int] = {}
@@ -91,6 +99,7 @@ class Watch:
         self.sites = CallSites()
         self.rounded: set[str] = set()
         self._rounded_before: set[str] = set()
+        self._approximated = False
         self.known: list[Region] = []
         self.loaded: Parts = []
         self.puts_off: Callable[[Callable[[], None]], bool] | None = None
@@ -104,11 +113,13 @@ class Watch:
     def __enter__(self) -> Watch:
         _watches.append(self)
         self._rounded_before = {*arithmetic.rounded}
+        self._approximated, arithmetic.approximate = arithmetic.approximate, self.poison
         arithmetic.rounded.clear()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         _watches.remove(self)
+        arithmetic.approximate = self._approximated
         self.rounded |= arithmetic.rounded
         if len(self.launches) > 2:
             # In a chain of kernels, each step is rounded like that.

@@ -342,7 +342,7 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Not
     shape, axis, has = region.shape, scalar.axis, has_size(region.name, region.shape, dim)
     named = {"scalar": scalar.name, "value": scalar.value, "has": has}
     programs = 0 if axis is None else access.launch.grid[axis]
-    if axis is not None and shape[dim] == 1 and len(shape) > 2:
+    if shape[dim] == 1 and len(shape) > 2:
         return note("stride-of-what-is-for-all", **named)
     if axis is not None and len(shape) <= 2 and programs > shape[dim]:
         exceeds = note("grid-exceeds-tensor", programs=programs, axis=axis, has=has)

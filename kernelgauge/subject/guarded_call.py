@@ -66,6 +66,7 @@ class GuardedCall:
     interpreted: whether kernels run in the interpreter, under a Watch
     strict: whether kernels of its own must do all the work, for graded people: see `Kernel`
     named: what messages call a result, by its number and the number of results
+    fixed_order: whether kernels must add floats in an order that something fixes
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class GuardedCall:
         interpreted: bool,
         strict: bool = True,
         named: Callable[[int, int], str] | None = None,
+        fixed_order: bool = False,
     ):
+        self.fixed_order = fixed_order
         self.named = named or name_of
         self.subject, self.path, self.in_place = subject, path, in_place
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
@@ -123,6 +126,7 @@ class GuardedCall:
         programs: str = "all",
         config: int | None = None,
         seed: int = 0,
+        as_started: bool = False,
         rehearse: bool = True,
         restores: bool = False,
         late: Lateness | None = None,
@@ -133,8 +137,9 @@ class GuardedCall:
         Raises Unsolved, Wrong, or NotMeasured if the launcher needs programs that did not run. All
         options but `config` concern the interpreter only.
 
-        order: in which the programs of each launch run, "ascending" or "shuffled"
+        order: in which the programs of each launch run, as `Watch` takes it
         seed: of the shuffled order
+        as_started: whether no more programs begin than a GPU runs at once, until others end
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
         programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
@@ -160,6 +165,7 @@ class GuardedCall:
             count=count,
             programs=programs,
             seed=seed,
+            as_started=as_started,
             record=record,
         )
         all_run = programs == "all" or not self.interpreted
@@ -268,7 +274,7 @@ class GuardedCall:
             if not self.interpreted:
                 _synchronize()
         except BaseException as error:
-            if timeouts.ends_the_run(error):
+            if timeouts.ends_the_run(error) or isinstance(error, NotMeasured):
                 raise
             if guard.violations:
                 raise Wrong(guard.violations[0]) from error
@@ -304,7 +310,8 @@ class GuardedCall:
                 guard.on_allocation(arena.tensor)
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
-        log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()
+        options |= {"inputs": self.arguments.tensors, "fixed_order": self.fixed_order}
+        log = Watch(**options) if self.interpreted else Recorder()
         if self.strict:
             guard.on_allocation = log.remember
         elif isinstance(log, Watch):

@@ -10,7 +10,7 @@ from kernelgauge.core import timeouts
 from kernelgauge.core.blame import explain
 from kernelgauge.core.paths import display_path, load
 from kernelgauge.core.verdict import Unsolved, Wrong
-from kernelgauge.subject import state
+from kernelgauge.subject import state, surroundings
 from kernelgauge.subject.tamper import untouched
 from kernelgauge.words.fault import Call, Fault, Note, note
 
@@ -20,6 +20,7 @@ def load_subject(path: Path, function: str) -> Callable:
     require_file(path)
     try:
         module = load(path, untouched(path))
+        surroundings.check(path)
     except BaseException as error:
         if timeouts.ends_the_run(error):
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 
 def _must_raise(error: str, names: str, answer: bool, instead: str, raised: str) -> str:
@@ -24,8 +24,32 @@ def _kept(bytes: int, budget: int, tensors: list[str]) -> str:
     )
 
 
+def _limit(
+    size: str,
+    right: int,
+    wrong: int,
+    value: int,
+    factors: Sequence[int],
+    lines: Sequence[int],
+) -> str:
+    found = f"a {factors[0]} in line {lines[0]}"
+    if len(factors) > 1:
+        where = f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]} and {lines[1]}"
+        found = (
+            f"{factors[0]} and {factors[1]} in {where}, and {factors[0]} * {factors[1]} = {value}"
+        )
+    return f"{_between(size, right, wrong)}; your file has {found}"
+
+
+def _between(size: str, right: int, wrong: int) -> str:
+    return f"with {size} = {right} it is right, with {size} = {wrong} it is not"
+
+
 WORDS: Mapping[str, str | Callable[..., str]] = {
     "must-raise": _must_raise,
+    "limit-in-the-file": _limit,
+    "limit-of-a-size": _between,
+    "no-limit": "the spec has no such limit: let a loop or the grid cover what is beyond it",
     "check-inputs-first": "check the inputs before you allocate",
     "kept-for-backward": _kept,
     "wrong-count": lambda found, wanted: (

@@ -160,6 +160,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "starts-a-thread": "starts a thread",
     "starts-a-process": "starts a process",
     "reads-the-answers": "reads the answers",
+    "asks-where-it-runs": "asks for {asked}, which tells whether it is graded or interpreted",
+    "same-everywhere": (
+        "let kernel and launcher do the same wherever they run; what only a script of yours needs "
+        'may stand under if __name__ == "__main__"'
+    ),
     "was-replaced": "{name} was replaced: grading relies on it",
     "leaves-a-thread": "leaves a thread behind",
     "mind-the-launchers-business": (

@@ -8,13 +8,16 @@ from kernelgauge.words.fault import Call, Fault
 from kernelgauge.words.kinds import KINDS, STARTS
 
 # What a kind that names a cause looks like to whoever does not know it.
-LOOKS_LIKE = {"race": "differs-between-runs"}
+LOOKS_LIKE = dict.fromkeys(("race", "thread-race", "unordered-sum"), "differs-between-runs")
 # An offset that wraps around is seen where it leads outside.
 OUTSIDE = {"reads": "out-of-bounds-load", "writes": "out-of-bounds-store"}
 
 # The note to say instead of one that explains.
 SEEN = {
     "race": "order-of-programs-matters",
+    "sum-in-no-order": "order-of-programs-matters",
+    "lanes-meet": "order-of-threads-matters",
+    "threads-meet": "order-of-threads-matters",
     "integer-overflow": "wrong-beyond-32-bits",
     "sectors-mostly-unused": "sectors-beyond-budget",
     "bytes-spilled": "bytes-spilled-beyond-budget",
@@ -44,7 +47,9 @@ WHY = {
     "tiles-overlap",
 }
 # Where one of them was found is the cause already.
-FOUND_AT_THE_CAUSE = {"race", "integer-overflow"}
+FOUND_AT_THE_CAUSE = {
+    "race", "integer-overflow", "sum-in-no-order", "lanes-meet", "threads-meet",
+}  # fmt: skip
 
 
 def symptom(fault: Fault) -> Fault:

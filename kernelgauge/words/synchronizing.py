@@ -8,9 +8,6 @@ HOW = {
     "load": "a load",
     "store": "a store",
     "tma-load": "a copy by TMA",
-    "tma-store": "a store by TMA",
-    "wgmma": "a wgmma",
-    "cp-async": "an asynchronous copy",
 }
 
 
@@ -56,24 +53,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "nothing-there": lambda buffer, how, partition: (
         f"{HOW[how]} in {partition} reads {buffer}, where nothing has been written"
     ),
-    "no-fence": lambda buffer, how, partition, other, other_partition, line: (
-        f"{HOW[how]} reads {buffer}, which {other_partition} stored to in line {line}, and no "
-        "fence_async_shared() stands between them"
-    ),
-    "store-not-waited-for": lambda partition: (
-        f"{partition} ends while this store by TMA may still read shared memory"
-    ),
-    "sums-in-flight": lambda partition: f"{partition} uses the sums of a wgmma that may still run",
     "no-init": lambda partition, barrier: f"{partition} uses {barrier}, which nobody initialised",
     "more-bytes-expected": _more_bytes,
     "fewer-bytes-expected": _fewer_bytes,
     "partitions-wait": lambda partition: "nobody can go on",
     "partition-waits": _partition_waits,
-    "fence-after-store": "after the store, and before the arrival or the copy, call "
-    "fence_async_shared()",
     "wait-until-free": "wait for a barrier on which the readers arrive once they are done",
     "wait-until-full": "wait for the barrier on which the copy arrives, and for its right phase",
-    "wait-for-the-sums": "wait with warpgroup_mma_wait(0, deps=...), and use what it returns",
     "count-the-bytes": "expect the size of all tiles that arrive on the barrier in one phase",
     "init-before-use": "call mbarrier.init on each slot, before the partitions begin",
     "arrive-once-a-phase": "follow one slot by hand: which arrival ends which phase, and which "

@@ -66,8 +66,8 @@ def _loaded(source: str, as_loaded: bool) -> str:
 def _below_zero(name: str, low: int, high: int, source: str, as_loaded: bool) -> str:
     value = str(low) if low == high else f"{high} or less"
     return (
-        f"{name} is {value}{_loaded(source, as_loaded)}: a negative entry is padding, so leave it "
-        f"out, with {name} >= 0 or a mask that ends before such entries"
+        f"{name} is {value}{_loaded(source, as_loaded)}: nothing has a negative index, so leave "
+        f"such entries out, with {name} >= 0 or a mask that ends before them, or reject them first"
     )
 
 
@@ -92,6 +92,17 @@ def _race(
         f"{show_place(Place(file, line))}; the programs of a launch may run at the same time, in "
         "no fixed order"
     )
+
+
+def _threads_meet(program: tuple[int, ...], verb: str, element: str, file: str, line: int) -> str:
+    return (
+        f"program {program} {verb} {element}, which another of its threads stored at "
+        f"{show_place(Place(file, line))}; without a barrier between the two, either may come first"
+    )
+
+
+def _lane(index: Sequence[int]) -> str:
+    return str(index[0]) if len(index) == 1 else f"({', '.join(map(str, index))})"
 
 
 def _with(names: Sequence[tuple[str, int]]) -> str:
@@ -583,8 +594,29 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     # Programs that run at the same time.
     "race": _race,
+    "threads-meet": _threads_meet,
+    "lanes-meet": lambda program, element, lanes, count: (
+        f"{count} lanes of program {program} store to {element}, and not the same: lanes "
+        f"{' and '.join(map(_lane, lanes))} differ; which of them stays is not defined"
+    ),
+    "one-lane-an-element": (
+        "let only one lane store each element: mask the others off, or choose between them before, "
+        "as with tl.max or tl.sum"
+    ),
+    "place-a-barrier": (
+        "put tl.debug_barrier() between the two, which waits for all threads of the program, or "
+        "choose the value before the only store, as with tl.where"
+    ),
+    "sum-in-no-order": (
+        "adds to {element}, and so does program {other}: nothing fixes which comes first, and a "
+        "sum of floats depends on the order of its terms as soon as there are three; the spec asks "
+        "for the same bits on every run"
+    ),
     "order-of-programs-matters": (
         "the result depends on the order in which the programs of a launch run"
+    ),
+    "order-of-threads-matters": (
+        "the result depends on the order in which the threads of a program run"
     ),
     "tensors-share-memory": lambda names: f"{' and '.join(names)} share this memory",
     "address-of-no-program": (
@@ -627,6 +659,15 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "waits-forever": (
         "program {program} waits here forever: every other program has ended or is waiting, and "
         "none of them stored what this one waits for"
+    ),
+    "waits-for-later": (
+        "program {program} waits here forever: a GPU starts programs in their order, and all that "
+        "fit on it at once wait like this one; {begun} have begun, and what they wait for is "
+        "the business of the {late} that begin when others end"
+    ),
+    "wait-for-earlier-programs": (
+        "let programs wait only for those with smaller numbers, or launch no more programs than "
+        "the GPU has multiprocessors"
     ),
     "release-every-lock": (
         "release every lock that you take, and let no two programs wait for each other"
@@ -686,6 +727,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
     "no-multiple": "{value} is not a multiple of {factor}, which tl.multiple_of promises",
+    "not-contiguous-values": (
+        "{value} is followed by {next}, where tl.max_contiguous promises runs of {length} values "
+        "that each grow by 1"
+    ),
+    "not-constant-values": (
+        "{value} is followed by {next}, where tl.max_constancy promises runs of {length} equal "
+        "values"
+    ),
     "assumption-fails": "what tl.assume promises is False here",
     "promise-what-holds": (
         "promise what holds for every call, and check it in the launcher where it depends on the "

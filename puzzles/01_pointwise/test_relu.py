@@ -21,8 +21,9 @@ def test_numerics(dtype):
     puzzle.check(randn(3000, dtype=dtype))
 
 
-def test_traffic():
-    puzzle.traffic(randn(5000)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1, idle=0)
+@cases(ragged=5000, whole_blocks=8192)
+def test_traffic(N):
+    puzzle.traffic(randn(N)).check(reads={"x": 1}, writes=1, launches=1, sectors=1.1, idle=0)
 
 
 @dtypes("float32", "float16", "bfloat16")

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, offset, randn, reserve, strided
+from course.values import special_values
 
 puzzle = challenge("complex_multiply")
 
@@ -76,6 +77,13 @@ def test_masks_result_beyond_32_bits():
     # Half as many complex numbers are as many floats.
     x = reserve(2**30 + 77, "complex64")
     puzzle.check_large_offsets(x, x)
+
+
+def test_masks_limits():
+    puzzle.limits(lambda N: two(N), N=2**20)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: two(70), "x y")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("fused_multiply_add")
 
@@ -79,6 +80,15 @@ def test_masks_offsets_beyond_32_bits():
 def test_masks_result_beyond_32_bits():
     x = randn(1, dtype="float16").expand(2**31 + 77)
     puzzle.check_large_offsets(x, x, x)
+
+
+def test_masks_limits():
+    puzzle.limits(lambda N: three(N), N=2**20)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: three(70, dtype="float16"), "x y z"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

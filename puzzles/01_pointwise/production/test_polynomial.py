@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("polynomial")
 
@@ -67,6 +68,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, dtype="float16").expand(2**31 + 77), FOUR)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N, degree: (randn(N), (0.5,) * (degree + 1)), N=2**21, degree=range(8))
+
+
 # Any value.
 
 
@@ -76,6 +81,11 @@ def test_numerics_seven_coefficients():
 
 def test_numerics_special_values():
     puzzle.check(tensor([float("inf"), float("nan"), 1e20]), (1.0, 1.0, 1.0))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(70, dtype="float16"), (1.0, 1.0, 1.0)), "x", apart={"x": ("minus_inf",)}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

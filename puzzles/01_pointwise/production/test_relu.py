@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, integers, offset, randn, reserve, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("relu")
 
@@ -37,6 +38,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(reserve(2**31 + 77, "float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N),), N=2**21)
+
+
 # Any dtype and value.
 
 
@@ -51,6 +56,11 @@ def test_numerics_integers_that_float32_cannot_hold():
 def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([inf, -inf, nan, 3e38, -3e38, -0.0]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(70, dtype="float16"),), "x"
+)
 
 
 def test_speedup():

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("swish")
 
@@ -61,12 +62,21 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, dtype="float16").expand(2**31 + 77))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N),), N=2**21)
+
+
 # Any value.
 
 
 def test_numerics_extremes():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([3e38, -3e38, 88.0, -88.0, -104.0, 0.0, 1.0, 2.0, inf, -inf, nan]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("vector_add")
 
@@ -57,6 +58,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x, x)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N), randn(N)), N=2**21)
+
+
 # Any value.
 
 
@@ -71,6 +76,11 @@ def test_numerics_integers_that_float32_cannot_hold():
 def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([inf, inf, nan, 3e38, -0.0]), tensor([1.0, -inf, 1.0, 3e38, -0.0]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(70, dtype="float16"), randn(70, dtype="float16")), "x y"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

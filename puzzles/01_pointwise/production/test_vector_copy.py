@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, reserve, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("vector_copy", exact=True)
 
@@ -37,6 +38,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(reserve(2**31 + 77, "float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N),), N=2**21)
+
+
 # Any dtype and value.
 
 
@@ -55,6 +60,9 @@ def test_numerics_special_values():
 @cases(int64=([2**53 + 1, -(2**62) - 1], "int64"), float64=([1 + 2**-40, 1e300, 5e-324], "float64"))
 def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
     puzzle.check(tensor(values, dtype))
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (randn(70),), "x")
 
 
 def test_speedup():

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("embedding", exact=True)
 
@@ -127,6 +128,14 @@ def test_masks_more_blocks_than_axis_1_takes(N, D):
     puzzle.check_grid(integers(1, 1, dtype="int8").expand(1, D), picks(N, rows=1, dtype="int32"))
 
 
+def test_masks_limits():
+    def build(V, D, picked):
+        # The last row of the table.
+        return randn(V, D), tensor([V - 1] * picked, "int64")
+
+    puzzle.limits(build, V=2**18, D=2**16, picked=2**17)
+
+
 # Any dtype and value.
 
 
@@ -145,6 +154,11 @@ def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
 
 def test_numerics_special_values():
     puzzle.check(tensor([[0.0, -0.0], [float("inf"), float("nan")]]), tensor([1, 0], "int64"))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(9, 40), picks(20, rows=9)), "table"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("outer_add")
 
@@ -71,6 +72,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(*two(M, N, dtype="float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: two(M, N), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -88,6 +93,9 @@ def test_numerics_integers_that_float32_cannot_hold():
 def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([inf, -inf, nan, 3e38, -0.0]), tensor([1.0, -inf, 3e38, -0.0]))
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: two(20, 70, "float16"), "x y")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

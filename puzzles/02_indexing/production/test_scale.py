@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("scale")
 INF, NAN = float("inf"), float("nan")
@@ -47,6 +48,10 @@ def test_masks_overlapping_windows():
     puzzle.check(randn(100).unfold(0, 20, 3), 0.5)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N), 3), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -65,6 +70,9 @@ def test_numerics_special_values_of_16_bits(dtype):
     x = tensor([[0.0, INF, NAN, 1.0], [300.0, -3e4, 1e-7, 6e-5]], dtype)
     puzzle.check(x, 300)
     puzzle.check(x, 1e-3)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (randn(20, 70), 1.5), "x")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

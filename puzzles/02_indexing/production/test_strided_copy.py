@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("strided_copy", exact=True)
 
@@ -63,6 +64,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="int8"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # Any dtype and value.
 
 
@@ -84,6 +89,9 @@ def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
 
 def test_numerics_special_values():
     puzzle.check(tensor([[0.0, -0.0, float("inf")], [float("-inf"), float("nan"), 1e-45]]).T)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (randn(20, 70),), "x")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("triu", exact=True)
 
@@ -77,6 +78,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="int8"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # Any dtype and value.
 
 
@@ -98,6 +103,9 @@ def test_numerics_numbers_that_float32_cannot_hold(values, dtype):
 
 def test_numerics_zero_below_the_diagonal_has_no_sign():
     puzzle.check(-integers(40, 30, low=1))
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (randn(20, 70),), "x")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

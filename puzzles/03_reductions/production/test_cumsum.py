@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("cumsum")
 
@@ -68,6 +69,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**21 + 1, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (integers(M, N, low=1),), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -77,6 +82,11 @@ def test_numerics_special_values_stay_in_their_row_and_behind():
     x[0, 4500], x[1, 4999], x[2, 700] = inf, -inf, nan
     x[3, 10], x[3, 3000] = inf, -inf
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -82,6 +82,15 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(far_apart(tensor([1, 2, 3], dtype="int32")), 4)
 
 
+def test_masks_limits():
+    def build(N, bins):
+        x = integers(N, low=0, high=bins, dtype="int32")
+        x[-1] = bins - 1
+        return x, bins
+
+    puzzle.limits(build, N=2**20, bins=2**17)
+
+
 # Any value.
 
 

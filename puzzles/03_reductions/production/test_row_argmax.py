@@ -12,6 +12,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("row_argmax")
 inf, nan = float("inf"), float("nan")
@@ -78,6 +79,15 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    def build(M, N):
+        x = randn(M, N)
+        x[:, -1] = 9
+        return (x,)
+
+    puzzle.limits(build, M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -113,6 +123,11 @@ def test_numerics_nan_in_different_blocks():
     x[1, 8999], x[1, 3] = nan, inf
     x[2, 0], x[2, 8999] = nan, inf
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -12,6 +12,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("row_sum")
 
@@ -74,6 +75,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (integers(M, N, low=1),), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -95,6 +100,11 @@ def test_numerics_special_values_stay_in_their_row():
     x[3, 0], x[3, 1] = inf, -inf
     puzzle.check(x)
     puzzle.check(tensor([[0.0, -0.0], [inf, 1.0], [1e30, 1.0]]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -14,6 +14,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("total_sum", deterministic=True)
 
@@ -78,6 +79,10 @@ def test_masks_offsets_beyond_32_bits():
     puzzle.check(far_apart(integers(3, low=1, dtype="float16")))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (integers(N, low=1),), N=2**21)
+
+
 # Any value.
 
 
@@ -96,6 +101,11 @@ def test_numerics_special_values(value):
     x[4321] = value
     puzzle.check(x)
     puzzle.check(tensor([value, 0.0, -value]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(5000, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("variance")
 
@@ -63,6 +64,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**15)
+
+
 # Any value.
 
 
@@ -89,6 +94,11 @@ def test_numerics_special_values_stay_in_their_row():
     x = randn(5, 1500)
     x[0, 3], x[1, 1499], x[2, 700] = float("inf"), float("-inf"), float("nan")
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("welford", results=("mean", "variance"))
 
@@ -65,6 +66,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -96,6 +101,11 @@ def test_numerics_one_huge_value():
     x = randn(3, 5000)
     x[0, 4999], x[1, 0] = 1e15, -1e10
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 70, dtype="float16"),), "x", apart={"x": ("inf", "minus_inf")}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

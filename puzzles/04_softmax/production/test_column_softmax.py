@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("column_softmax")
 INF, NAN = float("inf"), float("nan")
@@ -67,6 +68,10 @@ def test_masks_more_blocks_than_axis_1_takes(M, N):
     puzzle.check_grid(integers(M, N, dtype="float16"))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**18, N=2**17)
+
+
 # Any value.
 
 
@@ -125,6 +130,11 @@ def test_numerics_minus_infinity_in_whole_blocks(begin, end):
 def test_numerics_maximum_grows_from_block_to_block(slope):
     ramp = slope * torch.arange(9000, device=tensor(0).device) / 300
     puzzle.check((randn(3, 9000) + ramp).T)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(70, 20, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

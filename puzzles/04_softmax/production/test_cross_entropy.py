@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("cross_entropy")
 INF, NAN = float("inf"), float("nan")
@@ -87,6 +88,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(logits, tensor([7], "int64").expand(65537))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, V: case(M, V), M=2**17, V=2**18)
+
+
 # Any value.
 
 
@@ -146,6 +151,13 @@ def test_numerics_minus_infinity_in_whole_blocks(begin, end):
     logits, targets = case(3, 9000)
     logits[:, begin:end] = -INF
     puzzle.check(logits, targets * 0 + (5 if begin else 8999))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (randn(6, 300, dtype="float16"), integers(6, low=0, high=300, dtype="int64")),
+    "logits",
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("online_softmax")
 INF, NAN = float("inf"), float("nan")
@@ -70,6 +71,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**21 + 1, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -109,6 +114,11 @@ def test_numerics_minus_infinity_in_whole_blocks(begin, end):
     x = randn(3, 40000)
     x[:, begin:end] = -INF
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 3000, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("layer_norm", results=("y", "mean", "rstd"))
 
@@ -83,6 +84,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**21 + 1, 1025), weight, bias)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: layer(M, N), M=2**17, N=2**15)
+
+
 # Any value.
 
 
@@ -107,6 +112,11 @@ def test_numerics_special_values_stay_in_their_row():
     x[0, 3], x[0, 699], x[2, 70] = float("inf"), float("-inf"), float("nan")
     x[3, 0] = 1e15
     puzzle.check(x, weight, bias)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(5, 70, "float16"), "x weight bias", apart={"x": ("inf", "minus_inf")}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("layer_norm_backward", results=("dx", "dweight", "dbias"), deterministic=True)
 
@@ -102,6 +103,10 @@ def test_masks_statistics_beyond_32_bits():
     puzzle.check(column, column, weight, near, far)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: layer(M, N), M=2**17, N=2**14)
+
+
 # Any value.
 
 
@@ -121,6 +126,14 @@ def test_numerics_special_values_stay_in_their_row_and_column():
     dy, x, weight, mean, rstd = layer(50, 300)
     dy[3, 7], dy[40, 299] = float("nan"), float("inf")
     puzzle.check(dy, x, weight, mean, rstd)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(50, 70, "float16"),
+    "dy x weight mean rstd",
+    apart={"mean": ("largest",), "rstd": ("largest",)},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("residual_rms_norm", results=("y", "total"))
 
@@ -96,6 +97,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**21 + 1, 1025), residual.expand(2**21 + 1, 1025), weight)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: layer(M, N), M=2**17, N=2**15)
+
+
 # Any value, with no rounding before the weight.
 
 
@@ -126,6 +131,11 @@ def test_numerics_special_values_stay_in_their_row():
     x, residual, weight = layer(5, 700)
     x[0, 3], residual[1, 699], x[2, 70] = float("inf"), float("-inf"), float("nan")
     puzzle.check(x, residual, weight)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(5, 70, "float16"), "x residual weight"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

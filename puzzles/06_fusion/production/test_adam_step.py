@@ -12,6 +12,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("adam_step", in_place=("param", "exp_avg", "exp_avg_sq"))
 
@@ -111,6 +112,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(*four(*shape), *USUAL)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (*four(N), *USUAL), N=2**20)
+
+
 # Any dtype and value.
 
 
@@ -148,6 +153,14 @@ def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     param, _, m, v = four(4)
     puzzle.check(param, tensor([nan, inf, 1e-30, 1.0]), m, v, *USUAL)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (*four(70), *USUAL),
+    "param grad exp_avg exp_avg_sq",
+    apart={"param": ("inf", "minus_inf"), "exp_avg": ("largest",)},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor, uniform
+from course.values import special_values
 
 puzzle = challenge("asin")
 
@@ -63,12 +64,21 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(within(*shape))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (within(N),), N=2**21)
+
+
 # Any value.
 
 
 def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([1.0, -1.0, 0.0, -0.0, 1.0000001, -1.0000001, inf, -inf, nan, 1e-40]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (within(70, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("bias_gelu")
 
@@ -60,6 +61,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**21 + 1, 1025), bias)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N), randn(N)), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -67,6 +72,11 @@ def test_numerics_special_values():
     x, bias = randn(5, 70), randn(70)
     x[1, 0], x[2, 69], bias[7] = float("inf"), float("nan"), float("nan")
     puzzle.check(x, bias)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(5, 70, dtype="float16"), randn(70, dtype="float16")), "x bias"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

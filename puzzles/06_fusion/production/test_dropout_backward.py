@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("dropout_backward")
 
@@ -68,6 +69,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(randn(*shape), 0.5, 1)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (randn(N), 0.5, 3), N=2**21)
+
+
 # Any value.
 
 
@@ -92,6 +97,11 @@ def test_numerics_number_that_equals_p():
 def test_numerics_what_is_dropped_is_zero(p):
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([inf, nan, -inf, 1.0] * 20), p, 1)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(500, dtype="float16"), 0.25, 2), "dy"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

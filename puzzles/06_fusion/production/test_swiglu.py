@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("swiglu")
 
@@ -87,6 +88,10 @@ def test_masks_more_rows_than_axis_1_takes(shape):
     puzzle.check_grid(*two(*shape))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: two(M, N), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -109,6 +114,11 @@ def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     gate = tensor([inf, nan, 1.0, -104.0, 0.0, 3e38, -inf, -inf])
     puzzle.check(gate, tensor([1.0, 1.0, nan, 1.0, inf, 1.0, 1.0, 0.0]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: two(5, 70, dtype="float16"), "gate up"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -1,7 +1,17 @@
 """Tests of 07.4, batched matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("batched_matmul", input_precision="tf32")
 
@@ -91,6 +101,16 @@ def test_masks_more_programs_than_axis_1_takes(B, M, N):
     puzzle.check_grid(x.expand(B, M, 1), x.expand(B, 1, N))
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, M, N, K: large_at_the_end(randn(B, M, K), randn(B, K, N)),
+        B=2**17,
+        M=2**17,
+        N=2**17,
+        K=2**17,
+    )
+
+
 # Any value.
 
 
@@ -104,6 +124,11 @@ def test_numerics_nan_stays_in_its_product():
     a, b = randn(3, 20, 30), randn(3, 30, 24)
     a[1, 3, 7], b[2, 5, 6] = float("nan"), float("inf")
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(3, 20, 30, dtype="float16"), randn(3, 30, 24, dtype="float16")), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

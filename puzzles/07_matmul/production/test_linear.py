@@ -14,6 +14,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("linear", input_precision="tf32")
 
@@ -101,6 +102,12 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), x.expand(N, 1), x[0].expand(N), None)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda M, N, K: (randn(M, K), randn(N, K), randn(N), None), M=2**17, N=2**17, K=2**17
+    )
+
+
 # Any value.
 
 
@@ -129,6 +136,18 @@ def test_numerics_special_values(activation):
     x, weight, bias = randn(20, 30), randn(24, 30), randn(24)
     x[3, 5], x[4, 29], bias[7] = float("nan"), float("inf"), float("nan")
     puzzle.check(x, weight, bias, activation)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (
+        randn(20, 30, dtype="float16"),
+        randn(24, 30, dtype="float16"),
+        randn(24, dtype="float16"),
+        None,
+    ),
+    "x weight bias",
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("matvec")
 
@@ -59,6 +60,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(randn(1, 1).expand(2**23, 1), randn(1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, K: (randn(M, K), randn(K)), M=2**17, K=2**18)
+
+
 # Any value.
 
 
@@ -69,6 +74,11 @@ def test_numerics_special_values():
     puzzle.check(a, x)
     x[69] = float("inf")
     puzzle.check(a.nan_to_num(posinf=1.0, neginf=1.0), x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(20, 70, dtype="float16"), randn(70, dtype="float16")), "a x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

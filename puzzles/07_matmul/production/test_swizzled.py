@@ -1,7 +1,18 @@
 """Tests of 07.3, swizzled matmul, in production."""
 
 from course.challenge import broken_rule, challenge
-from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("swizzled_matmul", input_precision="tf32")
 
@@ -80,6 +91,10 @@ def test_masks_more_tiles_than_axis_1_takes():
     puzzle.check_grid(a.expand(2**23 + 1, 1), b)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
@@ -87,6 +102,11 @@ def test_masks_more_tiles_than_axis_1_takes():
 def test_numerics_beyond_the_range_of_float16(dtype):
     a, b = matrices(20, 24, 70, dtype)
     puzzle.check(a * 1e6, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(20, 24, 70, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

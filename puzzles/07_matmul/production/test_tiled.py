@@ -1,7 +1,17 @@
 """Tests of 07.2, tiled matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("tiled_matmul", input_precision="tf32")
 
@@ -78,6 +88,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(a.expand(2**16, 16), b.expand(16, 2**15 + 1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
@@ -88,6 +102,11 @@ def test_numerics_special_values(k):
     puzzle.check(a, b)
     b[k, 4] = float("-inf")
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(20, 24, 70, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

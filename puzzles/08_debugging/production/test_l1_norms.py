@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("l1_norms", names_causes=False)
 
@@ -65,6 +66,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 1025, dtype="float16").expand(65537, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (integers(M, N, low=1),), M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -75,6 +80,11 @@ def test_numerics_special_values_stay_in_their_row():
     x[3, 0], x[3, 3000] = inf, -inf
     puzzle.check(x)
     puzzle.check(tensor([[0.0, -0.0], [-inf, 1.0], [1e30, -1.0]]))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 300, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("last_tokens", exact=True, names_causes=False)
 
@@ -70,6 +71,12 @@ def test_masks_more_programs_than_axis_1_takes(B, D):
     puzzle.check_grid(x, tensor([1], "int32").expand(B))
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, S, D: (randn(B, S, D), tensor([S] * B, "int64")), B=2**17, S=2**17, D=2**17
+    )
+
+
 # Any value.
 
 
@@ -77,6 +84,11 @@ def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     x = tensor([[[1.0, 2.0, 3.0, 4.0], [0.0, -0.0, inf, nan]]])
     puzzle.check(x, tensor([2], "int64"))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(5, 30, 20), lengths(5, 30)), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("log_softmax", names_causes=False)
 INF, NAN = float("inf"), float("nan")
@@ -67,6 +68,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**21 + 1, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**14)
+
+
 # Any value.
 
 
@@ -83,6 +88,11 @@ def test_numerics_one_huge_value():
     x = randn(3, 900)
     x[0, 3], x[1, 899], x[2, 500] = 1e30, 3e38, -3e38
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 300, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, integers, offset, randn, strided, tensor
+from course.values import special_values
 from kernelgauge.subject.autotuning import ConfigSweep
 
 puzzle = challenge("momentum_step", in_place=("param", "velocity"), names_causes=False)
@@ -66,6 +67,10 @@ def test_masks_one_size_after_another():
         puzzle.check(*three(N, make=integers), 0.5, 0.5)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (*three(N), 0.5, 0.5), N=2**20)
+
+
 # Any value.
 
 
@@ -78,6 +83,11 @@ def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     param, _, velocity = three(4)
     puzzle.check(param, tensor([nan, inf, -inf, 1.0]), velocity, 0.1, 0.9)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (*three(70), 0.1, 0.9), "param grad velocity"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

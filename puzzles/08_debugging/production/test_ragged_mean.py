@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("ragged_mean", deterministic=True, names_causes=False)
 
@@ -66,6 +67,10 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(integers(1, 5000, dtype="float16").expand(65537, 5000), lengths)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, T: (integers(B, T, low=1), tensor([T] * B, "int64")), B=2**17, T=2**18)
+
+
 # Any value.
 
 
@@ -74,6 +79,11 @@ def test_numerics_special_values_stay_in_their_row():
     x[0, 3], x[1, 8999], x[2, 700] = inf, -inf, inf
     x[3, 0], x[3, 5000] = inf, -inf
     puzzle.check(x, tensor([9000, 9000, 600, 9000], "int64"))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(4, 900, dtype="float16"), tensor([900, 7, 450, 900], "int64")), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

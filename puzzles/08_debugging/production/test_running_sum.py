@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("running_sum", deterministic=True, names_causes=False)
 
@@ -44,6 +45,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(integers(1, dtype="float16").expand(2**31 + 5000))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda N: (integers(N, low=1),), N=2**21)
+
+
 # Any value.
 
 
@@ -65,6 +70,11 @@ def test_numerics_large_terms_cancel():
     x = randn(20_000)
     x[7], x[15_000] = 1e5, -1e5
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(9000, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("token_mean", deterministic=True, names_causes=False)
 
@@ -64,6 +65,10 @@ def test_masks_more_sequences_than_axis_1_takes():
     puzzle.check_grid(randn(1, 2, 5, dtype="float16").expand(65537, 2, 5))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, S, D: (integers(B, S, D, low=1),), B=2**17, S=2**17, D=2**17)
+
+
 # Any value.
 
 
@@ -73,6 +78,11 @@ def test_numerics_special_values_stay_in_their_column():
     x[0, 3, 1], x[0, 299, 7], x[1, 7, 2] = inf, -inf, nan
     x[1, 0, 3], x[1, 200, 3] = inf, -inf
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(2, 300, 40, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

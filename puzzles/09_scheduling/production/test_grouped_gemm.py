@@ -13,6 +13,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("grouped_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -109,6 +110,16 @@ def test_masks_result_beyond_32_bits():
         )
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda G, rows, N, K: groups([rows] * G, N, K, make=randn),
+        G=2**13,
+        rows=2**17,
+        N=2**17,
+        K=2**17,
+    )
+
+
 # Any value.
 
 
@@ -130,6 +141,11 @@ def test_numerics_special_values_stay_in_their_group():
     a, b, ends = groups([40, 30, 50], 60, 70, make=randn)
     a[45, 3], b[0, 5, 6] = NAN, INF
     puzzle.check(a, b, ends)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: groups([40, 60], 27, 70, make=randn), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -1,7 +1,18 @@
 """Tests of 09.5, pruned matmul, in production."""
 
 from course.challenge import broken_rule, challenge
-from course.inputs import cases, climbing, dtypes, far_apart, integers, matrices, offset, strided
+from course.inputs import (
+    cases,
+    climbing,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    strided,
+)
+from course.values import special_values
 from kernelgauge.subject.autotuning import ConfigSweep
 
 # check goes through every configuration that is kept.
@@ -98,6 +109,10 @@ def test_masks_more_tiles_than_axis_1_takes():
     puzzle.check_grid(a.expand(2**23 + 1, 1), b)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
@@ -118,6 +133,11 @@ def test_numerics_special_values():
     a[3, 0], a[5, 69], a[7, 0] = float("inf"), float("nan"), 0.0
     b[0, 4] = -float("inf")
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(70, 60, 70, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -1,7 +1,18 @@
 """Tests of 09.1, split-K matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("split_k_matmul", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -97,6 +108,15 @@ def test_masks_pieces_beyond_32_bits():
         puzzle.check_large_offsets(x.expand(2**11, 2**17), x.expand(2**17, 2**11))
 
 
+def test_masks_limits():
+    def build(M, N, K, multiprocessors):
+        # Where there are more of them than usual, K gives work to each.
+        more = multiprocessors > 4
+        return large_at_the_end(*matrices(M, N, 130 * multiprocessors if more else K))
+
+    puzzle.limits(build, M=2**17, N=2**17, K=2**17, multiprocessors=range(4, 1025))
+
+
 # Any value.
 
 
@@ -112,6 +132,11 @@ def test_numerics_special_values(k):
     a[3, k], a[5, k], a[7, k] = INF, NAN, 0.0
     b[k, 4] = -INF
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(30, 27, 700, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -1,7 +1,18 @@
 """Tests of 09.2, stream-K matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("stream_k_matmul", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -99,6 +110,15 @@ def test_masks_parts_beyond_32_bits():
         puzzle.check_large_offsets(x.expand(1025, 2**20), x.expand(2**20, 1025))
 
 
+def test_masks_limits():
+    def build(M, N, K, multiprocessors):
+        # Where there are more of them than usual, K gives work to each.
+        more = multiprocessors > 4
+        return large_at_the_end(*matrices(M, N, 130 * multiprocessors if more else K))
+
+    puzzle.limits(build, M=2**17, N=2**17, K=2**17, multiprocessors=range(4, 1025))
+
+
 # Any value.
 
 
@@ -121,6 +141,11 @@ def test_numerics_special_values_stay_in_their_tile():
     a, b = matrices(300, 270, 70)
     a[3, 0], a[5, 69] = INF, NAN
     puzzle.check(a, b)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(30, 27, 700, "float16"), "a b"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

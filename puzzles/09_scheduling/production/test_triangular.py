@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("gram_matrix", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -69,6 +70,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 16, dtype="float16").expand(66_000, 16))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, K: (randn(M, K),), M=2**12, K=2**17)
+
+
 # Any value.
 
 
@@ -82,6 +87,11 @@ def test_numerics_special_values():
     a[3, 0], a[5, 69], a[7, 33] = INF, NAN, -INF
     a[180, :] = 0
     puzzle.check(a)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(90, 70, dtype="float16"),), "a"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

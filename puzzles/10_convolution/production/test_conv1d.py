@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("causal_conv1d")
 INF, NAN = float("inf"), float("nan")
@@ -111,6 +112,10 @@ def test_masks_more_programs_than_axis_1_takes(B, D):
     puzzle.check_grid(x.expand(B, D, 3), weight.expand(D, 2), bias.expand(D))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, D, L, W: channels(B, D, L, W), B=2**17, D=2**17, L=2**18, W=8)
+
+
 # Any value.
 
 
@@ -136,6 +141,11 @@ def test_numerics_silu_before_rounding():
     # In float16 the sum is -inf and its silu NaN.
     minus = tensor([[[-300.0]]], "float16")
     puzzle.check(minus, -minus[0], tensor([0.0], "float16"), "silu")
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: channels(2, 5, 40, 4, "float16", randn), "x weight bias"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("conv2d", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -157,6 +158,14 @@ def test_masks_more_programs_than_axis_1_takes(side, groups):
     puzzle.check_grid(x, weight.expand(groups, 1, 1, 1), groups=groups)
 
 
+def test_masks_limits():
+    def build(N, C, P, Q, K, R, S, groups):
+        x, weight = images(N, C * groups, P + R - 1, Q + S - 1, K * groups, R, S, groups=groups)
+        return x.abs() + 1, weight.abs() + 1, 1, 0, 1, groups
+
+    puzzle.limits(build, N=2**17, C=2**14, P=2**14, Q=2**14, K=2**14, R=2**9, S=2**9, groups=2**12)
+
+
 # Any value.
 
 
@@ -176,6 +185,11 @@ def test_numerics_beyond_the_range_of_float16(dtype):
 @cases(few_channels=(3, 1), many_channels=(70, 1), groups=(24, 3))
 def test_numerics(C, groups):
     puzzle.check(*images(1, C, 8, 9, 12, 5, 5, "float16", randn, groups), 2, 2, groups=groups)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (*images(2, 5, 8, 9, 4, 3, 3, "float16", randn), 1, 1), "x weight"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

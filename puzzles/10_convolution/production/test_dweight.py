@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("conv2d_dweight", input_precision="tf32", deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -126,6 +127,14 @@ def test_masks_more_programs_than_axis_1_takes():
     puzzle.check_grid(x[..., :1, :1], x, 257)
 
 
+def test_masks_limits():
+    def build(N, C, P, Q, K, R):
+        dy, x = images(N, C, P + R - 1, Q + R - 1, K, P, Q)
+        return dy.abs() + 1, x.abs() + 1, R
+
+    puzzle.limits(build, N=2**17, C=2**14, P=2**14, Q=2**14, K=2**14, R=2**6)
+
+
 # Any value.
 
 
@@ -144,6 +153,11 @@ def test_numerics_beyond_the_range_of_float16(dtype):
 def test_numerics_many_parts():
     dy, x = images(2, 3, 48, 49, 3, 48, 49, "bfloat16", randn)
     puzzle.check(dy * 1000, x, 1)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (*images(2, 5, 8, 9, 4, 8, 9, "float16", randn), 3, 1, 1), "dy x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("max_pool2d", results=("out", "indices"), exact=True)
 INF, NAN = float("inf"), float("nan")
@@ -104,6 +105,15 @@ def test_masks_more_programs_than_axis_1_takes(N, C, H, W):
     puzzle.check_grid(randn(1, 1, 1, 1, dtype="float16").expand(N, C, H, W), 1)
 
 
+def test_masks_limits():
+    def build(N, C, P, Q, window):
+        # The last element of each window is the largest.
+        x = randn(1, 1, P + window - 1, 1) + 9 * tensor(range(Q + window - 1))
+        return x.expand(N, C, *x.shape[2:]).contiguous(), window, 1
+
+    puzzle.limits(build, N=2**17, C=2**17, P=2**14, Q=2**14, window=2**6)
+
+
 # Any value.
 
 
@@ -132,6 +142,11 @@ def test_numerics_infinity():
 
 def test_numerics_lowest_numbers():
     puzzle.check(tensor([[[[-3e38, -2e38], [-INF, -3.4e38]]]]), 2, 1, 1)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(2, 2, 12, 15, dtype="float16"), 3, 2, 1), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, uniform
+from course.values import special_values
 
 puzzle = challenge("fp8_matmul", input_precision="fp8")
 
@@ -124,6 +125,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), weight.expand(N, 1), *scales)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: layer(M, N, K), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
@@ -154,6 +159,14 @@ def test_numerics_nan_stays_in_its_row_or_column():
     x, weight, x_scale, weight_scale = layer(40, 50, 300)
     x[3, 5], weight[7, 299], x_scale[4, 2] = nan, nan, nan
     puzzle.check(x, weight, x_scale, weight_scale)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(40, 50, 300),
+    "x weight x_scale weight_scale",
+    apart={"x_scale": ("inf", "minus_inf"), "weight_scale": ("inf", "minus_inf", "largest")},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

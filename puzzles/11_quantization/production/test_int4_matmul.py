@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, randn, strided, uniform
+from course.values import special_values
 
 puzzle = challenge("int4_matmul")
 
@@ -118,6 +119,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 32), weight.expand(N, 16), scale.expand(N, 1), zero.expand(N, 1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, groups: layer(M, N, 32 * groups, 32), M=2**17, N=2**17, groups=2**12)
+
+
 # Any value.
 
 
@@ -138,6 +143,11 @@ def test_numerics_beyond_the_range_of_float16():
     x, weight, scale, zero = layer(20, 30, 128, 64, "bfloat16")
     puzzle.check(x * 1e5, weight, scale, zero)
     puzzle.check(x, weight, scale * 1e6, zero)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(20, 30, 128, 64), "x scale", apart={"scale": ("largest",)}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

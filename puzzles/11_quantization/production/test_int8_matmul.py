@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor, uniform
+from course.values import special_values
 
 puzzle = challenge("int8_matmul")
 nan = float("nan")
@@ -116,6 +117,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), x.expand(N, 1), scale.expand(M), scale.expand(N))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: (*layer(M, N, K), torch.float32), M=2**17, N=2**17, K=2**17 - 1)
+
+
 # Any value.
 
 
@@ -135,6 +140,11 @@ def test_numerics_scales_of_zero_and_of_either_sign():
     x, weight, x_scale, weight_scale = layer(20, 30, 40)
     x_scale[1], x_scale[2], weight_scale[3] = 0.0, -0.5, -2.0
     puzzle.check(x, weight, x_scale, weight_scale, torch.float32)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(40, 50, 60), "x_scale weight_scale"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

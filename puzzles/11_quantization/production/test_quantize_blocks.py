@@ -6,6 +6,7 @@ import pytest
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 # The bits of q and of scale.
 puzzle = challenge("quantize_blocks", results=("q", "scale"), exact=True)
@@ -89,6 +90,10 @@ def test_masks_result_beyond_32_bits(block):
     puzzle.check_large_offsets(x.expand(2**22 + 1, 1025), block)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**18)
+
+
 # The bits of PyTorch.
 
 
@@ -111,6 +116,11 @@ def test_numerics_special_values_stay_in_their_block(block):
     x[0, 3], x[130, 399], x[200, 200] = inf, -inf, nan
     x[257, 0], x[257, 1], x[258, 300] = nan, inf, 3e38
     puzzle.check(x, block)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(260, 400, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 # The bits of q and of scale.
 puzzle = challenge("quantize_rows", results=("q", "scale"), exact=True)
@@ -65,6 +66,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 1025, dtype="float16").expand(2**22 + 1, 1025))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**16)
+
+
 # The bits of PyTorch.
 
 
@@ -86,6 +91,11 @@ def test_numerics_special_values_stay_in_their_row():
     x[3, 0], x[3, 1] = nan, inf
     x[4, 0] = 3e38
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(6, 300, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("cross_entropy_backward", in_place=("logits",))
 
@@ -82,6 +83,10 @@ def test_masks_long_rows():
     puzzle.check(*rows(2, 2**17 + 1))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, V: rows(M, V), M=2**17, V=2**18)
+
+
 # Any dtype and value.
 
 
@@ -115,6 +120,11 @@ def test_numerics_large_logits():
     dloss, logits, targets, _ = rows(6, 60)
     logits *= 1000
     puzzle.check(dloss, logits, targets, torch.logsumexp(logits, 1))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: rows(6, 300, "float16"), "dloss logits lse"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

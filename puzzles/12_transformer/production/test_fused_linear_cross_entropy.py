@@ -4,6 +4,7 @@ import math
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge(
     "fused_linear_cross_entropy",
@@ -76,6 +77,10 @@ def test_masks_targets_beyond_32_bits():
     puzzle.check(x, weight, far_apart(targets))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, V, D: layer(M, V, D), M=2**17, V=2**18, D=2**14)
+
+
 # Any value.
 
 
@@ -99,6 +104,14 @@ def test_numerics_nan():
     x, weight, targets = layer(30, 40, 16)
     x[3, 4] = float("nan")
     puzzle.check(x, weight, targets)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(30, 40, 16, "float16"),
+    "x weight",
+    apart={"x": ("inf",), "weight": ("inf", "largest")},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

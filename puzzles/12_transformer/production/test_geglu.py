@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("geglu", gradients=True)
 
@@ -75,6 +76,14 @@ def test_masks_more_rows_than_axis_1_takes():
     puzzle.check_grid(x, x, dout=x)
 
 
+def test_masks_limits():
+    def build(M, N):
+        gate, up, dout = three(M, N)
+        return gate, up, {"dout": dout}
+
+    puzzle.limits(build, M=2**17, N=2**18)
+
+
 # Any value.
 
 
@@ -104,6 +113,14 @@ def test_numerics_special_values():
     gate, up, dout = three(2, 32)
     gate[0, 1], up[0, 2], up[1, 3], dout[1, 4], dout[1, 5] = nan, nan, inf, nan, inf
     check(gate, up, dout)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (*three(5, 70, "float16")[:2], {"dout": randn(5, 70, dtype="float16")}),
+    "gate up dout",
+    apart={"gate": ("inf", "minus_inf")},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("group_norm", results=("y", "mean", "rstd"))
 
@@ -88,6 +89,16 @@ def test_masks_more_groups_than_axis_1_takes():
     puzzle.check_grid(x, 2, x[0, :, 0], x[0, :, 0])
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, groups, width, L: layer(B, groups * width, L, groups),
+        B=2**17,
+        groups=2**14,
+        width=2**14,
+        L=2**18,
+    )
+
+
 # Any value.
 
 
@@ -116,6 +127,14 @@ def test_numerics_nan_stays_in_its_group():
     x, groups, weight, bias = layer(2, 6, 100, 3)
     x[1, 2, 7] = float("nan")
     puzzle.check(x, groups, weight, bias)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(2, 6, 100, 3, "float16"),
+    "x weight bias",
+    apart={"x": ("inf", "minus_inf")},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("layer_norm_linear", input_precision="tf32", rounded=True)
 # Rounding each step of x - mean would excuse what cancels.
@@ -98,6 +99,10 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(x.expand(M, 1), x[0], x[0], x.expand(N, 1), x[0].expand(N))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: layer(M, N, K), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
@@ -116,6 +121,14 @@ def test_numerics_nan_stays_in_its_row():
     x, norm_weight, norm_bias, weight, bias = layer(40, 24, 70)
     x[3, 5], weight[7, 69] = float("nan"), float("nan")
     puzzle.check(x, norm_weight, norm_bias, weight, bias)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(40, 24, 70, "float16"),
+    "x norm_weight norm_bias weight bias",
+    apart={"norm_weight": ("largest",)},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

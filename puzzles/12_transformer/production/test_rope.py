@@ -13,6 +13,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("rope", results=("q_out", "k_out"))
 
@@ -133,6 +134,13 @@ def test_masks_more_tokens_than_axis_1_takes():
     puzzle.check_grid(q, q, randn(2, 1), randn(2, 1))
 
 
+def test_masks_limits():
+    def build(B, Hkv, group, S, half, rest):
+        return inputs(B, Hkv * group, Hkv, S, 2 * (half + rest), half=half)
+
+    puzzle.limits(build, B=2**17, Hkv=2**12, group=2**12, S=2**17, half=2**14, rest=range(2**14))
+
+
 # Any value.
 
 
@@ -162,6 +170,11 @@ def test_numerics_products_in_float32(dtype):
     cos, sin = cos.abs() + 0.5, sin.abs() + 0.5
     q[..., 16:] = (q[..., :16] * (cos / sin)).to(q.dtype)
     puzzle.check(q, k, cos.to(q.dtype), sin.to(q.dtype))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: inputs(1, 2, 2, 5, 16, "float16"), "q k cos sin"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

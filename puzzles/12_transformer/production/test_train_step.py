@@ -117,6 +117,17 @@ def test_shapes(B, S, heads, E, F, V):
     puzzle.check(*block(B, S, heads, E, F, V), *ONLY_GRADIENT)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, S, heads, F, V: (*block(B, S, heads, 16, F, V), *USUAL),
+        B=2**10,
+        S=2**10,
+        heads=2**6,
+        F=2**12,
+        V=2**14,
+    )
+
+
 # Any value.
 
 

@@ -10,11 +10,13 @@ from course.inputs import (
     far_apart,
     heads,
     integers,
+    last_key_wins,
     offset,
     randn,
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("attention_scores")
 
@@ -107,6 +109,17 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check_exactly(q * 0 - 2**15, k * 0 + 2**15, scale=1.0)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)[:2]),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, _ = heads(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2)
@@ -152,6 +165,11 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, _ = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 1, 20, 100, 16)[:2], "q k"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -3,7 +3,19 @@
 import math
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from course.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    last_key_wins,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
+from course.values import special_values
 
 puzzle = challenge("causal_attention", rounded=True)
 
@@ -109,6 +121,16 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 1.0)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S: last_key_wins(*heads(B, Hkv * group, Hkv, S, S, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**11,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, v = heads(1, 1, 1, 70, 70, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)
@@ -134,6 +156,11 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, v = heads(1, 2, 2, 150, 150, 16)
     puzzle.check(q * 30, k, v, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 2, 70, 70, 16), "q k v", apart={"v": ("nan", "inf", "minus_inf")}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

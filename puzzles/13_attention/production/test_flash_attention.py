@@ -1,7 +1,19 @@
 """Tests of 13.2, FlashAttention, in production."""
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, heads, integers, offset, randn, strided
+from course.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    integers,
+    last_key_wins,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("flash_attention", results=("out", "lse"), rounded=True)
 
@@ -96,6 +108,17 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q * 0 - 2**15, k * 0 + 2**15, v / 8 + 100, scale=1.0)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, v = heads(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)
@@ -131,6 +154,14 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, v = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, v, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: heads(1, 2, 2, 20, 100, 16),
+    "q k v",
+    apart={"q": ("inf", "minus_inf"), "k": ("inf", "minus_inf")},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -11,12 +11,14 @@ from course.inputs import (
     dtypes,
     far_apart,
     heads,
+    last_key_wins,
     offset,
     randn,
     rising_scores,
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("grouped_query_attention", rounded=True)
 masked_or_not = pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -132,6 +134,17 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q, k * early, v / 64 + 100 * early, scale=1.0, causal=True)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 def test_numerics_all_scores_far_below_0():
     q, k, v = heads(1, 1, 1, 20, 100, 16)
     puzzle.check(q.abs() * 8 + 8, -k.abs() - 2, v)
@@ -172,6 +185,11 @@ def test_numerics_scale(scale, causal):
 def test_numerics_negative_scale_of_large_scores(causal):
     q, k, v = heads(1, 2, 2, 40, 200, 16)
     puzzle.check(q * 30, k, v, -1.0, causal)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 1, 20, 100, 16), "q k v"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -3,7 +3,19 @@
 import math
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, heads, offset, randn, strided, tensor
+from course.inputs import (
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    heads,
+    last_key_wins,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
+from course.values import special_values
 
 puzzle = challenge("sliding_window_attention", rounded=True)
 
@@ -129,6 +141,14 @@ def test_masks_scores_to_minus_infinity():
     puzzle.check(q * 0 - 2**15, (k * 0 + 2**15) * early, v / 64 + 100 * early, 30, 1.0)
 
 
+def test_masks_limits():
+    def build(B, Hkv, group, S, window):
+        S = max(S, 2 * window - 1)
+        return *last_key_wins(*heads(B, Hkv * group, Hkv, S, S, 16)), window
+
+    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**11, window=2**10)
+
+
 @cases(narrow=1, less_than_a_tile=20, more_than_a_tile=150)
 def test_numerics_all_scores_far_below_0(window):
     q, k, v = heads(1, 1, 1, 300, 300, 16)
@@ -155,6 +175,14 @@ def test_numerics_scale(scale):
 def test_numerics_negative_scale_of_large_scores():
     q, k, v = heads(1, 2, 2, 150, 150, 16)
     puzzle.check(q * 30, k, v, 70, -1.0)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (*heads(1, 2, 1, 70, 70, 16), 30),
+    "q k v",
+    apart={"v": ("nan", "inf", "minus_inf")},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

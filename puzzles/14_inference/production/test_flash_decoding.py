@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("flash_decoding", rounded=True, deterministic=True)
 
@@ -103,6 +104,16 @@ def test_masks_later_keys_beyond_32_bits(which):
     puzzle.check(*inputs)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, T: decode(B, Hkv * group, Hkv, T, 16),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        T=2**18,
+    )
+
+
 # Any value.
 
 
@@ -147,6 +158,9 @@ def test_numerics_one_key_wins():
     q, k, v = decode(1, 2, 1, 1025, 16, make=integers)
     wins = (tensor(range(1025)) == 700)[:, None]
     puzzle.check(q.abs() + 1, (k - k + 60) * wins, v)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: decode(1, 2, 1, 300, 16), "q k v")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -14,6 +14,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("kv_cache_append", in_place=("key_cache", "value_cache", "dropped"), exact=True)
 
@@ -146,6 +147,14 @@ def test_masks_pages_beyond_32_bits(which):
     puzzle.check(*inputs)
 
 
+def test_masks_limits():
+    def build(N, pages, page, Hkv, D):
+        P = max(pages, -(-N // page))
+        return append(list(range(P * page - N, P * page)), P=P, page=page, Hkv=Hkv, D=D)
+
+    puzzle.limits(build, N=2**17, pages=2**17, page=2**12, Hkv=2**12, D=2**14)
+
+
 # Any value.
 
 
@@ -154,6 +163,11 @@ def test_numerics_bits_are_kept(dtype):
     key, value, *others = append([17, 3, 40], dtype=dtype)
     special = tensor([float("nan"), -0.0, float("inf"), 1e-7], dtype).repeat(4)
     puzzle.check(key * 0 + special, value * 0 - special, *others)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: append([17, 3, 40]), "key value key_cache value_cache"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

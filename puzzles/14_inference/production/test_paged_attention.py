@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, offset, paged_cache, randn, reserve, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("paged_attention", rounded=True, deterministic=True)
 
@@ -114,6 +115,17 @@ def test_masks_pages_beyond_32_bits(which):
     puzzle.check(*inputs)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, T, page: paged([T] * B, page=page, H=Hkv * group, Hkv=Hkv),
+        B=2**12,
+        Hkv=2**12,
+        group=2**12,
+        T=2**16,
+        page=range(16, 2**12),
+    )
+
+
 # Any value.
 
 
@@ -144,6 +156,11 @@ def test_numerics_range_of_bfloat16():
 def test_numerics_sums_in_float32(dtype):
     q, keys, values, *others = paged([2000], dtype=dtype)
     puzzle.check(q, keys / 8, values / 4 + 1, *others)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: paged([17, 300]), "q key_cache value_cache"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -95,6 +95,10 @@ def test_masks_the_launcher_reads_nothing_back():
     puzzle.check(*speculation([0, 1, 2, 3], 3, 300), scalars=0)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, K, V: speculation([K] * B, K, V), B=2**14, K=2**10, V=range(4, 2**18))
+
+
 # Any value.
 
 

@@ -88,6 +88,16 @@ def test_masks_offsets_beyond_32_bits(dim):
     check(along(far_apart(randn(3, dtype="float16")), dim, 3, 3), 2)
 
 
+def test_masks_limits():
+    def build(B, V, k):
+        logits = randn(B, V + k - 1)
+        # The last token is the likeliest.
+        logits[:, -1] = 9
+        return logits, *sampling(logits, k)
+
+    puzzle.limits(build, B=2**14, V=2**18, k=2**12)
+
+
 # Any value.
 
 

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("fused_moe", deterministic=True, rounded=True)
 # Without the yardsticks in which what cancels here does not cancel.
@@ -115,6 +116,16 @@ def test_masks_many_columns():
     puzzle.check(*layer(3, 2, 1, 1100, 20))
 
 
+def test_masks_limits():
+    def build(T, E, k, D, F):
+        x, logits, *weights = layer(T, E + k - 1, k, D, F)
+        # The last expert is among those chosen.
+        logits[:, -1] += 9
+        return x, logits, *weights
+
+    puzzle.limits(build, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
+
+
 # Any value.
 
 
@@ -142,6 +153,14 @@ def test_numerics_special_values_stay_in_their_token():
 def test_numerics_equal_logits(dtype):
     x, _, *rest = layer(30, 6, 3, 32, 16, dtype)
     puzzle.check(x, integers(30, 6, low=-1, high=2, dtype=dtype), *rest)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: layer(40, 4, 2, 40, 24),
+    "x logits gate_up down",
+    apart={"x": ("largest",), "gate_up": ("largest",), "down": ("largest",)},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

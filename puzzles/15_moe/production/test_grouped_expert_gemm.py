@@ -13,6 +13,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("grouped_expert_gemm", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -136,6 +137,17 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(T, 16), x[None].expand(1, N, 16), *blocks)
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda T, top_k, E, N, K: problem(T, top_k, E, N, K, 16, low=E - 1, make=randn),
+        T=2**14,
+        top_k=2**10,
+        E=2**12,
+        N=2**14,
+        K=2**14,
+    )
+
+
 # Any value.
 
 
@@ -151,6 +163,11 @@ def test_numerics_special_values(k):
     x[3, k], x[25, k], x[7, k] = INF, NAN, 0.0
     weights[0, 4, k] = -INF
     puzzle.check(x, weights, *rest)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: problem(40, 2, 3, 27, 70, 16, make=randn), "x weights"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

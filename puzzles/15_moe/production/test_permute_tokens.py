@@ -57,6 +57,15 @@ def test_masks_offsets_beyond_32_bits(dim):
     puzzle.check(experts, 3, 16)
 
 
+def test_masks_limits():
+    def build(T, k, E):
+        experts, E = choices(T, k, E)
+        experts[-1, -1] = E - 1
+        return experts, E, 16
+
+    puzzle.limits(build, T=2**17, k=2**14, E=2**10)
+
+
 # Any value: dropped assignments.
 
 

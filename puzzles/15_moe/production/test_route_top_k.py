@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, integers, randn, strided, tensor
+from course.values import special_values
 
 puzzle = challenge("route_top_k", results=("weights", "experts", "balance"), deterministic=True)
 INF, NAN = float("inf"), float("nan")
@@ -52,6 +53,16 @@ def test_masks_results_beyond_32_bits():
     puzzle.check_large_offsets(randn(1, 8, dtype="float16").expand(2**29, 8), 8)
 
 
+def test_masks_limits():
+    def build(T, E, k):
+        logits = randn(T, E + k - 1)
+        # The last expert is among those chosen.
+        logits[:, -1] = 9
+        return logits, k
+
+    puzzle.limits(build, T=2**17, E=2**10, k=2**10)
+
+
 # Any value.
 
 
@@ -85,6 +96,11 @@ def test_numerics_next_to_each_other():
     # Neighbouring numbers of float32, and the least of float16.
     puzzle.check(1 + integers(9, 14) * 2.0**-23, 4)
     puzzle.check(integers(9, 14, dtype="float16") * 2.0**-24, 4)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(12, 10, dtype="float16"), 3), "logits"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

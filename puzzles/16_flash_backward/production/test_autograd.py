@@ -15,6 +15,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("differentiable_attention", gradients=True, rounded=True)
 
@@ -59,6 +60,14 @@ def test_shapes_v_does_not_fit_k():
     q, k, v = heads(2, 4, 2, 8, 6, 16)
     for wrong in (v[:, :, :5], v[..., :8], v[:, :1], v.transpose(1, 2), v.bfloat16()):
         puzzle.check_or_raises(q, k, wrong, names="v")
+
+
+def test_masks_limits():
+    def build(B, Hkv, group, S, T):
+        *inputs, dout = heads_and_dout(B, Hkv * group, Hkv, S, T, 16)
+        return *inputs, {"dout": dout}
+
+    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**14, T=2**14)
 
 
 @cases(q=0, k=1, v=2)
@@ -293,6 +302,13 @@ def test_numerics_second_backward_pass_leaves_the_first_ones_gradients():
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: (*heads(1, 2, 1, 20, 24, 16), {"dout": randn(1, 2, 20, 16, dtype="float16")}),
+    "q k v dout",
+)
 
 
 def test_compiles_d_128():

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import along, cases, dtypes, far_apart, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("attention_delta")
 
@@ -86,6 +87,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(*(x.expand(8192, 4097, 64, 16) for x in two(1, 1, 1, 16)))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda B, H, S: two(B, H, S, 16), B=2**17, H=2**14, S=2**17)
+
+
 # Any value.
 
 
@@ -96,6 +101,9 @@ def test_numerics_range_of_bfloat16():
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: two(1, 2, 64, 32), "out dout")
 
 
 def test_compiles_narrowest():

@@ -17,6 +17,7 @@ from course.inputs import (
     tensor,
     uniform,
 )
+from course.values import special_values
 
 puzzle = challenge("attention_dkdv", results=("dk", "dv"), rounded=True)
 
@@ -178,6 +179,17 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(*(x.expand(512, 513, 64, *x.shape[3:]) for x in inputs))
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: attention_saved(*heads_and_dout(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 # Any value.
 
 
@@ -218,6 +230,14 @@ def test_numerics_scale(scale):
 @cases(d_16=16, d_32=32, d_128=128)
 def test_numerics_default_scale(D):
     check(*heads_and_dout(1, 1, 1, 17, 33, D))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: attention_saved(*heads_and_dout(1, 2, 1, 20, 24, 16)),
+    "q k v dout lse delta",
+    apart={"delta": ("largest",)},
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

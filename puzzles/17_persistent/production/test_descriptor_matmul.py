@@ -1,7 +1,8 @@
 """Tests of 17.3, descriptor matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, integers, matrices, offset, strided
+from course.inputs import cases, integers, large_at_the_end, matrices, offset, strided
+from course.values import special_values
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -81,6 +82,11 @@ def test_masks_what_tma_cannot_address_in_16_bits(change, naming):
     puzzle.check_or_raises(*change(*matrices(40, 48, 72, "float16", make=integers)), names=naming)
 
 
+def test_masks_limits():
+    eights = range(8, 2**17, 8)
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=eights, K=eights)
+
+
 # Any value.
 
 
@@ -98,6 +104,11 @@ def test_numerics_special_values(k):
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(70, 72, 72, "float16"), "a b"
+)
 
 
 def test_compiles_small_tiles():

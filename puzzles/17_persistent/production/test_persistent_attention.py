@@ -7,6 +7,7 @@ from course.inputs import (
     dtypes,
     far_apart,
     heads,
+    last_key_wins,
     multiprocessors,
     offset,
     randn,
@@ -14,6 +15,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("persistent_attention", rounded=True)
 
@@ -157,6 +159,17 @@ def test_masks_scores_to_minus_infinity():
     )
 
 
+def test_masks_limits():
+    puzzle.limits(
+        lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)),
+        B=2**17,
+        Hkv=2**14,
+        group=2**12,
+        S=2**14,
+        T=2**14,
+    )
+
+
 @dtypes("float16", "bfloat16")
 def test_numerics_without_a_mask(dtype):
     puzzle.check(*heads(1, 2, 1, 70, 150, 64, dtype))
@@ -196,6 +209,11 @@ def test_numerics_scale(scale):
 @cases(d_16=16, d_32=32, d_128=128)
 def test_numerics_default_scale(D):
     puzzle.check(*heads(1, 1, 1, 17, 33, D))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: heads(1, 2, 1, 70, 150, 64), "q k v"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -1,7 +1,17 @@
 """Tests of 17.2, persistent matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, matrices, offset, randn, strided
+from course.inputs import (
+    cases,
+    far_apart,
+    integers,
+    large_at_the_end,
+    matrices,
+    offset,
+    randn,
+    strided,
+)
+from course.values import special_values
 
 puzzle = challenge("persistent_matmul", input_precision="tf32")
 INF, NAN = float("inf"), float("nan")
@@ -80,6 +90,10 @@ def test_masks_result_beyond_32_bits():
         puzzle.check_large_offsets(x.expand(2**16 + 1, 1), x.expand(1, 2**15))
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
+
+
 # Any value.
 
 
@@ -97,6 +111,11 @@ def test_numerics_special_values(k):
 
 
 # Compilation and speed of what the first level leaves out.
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: matrices(70, 72, 72, "float16"), "a b"
+)
 
 
 def test_compiles_small_tiles():

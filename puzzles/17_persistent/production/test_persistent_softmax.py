@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, far_apart, integers, multiprocessors, offset, randn, strided
+from course.values import special_values
 
 puzzle = challenge("persistent_softmax")
 INF, NAN = float("inf"), float("nan")
@@ -73,6 +74,10 @@ def test_masks_all_far_below_zero():
     puzzle.check(randn(37, 43) - 200)
 
 
+def test_masks_limits():
+    puzzle.limits(lambda M, N: (randn(M, N),), M=2**17, N=2**16)
+
+
 @cases(far_above=1e4, far_below=-1e4)
 def test_numerics_mean_far_from_zero(mean):
     puzzle.check(randn(5, 700) + mean)
@@ -85,6 +90,11 @@ def test_numerics_special_values_stay_where_they_are(M, N):
     x[3, 0], x[3, 1] = INF, -INF
     x[4] = -INF
     puzzle.check(x)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (randn(30, 300, dtype="float16"),), "x"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, far_apart, integers, offset, randn, ranks, strided
+from course.values import special_values
 
 puzzle = challenge("all_gather_matmul", ranks=True)
 run_twice = challenge("all_gather_matmul", ranks=True, deterministic=True)
@@ -66,6 +67,11 @@ def test_masks_off_16_bytes():
     puzzle.check([offset(x) for x in shards], [offset(x) for x in weights])
 
 
+def test_masks_more_programs_than_run_at_once():
+    # A GPU starts them in their order, and the last when others end.
+    puzzle.check(*layer(2, 20, 256 * 33, 16, make=integers))
+
+
 def test_masks_offsets_beyond_32_bits():
     far = far_apart(integers(3, dtype="float16"))
     near = integers(1, 3, dtype="float16")
@@ -79,6 +85,10 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(shards, [x.expand(16, N) for x in weights])
 
 
+def test_masks_limits():
+    puzzle.limits(lambda R, M, N, K: layer(R, M, N, K), R=8, M=2**14, N=2**14, K=2**14)
+
+
 # Any value.
 
 
@@ -90,6 +100,11 @@ def test_numerics_infinity_stays_in_its_row():
     shards, weights = layer(2, 40, 33, 64)
     shards[1][7, 3], shards[0][39, 63] = float("inf"), float("nan")
     puzzle.check(shards, weights)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: layer(2, 40, 33, 64), "shards weights"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor
+from course.values import special_values
 
 puzzle = challenge(
     "average_gradients", results=("averages", "faults"), ranks=True, alike=("averages",)
@@ -55,6 +56,10 @@ def test_masks_beyond_32_bits():
     puzzle.check_large_offsets([x, x])
 
 
+def test_masks_limits():
+    puzzle.limits(lambda R, N: (ranks(R, N, make=integers),), R=8, N=2**20)
+
+
 # Any value.
 
 
@@ -79,6 +84,9 @@ def test_numerics_eight_ranks(dtype):
     grads = ranks(8, 3000, dtype=dtype)
     grads[7][2999] = nan
     puzzle.check(grads)
+
+
+test_numerics_each_special_value = special_values(puzzle, lambda: (ranks(3, 70),), "grads")
 
 
 # Traffic, compilation and speed of what the first level leaves out.

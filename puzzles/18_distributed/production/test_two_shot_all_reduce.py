@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, offset, randn, ranks, reserve, spread, tensor
+from course.values import special_values
 
 puzzle = challenge("two_shot_all_reduce", ranks=True, alike=True)
 
@@ -56,6 +57,10 @@ def test_masks_beyond_32_bits():
     puzzle.check_large_offsets([x, x])
 
 
+def test_masks_limits():
+    puzzle.limits(lambda R, N: (ranks(R, N, make=integers),), R=8, N=2**20)
+
+
 # Any value.
 
 
@@ -68,6 +73,11 @@ def test_numerics_special_values():
     inf, nan = float("inf"), float("nan")
     shards = [[inf, inf, nan, 1.0, -0.0], [1.0, -inf, 1.0, -inf, -0.0], [2.0, 1.0, 1.0, 1.0, -0.0]]
     puzzle.check(spread(tensor(values) for values in shards))
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (ranks(3, 70, dtype="float16"),), "shards"
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.

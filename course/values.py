@@ -1,0 +1,75 @@
+"""Special values in each floating-point input of a puzzle, one at a time, by one declared line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+import torch
+
+from course.challenge import Challenge
+
+# Of an input's dtype, but for the constant, which all elements get: every comparison is a tie.
+VALUES: dict[str, Callable[[torch.finfo], float]] = {
+    "nan": lambda info: math.nan,
+    "inf": lambda info: math.inf,
+    "minus_inf": lambda info: -math.inf,
+    "largest": lambda info: info.max,
+    "smallest": lambda info: info.tiny,
+    "subnormal": lambda info: info.tiny * info.eps,
+    "minus_zero": lambda info: -0.0,
+    "constant": lambda info: 0.5,
+}
+# These have no infinity, or no sign of 0.
+FINITE_DTYPES = (torch.float8_e4m3fn,)
+
+
+def special_values(
+    puzzle: Challenge,
+    build: Callable[[], Iterable[Any]],
+    names: str,
+    apart: Mapping[str, Iterable[str]] | None = None,
+) -> Callable:
+    """Return a test with a case for each of these inputs and each of VALUES.
+
+    The value stands in the first, the middle and the last element, and the reference says what
+    becomes of it: in float64, or in the inputs' dtype where the spec names rounding.
+
+    build: makes the positional arguments of a call, finite ones, and may end them with a dict of
+        those that go by name
+    names: the inputs, tensors or lists of them, as the reference calls them, with blanks between
+    apart: of an input, the values that the spec excludes, or whose result it leaves to the order of
+        steps, as where only some ways overflow
+    """
+    given, apart = names.split(), apart or {}
+    if unknown := apart.keys() - {*given}:
+        raise TypeError(f"{sorted(unknown)} are not among the inputs {names}")
+    rows = [(name, value) for name in given for value in VALUES if value not in apart.get(name, ())]
+
+    def test(name: str, value: str) -> None:
+        inputs = list(build())
+        options = inputs.pop() if isinstance(inputs[-1], dict) else {}
+        arguments = puzzle.arguments(tuple(inputs), options)
+        tensors = arguments.values[name]
+        for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
+            put(tensor, value)
+        puzzle.check(*inputs, **options)
+
+    ids = [f"{name}-{value}" for name, value in rows]
+    return pytest.mark.parametrize(("name", "value"), rows, ids=ids)(test)
+
+
+def put(tensor: torch.Tensor, value: str) -> None:
+    """Put one of VALUES into three elements of a contiguous tensor, or all for the constant."""
+    number = VALUES[value](torch.finfo(tensor.dtype))
+    if tensor.dtype in FINITE_DTYPES and math.isinf(number):
+        number = math.copysign(torch.finfo(tensor.dtype).max, number)
+    if value == "constant":
+        tensor.fill_(number)
+        return
+    held = torch.uint8 if tensor.itemsize == 1 else tensor.dtype
+    special = torch.tensor([number], device=tensor.device).to(tensor.dtype).view(held)
+    elements = tensor.view(-1).view(held)
+    elements[[0, elements.numel() // 2, -1]] = special

@@ -1,0 +1,151 @@
+"""The numbers in a learner's file at which a size may end: integers, and products of two."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import operator
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+# Smaller numbers are axes, ranks and counts of tensors.
+LEAST = 4
+MOST = 2**40
+
+FOLDED = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv, ast.LShift: operator.lshift, ast.Pow: operator.pow,
+}  # fmt: skip
+# Calls that cut a size off, or give a tile or a loop its length.
+ENDS = {
+    "arange", "cdiv", "clamp", "full", "max", "maximum", "min", "minimum", "next_power_of_2",
+    "range", "static_range", "zeros",
+}  # fmt: skip
+# What is no size: options of a launch, and what an index of an axis is called.
+OPTIONS = {"axis", "dim", "maxnreg", "num_ctas", "num_stages", "num_warps"}
+# How many values integers of few bits have, and how far they count.
+NARROW = {"int8": (2**7, 2**8), "uint8": (2**8,), "int16": (2**15, 2**16), "uint16": (2**16,)}
+
+# How likely a size ends there: where it is compared or cut off, at any other number, at a product.
+AT_AN_END, ANYWHERE, AT_A_PRODUCT, AT_ANY_PRODUCT = range(4)
+
+
+class Constant(NamedTuple):
+    """A number at which a size may end.
+
+    value: the number
+    rank: how likely that is, 0 most
+    factors: what stands in the file: the number, or two of which it is the product
+    lines: where each of the factors stands
+    """
+
+    value: int
+    rank: int
+    factors: tuple[int, ...]
+    lines: tuple[int, ...]
+
+
+def constants(code: str) -> list[Constant]:
+    """Return the numbers of this source, the likeliest first, each once.
+
+    Raises SyntaxError.
+    """
+    tree = ast.parse(code)
+    hot = {name for end in _ends(tree) for part in end for name in _names(part)}
+    inside = {node for end in _ends(tree) for part in end for node in ast.walk(part)}
+    single: dict[int, Constant] = {}
+    for value, node, name in _numbers(tree):
+        rank = AT_AN_END if node in inside or name in hot else ANYWHERE
+        if value not in single or rank < single[value].rank:
+            single[value] = Constant(value, rank, (value,), (node.lineno,))
+    known = sorted(single.values(), key=lambda it: (it.rank, it.value))
+    products = [
+        Constant(
+            a.value * b.value,
+            AT_A_PRODUCT if a.rank == b.rank == AT_AN_END else AT_ANY_PRODUCT,
+            (a.value, b.value),
+            (*a.lines, *b.lines),
+        )
+        for a, b in itertools.combinations_with_replacement(known, 2)
+    ]
+    found: dict[int, Constant] = {}
+    for it in sorted([*known, *products], key=lambda it: (it.rank, it.value, it.lines)):
+        found.setdefault(it.value, it)
+    return list(found.values())
+
+
+def _ends(tree: ast.AST) -> Iterator[list[ast.expr]]:
+    """Yield the expressions of each comparison and of each call that ends a size."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            yield [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and _last_name(node.func) in ENDS:
+            yield [*node.args, *(it.value for it in node.keywords)]
+
+
+def _numbers(tree: ast.AST, name: str = "") -> Iterator[tuple[int, Any, str]]:
+    """Yield each number, the node that it is, and the name that it gets, if it gets one."""
+    for child in ast.iter_child_nodes(tree):
+        given = name
+        if isinstance(child, ast.keyword):
+            given = child.arg or ""
+        elif isinstance(child, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            target = child.targets[0] if isinstance(child, ast.Assign) else child.target
+            given = next(iter(_names(target)), "")
+        if given in OPTIONS:
+            continue
+        value = _value(child)
+        if value is not None and LEAST <= value <= MOST:
+            yield value, child, given
+        if isinstance(child, ast.BinOp) and isinstance(child.op, ast.LShift | ast.RShift):
+            bits = _value(child.right)
+            if value is None and bits is not None and 1 < bits <= 40:
+                yield 2**bits, child, given
+        if isinstance(child, ast.Attribute | ast.Name):
+            for most in NARROW.get(_last_name(child), ()):
+                yield most, child, given
+        if isinstance(child, ast.arguments):
+            yield from _defaults(child)
+        elif isinstance(child, ast.Dict):
+            for key, part in zip(child.keys, child.values, strict=True):
+                named = key.value if isinstance(key, ast.Constant) else given
+                if named not in OPTIONS:
+                    yield from _numbers(ast.Tuple(elts=[part]), str(named))
+        else:
+            yield from _numbers(child, given)
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[int, Any, str]]:
+    placed = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(placed), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    for argument, default in pairs:
+        if default is not None and argument.arg not in OPTIONS:
+            yield from _numbers(ast.Tuple(elts=[default]), argument.arg)
+
+
+def _value(node: ast.AST) -> int | None:
+    """Return what an expression of numbers alone gives, None for others."""
+    if isinstance(node, ast.Constant):
+        value = node.value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        return value if type(value) is int else None
+    if isinstance(node, ast.BinOp) and type(node.op) in FOLDED:
+        left, right = _value(node.left), _value(node.right)
+        if left is None or right is None or not (0 <= left <= MOST and 0 < right <= MOST):
+            return None
+        if isinstance(node.op, ast.LShift | ast.Pow) and right > 40:
+            return None
+        return int(FOLDED[type(node.op)](left, right))
+    return None
+
+
+def _names(node: ast.AST) -> list[str]:
+    return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
+
+
+def _last_name(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))

@@ -1,0 +1,127 @@
+"""Limits of sizes: read out of a file, found by its cases, and told with their line."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+
+import pytest
+
+from course import paths
+from course.plugin import ladder
+from course.proof import runner
+from kernelgauge.core import work
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.subject.constants import constants
+
+LADDER = ladder.ladder()
+# How many programs, how long a loop, and how many steps of one the mutants below allow.
+PROGRAMS, LENGTH, STEPS = 40, 4096, 24
+
+
+def values(code: str, rank: int | None = None) -> list[int]:
+    return [it.value for it in constants(code) if rank in (None, it.rank)]
+
+
+def test_numbers_at_which_a_size_is_cut_off_come_first():
+    code = "HEADS = 96\nCHUNK = 512\nBLOCK = min(HEADS, n)\nf(CHUNK, ROWS=640)\nif n > 77: pass"
+    assert values(code, 0) == [77, 96]
+    assert values(code, 1) == [512, 640]
+
+
+def test_products_of_two_are_numbers_too():
+    found = {it.value: it for it in constants("for i in tl.static_range(24):\n    f(128)")}
+    assert found[24 * 128].factors == (24, 128)
+    assert found[24 * 128].lines == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("x = 1 << 14", 2**14),
+        ("x = 2**17", 2**17),
+        ("key = expert * 4 << 9", 2**9),
+        ("n = n.to(tl.int16)", 2**15),
+        ("def f(n, most=700): pass", 700),
+        ("triton.Config({'BLOCK': 320})", 320),
+        ("limit = 4096.0", 4096),
+    ],
+)
+def test_where_a_number_may_stand(code, value):
+    assert value in values(code)
+
+
+def test_options_of_a_launch_are_no_sizes():
+    assert values("k[grid](x, num_warps=8, num_stages=5, maxnreg=168)") == []
+    assert values("triton.Config({}, num_warps=8)") == []
+
+
+def test_work_is_limited_in_its_innermost_body():
+    with work.at_most(10) as outer:
+        with pytest.raises(work.TooMuch), work.at_most(2):
+            work.spend(3)
+        work.spend(10)
+        assert outer.spent == 10
+    work.spend(1000)
+
+
+MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
+
+
+def capped(puzzle: str) -> Iterator[tuple[str, str]]:
+    """Our solution with a limit: of the first grid, and of the first loop of a kernel."""
+    tree = ast.parse((paths.SOLUTIONS / f"{puzzle}.py").read_text())
+    for what, edits in (("programs", _grids), ("length", _loops)):
+        edited = copy.deepcopy(tree)
+        if edits(edited):
+            yield what, ast.unparse(ast.fix_missing_locations(edited))
+
+
+def _grids(tree: ast.Module) -> bool:
+    """Cap the first axis of the first grid that is written in a launch."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            grid = node.func.slice
+            if isinstance(grid, ast.Lambda):
+                grid = grid.body
+            if isinstance(grid, ast.Tuple) and not isinstance(grid.elts[0], ast.Constant):
+                grid.elts[0] = _least(grid.elts[0], PROGRAMS)
+                return True
+    return False
+
+
+def _loops(tree: ast.Module) -> bool:
+    """Cap the end of the first loop of a kernel whose end is a name."""
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and function.decorator_list:
+            for node in ast.walk(function):
+                is_loop = isinstance(node, ast.For) and isinstance(node.iter, ast.Call)
+                if is_loop and ast.unparse(node.iter.func) in ("range", "tl.range"):
+                    at = int(len(node.iter.args) > 1)
+                    if isinstance(node.iter.args[at], ast.Name):
+                        most = LENGTH if len(node.iter.args) > 2 else STEPS
+                        node.iter.args[at] = _least(node.iter.args[at], most)
+                        return True
+    return False
+
+
+def _least(expression: ast.expr, most: int) -> ast.expr:
+    return ast.parse(f"min({ast.unparse(expression)}, {most})", mode="eval").body
+
+
+MUTANTS = [(puzzle, *it) for puzzle in LADDER for it in capped(puzzle)]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("puzzle", "what", "source"), MUTANTS, ids=[f"{it[0]}-{it[1]}" for it in MUTANTS]
+)
+def test_a_limit_is_found(puzzle, what, source, tmp_path):
+    cases = runner.cases_of(puzzle, ladder.PRODUCTION)
+    (case,) = (it for it in cases if it.name == "test_masks_limits")
+    with runner.graded(puzzle, source, tmp_path), pytest.raises(Wrong) as raised:
+        case.run()
+    cause = raised.value.fault.cause
+    assert cause.note.id == "limit-in-the-file"
+    assert {*MOST[what]} & {*cause.note.values["factors"]}
