@@ -146,6 +146,14 @@ def test_a_peer_that_cannot_be_timed_has_a_note(timer, peer, note):
     assert note in rows[peer.name].line()
 
 
+def test_a_peer_that_does_other_work_is_timed_but_not_counted(timer):
+    other = replace(fast(timer), other_work="reads a mask that was stored")
+    rows = run(timer, other)
+    assert rows["fast"].ms == 0.25
+    assert rows["fast"].other_work == "reads a mask that was stored"
+    assert rows["solution"].to_best_peer == 2.0
+
+
 def test_a_peer_may_be_made_from_the_reference_and_round_differently(timer):
     made = Peer("made", prepare=lambda reference: lambda x: reference(x) * (1 + 1e-3))
     assert run(timer, made)["made"].ms == 1.0

@@ -92,10 +92,11 @@ def test_the_text_above_the_mark_is_kept(tmp_path, capsys):
     assert "1 rows in" in capsys.readouterr().out
 
 
-def test_a_new_file_begins_with_the_mark(tmp_path):
+def test_a_new_file_begins_with_a_title(tmp_path):
     tables.save(ROWS, H200, tmp_path)
     record.main([str(tmp_path), "--into", str(tmp_path / "new.md")])
-    assert (tmp_path / "new.md").read_text().startswith(record.MARK)
+    text = (tmp_path / "new.md").read_text()
+    assert text.startswith(f"# Solutions on H200\n\n{record.MARK}\n")
 
 
 @pytest.mark.parametrize(
@@ -115,3 +116,72 @@ def test_a_folder_that_cannot_be_read_is_rejected(tmp_path, capsys, saved, messa
 
 def test_the_record_of_the_h200_can_be_written_again():
     assert record.MARK in (ROOT / "reference" / "H200.md").read_text()
+
+
+def test_the_record_is_of_the_gpu_that_was_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record, "ROOT", tmp_path)
+    (tmp_path / "reference").mkdir()
+    tables.save(ROWS, replace(H200, name="NVIDIA H100 80GB HBM3"), tmp_path / "run")
+    assert record.main([str(tmp_path / "run")]) == 0
+    text = (tmp_path / "reference" / "H100.md").read_text()
+    assert text.startswith(f"# Solutions on H100\n\n{record.MARK}\n")
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+        ("AMD Instinct MI300X", "Instinct-MI300X"),
+        ("NVIDIA", "GPU"),
+    ],
+)
+def test_the_name_of_a_record(device, name):
+    assert record.short_name(device) == name
+
+
+def test_a_record_is_of_one_gpu(tmp_path, capsys):
+    tables.save(ROWS, H200, tmp_path / "a")
+    tables.save(ROWS, replace(H200, name="NVIDIA L4"), tmp_path / "b")
+    with pytest.raises(SystemExit):
+        record.main([str(tmp_path / "a"), str(tmp_path / "b"), "--into", str(tmp_path / "new.md")])
+    assert "a record is of one GPU" in capsys.readouterr().err
+
+
+def test_records_beside_each_other_by_per_cent_of_each_limit(tmp_path, capsys):
+    one = [row("solution", 0.25), row("solution", 0.4, size="8 x 8")]
+    other = [replace(row("solution", 0.8), share=0.25)]
+    for name, rows in (("H200", one), ("L4", other)):
+        tables.save(rows, H200, tmp_path / name)
+        record.main([str(tmp_path / name), "--into", str(tmp_path / f"{name}.md")])
+    capsys.readouterr()
+    files = [str(tmp_path / f"{name}.md") for name in ("H200", "L4")]
+    assert record.main(["--beside", *files]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| puzzle | dtype | sizes | % of H200 | % of L4 |"
+    assert lines[2:] == ["| softmax | float32 | 64 x 32, 8 x 8 | 80, 50 | 25, - |"]
+
+
+def test_folders_or_records_are_named(tmp_path):
+    for arguments in ([], [str(tmp_path), "--beside", "H200.md"]):
+        with pytest.raises(SystemExit):
+            record.main(arguments)
+
+
+def test_a_peer_that_does_other_work_is_named_and_does_not_count():
+    other = replace(row("eager", 0.1), contestant="torch", other_work="reads a mask")
+    rows = [*ROWS, other]
+    assert record.best_peer(ROWS[0], rows).contestant == "fast"
+    text = record.summarize(rows, [H200])
+    assert "Peers that do other work do not count: torch of softmax reads a mask." in text
+
+
+def test_the_clock_stands_beside_the_limits():
+    held = replace(ROWS[0], mhz_low=1600, mhz_high=1900, held_back="power limit")
+    free = replace(row("solution", 1.0, size="8 x 8"), mhz_low=1905, mhz_high=1980)
+    text = record.summarize([held, free], [H200])
+    assert (
+        "beside the times: 1600 to 1980 MHz; held back by power limit beside 1 of 2 rows." in text
+    )
+    assert "MHz" not in record.summarize(ROWS, [H200])

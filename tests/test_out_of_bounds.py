@@ -77,8 +77,9 @@ def loop_kernel(a_ptr, y_ptr, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
 def batch_kernel(x_ptr, y_ptr, B, M, N, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     base = tl.program_id(0) * M * N
-    x = tl.load(x_ptr + base + offs[:, None] * N + offs[None, :], mask=offs[None, :] < N, other=0.0)
-    tl.store(y_ptr + base + offs[:, None] * N + offs[None, :], x)
+    mask = offs[None, :] < N
+    x = tl.load(x_ptr + base + offs[:, None] * N + offs[None, :], mask=mask, other=0.0)
+    tl.store(y_ptr + base + offs[:, None] * N + offs[None, :], x, mask=mask)
 
 
 @triton.jit

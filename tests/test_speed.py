@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from kernelgauge.core.tensors import on_cpu
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.speed import measure, selftest
 from kernelgauge.speed.buffers import Buffers, copy, redrawn
+from kernelgauge.speed.clocks import Clocks
 from kernelgauge.speed.interval import interval_of
 from kernelgauge.speed.measure import race
 from tests import faults
@@ -192,6 +194,25 @@ def test_a_small_difference_decides_20_of_20(noise, ms, verdict):
     for seed in range(20):
         gpu = SimulatedGpu(seed, **noise)
         assert run(gpu, double(gpu, ms)).verdict == verdict
+
+
+def test_an_inconclusive_race_says_what_the_clock_did():
+    held = Clocks(1600, 1600, 1980, ("power limit",))
+    readings = itertools.cycle([Clocks(1900, 1900, 1980), held])
+
+    def notes(ms, read):
+        gpu = SimulatedGpu(0)
+        found = run(gpu, double(gpu, ms), read_clocks=read)
+        return found, [said.id for said in found.fault().said]
+
+    found, said = notes(1.0, lambda: next(readings))
+    assert found.clocks == Clocks(1600, 1900, 1980, ("power limit",))
+    assert found.plain()["clocks"]["low"] == 1600
+    assert said[-1] == "clock-held-back"
+    assert "clock-held-back" not in notes(2.0, lambda: next(readings))[1]
+    unread, said = notes(1.0, lambda: None)
+    assert unread.plain()["clocks"] is None
+    assert said[-1] == "interval-contains-bar"
 
 
 def test_an_interval_contains_1_despite_an_effect_of_memory_placement():

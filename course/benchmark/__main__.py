@@ -2,6 +2,7 @@
 
 python -m course.benchmark --out DIR                        all puzzles; needs a GPU
 python -m course.benchmark --out DIR --puzzle 04_softmax    one chapter, or one puzzle
+python -m course.benchmark --out DIR --record               and write reference/GPU.md of this GPU
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import torch
 
 from course import paths
-from course.benchmark import tables
+from course.benchmark import record, tables
 from course.benchmark.peers import load_benchmarks
 from course.benchmark.tables import Row
 from course.benchmark.timing import compare
@@ -40,7 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add("--subject", type=Path, metavar="DIR", help="kernels to time (default: the solutions)")
     add("--seconds", type=float, default=0.3, help="timing per size (default: 0.3)")
+    add("--record", action="store_true", help="write the record of this GPU, reference/GPU.md")
     options = parser.parse_args(arguments)
+    if options.record and options.puzzle:
+        parser.error("--record writes the record of all puzzles: leave out --puzzle")
     if (options.out / "peers.json").exists():
         parser.error(f"--out {options.out} holds an earlier run: give another folder")
     if not torch.cuda.is_available():
@@ -87,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         print(f"{len(drawn)} pictures in {options.out}")
     print(f"{len(rows)} rows in {options.out / 'peers.csv'}")
-    return 0
+    return record.main([str(options.out)]) if options.record else 0
 
 
 if __name__ == "__main__":

@@ -36,11 +36,14 @@ class Peer:
 
     function: what to call, if it is always available
     prepare: makes the function from the reference instead; may import, and raise if that fails
+    other_work: what it does that the spec does not ask for, or leaves out; then its time is
+        reported, and the solution is not measured by it
     """
 
     name: str
     function: Callable | None = None
     prepare: Callable[[Callable], Callable] | None = None
+    other_work: str = ""
 
     def ready(self, reference: Callable) -> Callable:
         """Return the function to call. Raises what `prepare` raises."""

@@ -24,8 +24,11 @@ class Row:
     limit_ms, limit, share: the least time that the GPU's measured limits allow, the limit that sets
         it, and the part of it that was reached
     rate: bytes or operations per second with their unit, whichever the limit is about
+    mhz_low, mhz_high, held_back: the GPU's clock beside the times and what held it back; None and
+        "" where it could not be read
     to_eager, to_best_peer: how many times as fast as the eager reference, and as the fastest
-        contestant other than the solution
+        contestant other than the solution that does the same work
+    other_work: what a peer does that the spec does not ask for, or leaves out; "" if nothing
     """
 
     date: str
@@ -44,6 +47,10 @@ class Row:
     rate: str | None = None
     to_eager: float | None = None
     to_best_peer: float | None = None
+    mhz_low: int | None = None
+    mhz_high: int | None = None
+    held_back: str = ""
+    other_work: str = ""
     note: str = ""
 
     def line(self) -> str:

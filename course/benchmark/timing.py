@@ -16,6 +16,7 @@ from course import loader
 from course.benchmark.peers import Benchmark, Size, load_benchmarks
 from course.benchmark.tables import EAGER, SOLUTION, Row
 from kernelgauge.core.tensors import tensors
+from kernelgauge.speed import clocks
 from kernelgauge.speed.buffers import Buffers, snapshot
 from kernelgauge.speed.roofline import Limits
 from kernelgauge.speed.timer import CudaTimer
@@ -32,11 +33,13 @@ class Contestant:
     """The solution, the eager reference or a peer.
 
     function: what to time; None if it cannot be timed, and then `note` says why
+    other_work: as of `Peer`
     """
 
     name: str
     function: Callable | None
     note: str = ""
+    other_work: str = ""
 
 
 def compare(
@@ -55,16 +58,18 @@ def compare(
     torch.compiler.reset()
     contestants = load_contestants(puzzle, benchmark)
     times: dict[str, float] = {}
+    clock = None
     try:
         buffers = Buffers(benchmark.inputs(size, dtype, device), timer.free_bytes())
         contestants = admit(contestants, buffers, by_value=benchmark.baseline is None)
         if running := [contestant for contestant in contestants if contestant.function]:
-            times = time_in_turn(running, buffers, timer, seconds)
+            times, clock = time_in_turn(running, buffers, timer, seconds)
     except Exception as error:
         contestants = [c if c.note else replace(c, note=_reason(error)) for c in contestants]
     bound = limits.bound(*benchmark.work(size, dtype))
     count = torch.cuda.device_count() if benchmark.ranks else 1
-    best = min((ms for name, ms in times.items() if name != SOLUTION), default=None)
+    rivals = {one.name for one in contestants if one.name != SOLUTION and not one.other_work}
+    best = min((ms for name, ms in times.items() if name in rivals), default=None)
     rows = []
     for contestant in contestants:
         ms = times.get(contestant.name)
@@ -85,6 +90,10 @@ def compare(
             rate=format_si(1e3 * bound.amount / ms, f"{bound.unit}/s") if bound and ms else None,
             to_eager=times[EAGER] / ms if ms and EAGER in times else None,
             to_best_peer=best / ms if ms and best else None,
+            mhz_low=clock.low if clock else None,
+            mhz_high=clock.high if clock else None,
+            held_back=", ".join(clock.held_back) if clock else "",
+            other_work=contestant.other_work,
             note=contestant.note,
         )
         rows.append(row)
@@ -115,7 +124,7 @@ def time_peers(
     ]
     buffers = Buffers(inputs, timer.free_bytes())
     admitted = admit(contestants, buffers, by_value=benchmark.baseline is None)
-    times = time_in_turn([one for one in admitted if one.function], buffers, timer, seconds)
+    times, _ = time_in_turn([one for one in admitted if one.function], buffers, timer, seconds)
     return {name: ms for name, ms in times.items() if name != EAGER}
 
 
@@ -128,12 +137,14 @@ def load_contestants(puzzle: str, benchmark: Benchmark) -> list[Contestant]:
         EAGER: lambda: reference,
         **{peer.name: lambda peer=peer: peer.ready(reference) for peer in benchmark.peers},
     }
+    other_work = {peer.name: peer.other_work for peer in benchmark.peers}
     contestants = []
     for name, load in loads.items():
+        other = other_work.get(name, "")
         try:
-            contestants.append(Contestant(name, benchmark.timed(load())))
+            contestants.append(Contestant(name, benchmark.timed(load()), other_work=other))
         except Exception as error:
-            contestants.append(Contestant(name, None, _reason(error)))
+            contestants.append(Contestant(name, None, _reason(error), other))
     return contestants
 
 
@@ -158,19 +169,20 @@ def admit(contestants: list[Contestant], buffers: Buffers, *, by_value: bool) ->
         except Exception as error:
             note = _reason(error)
         if note:
-            admitted[contestant.name] = Contestant(contestant.name, None, note)
+            admitted[contestant.name] = replace(contestant, function=None, note=note)
     return [admitted[contestant.name] for contestant in contestants]
 
 
 def time_in_turn(
     contestants: list[Contestant], buffers: Buffers, timer: CudaTimer, seconds: float
-) -> dict[str, float]:
-    """Return the median milliseconds by name of contestants that all have a function.
+) -> tuple[dict[str, float], clocks.Clocks | None]:
+    """Return the median milliseconds by name of contestants that have a function, and the clock.
 
     Each round calls all of them on the same contents. Every second round reverses the order, and
     after it another contestant comes first.
     """
     times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    readings = []
     began, rounds = time.monotonic(), 0
     while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.monotonic() - began < seconds):
         first = rounds // 2 % len(contestants)
@@ -179,8 +191,10 @@ def time_in_turn(
             arguments = buffers.fill(rounds, rounds % len(buffers.contents))
             ms, _ = timer.time(lambda c=contestant, a=arguments: c.function(*a))
             times[contestant.name].append(ms)
+        readings.append(clocks.read())
         rounds += 1
-    return {name: statistics.median(values[WARMUP_ROUNDS:]) for name, values in times.items()}
+    medians = {name: statistics.median(values[WARMUP_ROUNDS:]) for name, values in times.items()}
+    return medians, clocks.joined(readings)
 
 
 def _difference(results: list[torch.Tensor], expected: list[torch.Tensor], by_value: bool) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 
 from kernelgauge.core.tensors import nbytes
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.speed import clocks
 from kernelgauge.speed.buffers import Buffers, poison, snapshot
 from kernelgauge.speed.interval import Block, interval_of
 from kernelgauge.speed.result import RaceResult
@@ -66,6 +67,7 @@ def race(
     scale: float = 1.0,
     timer: CudaTimer | None = None,
     clock: Callable[[], float] = time.monotonic,
+    read_clocks: Callable[[], clocks.Clocks | None] = clocks.read,
 ) -> RaceResult:
     """Time a subject against the reference, alone on the GPU (see kernelgauge/speed/gpu_lock.py).
 
@@ -77,7 +79,7 @@ def race(
         if the result is wrong, and must not change either
     limits: the measured limits of this GPU; without them no time is impossible
     max_seconds: how long to time at most, after one untimed call of each
-    timer, clock: replaced in tests
+    timer, clock, read_clocks: replaced in tests
 
     Raises Wrong if the times are not honest, ValueError if the reference itself is impossibly fast,
     and whatever the subject raises.
@@ -92,8 +94,10 @@ def race(
 
     turns.warm_up(lambda: clock() - began > WARMUP_SECONDS, is_over)
     bar, target = at_least * scale, MIN_BLOCKS
+    readings = []
     while True:
         over = turns.block(is_over)
+        readings.append(read_clocks())
         if not over and (len(turns.blocks) < target or clock() - began < MIN_SECONDS):
             continue
         interval = interval_of(turns.blocks)
@@ -125,6 +129,7 @@ def race(
         bound=limits.bound(bytes_moved, operations) if limits else None,
         calls=sum(len(block[0]) for block in turns.blocks),
         seconds=seconds,
+        clocks=clocks.joined(readings),
     )
 
 

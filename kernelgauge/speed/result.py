@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelgauge.core.figure import Figure
+from kernelgauge.speed.clocks import Clocks
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.roofline import Bound
 from kernelgauge.words.compiling import speed_up
@@ -20,6 +21,7 @@ class RaceResult:
     at_least, scale: the speed-up that the spec asks for, and a factor on it
     bound: the least time that the GPU's limits allow; None if the work or the limit is unknown
     calls, seconds: timed calls of each side, and how long they took
+    clocks: the GPU's clock beside them; None if it could not be read
     """
 
     interval: Interval
@@ -28,6 +30,7 @@ class RaceResult:
     bound: Bound | None
     calls: int
     seconds: float
+    clocks: Clocks | None = None
 
     @property
     def bar(self) -> float:
@@ -87,6 +90,7 @@ class RaceResult:
             "calls": self.calls,
             "seconds": self.seconds,
             "limit": limit,
+            "clocks": self.clocks.plain() if self.clocks else None,
         }
 
     def fault(self) -> Fault:
@@ -108,6 +112,7 @@ class RaceResult:
             said.append(note("share-of-limit", percent=self._percent, limit=self.bound.limit))
         if undecided:
             said.append(note("interval-contains-bar", seconds=self.seconds))
+            said += [self.clocks.note()] if self.clocks else []
         numbers = speed | {"at_least": self.bar, "milliseconds": times}
         remedy = note("one-percent-faster") if undecided else self._remedy()
         return Fault("too-slow", tuple(said), numbers=numbers, remedy=remedy)

@@ -412,6 +412,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "after {seconds:.1f} s of timing the interval in brackets still contains the bar, so "
         "reaching it may be luck, which is not a pass"
     ),
+    "clock-held-back": (
+        "the GPU's clock was at {low} to {high} of {most} MHz, held back by its {reasons}"
+    ),
+    "clock-free": "the GPU's clock was at {low} to {high} of {most} MHz, and nothing held it back",
     "one-percent-faster": "make the kernel 1 % faster, or run again on an otherwise idle GPU",
     "count-loads-and-kernels": (
         "count how often each element is loaded and stored, and how many kernels run"

@@ -22,6 +22,8 @@ Run       pytest puzzles/12_transformer/test_layer_norm_linear.py
 Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides, including 0; offsets and results beyond 2**31 elements
+Traffic   from 64 Mi multiplications of 16-bit numbers on, x and weight may be copied first if their
+          rows begin at no multiple of 16 bytes, each in a launch of its own
 Values    means of 300 with a deviation of 1; NaN stays in its row
 Raise     ValueError that names x, norm_weight, norm_bias, weight or bias if its rank, shape or
           dtype does not fit.

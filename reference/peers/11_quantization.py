@@ -141,7 +141,11 @@ BENCHMARKS = {
         dtypes=("bfloat16",),
         peers=(
             Peer("_scaled_mm, blocks", **needs_its_sizes(scaled_mm)),
-            Peer("_scaled_mm, rows", **needs_its_sizes(scaled_mm_by_rows)),
+            Peer(
+                "_scaled_mm, rows",
+                **needs_its_sizes(scaled_mm_by_rows),
+                other_work="scales each row once, not in every step along K",
+            ),
             COMPILED,
         ),
         bytes_moved=matmul_8_bits,

@@ -68,6 +68,17 @@ def test_masks_unaligned():
     puzzle.check(offset(integers(3, 40, 56)), offset(integers(3, 56, 40), 3))
 
 
+@cases(
+    rows_are_aligned=((2, 260, 264), (2, 264, 520)),
+    rows_are_not=((2, 259, 261), (2, 261, 519)),
+    one_a_for_all=((1, 260, 264), (2, 264, 520)),
+    one_b_for_all=((2, 259, 264), (1, 264, 515)),
+)
+def test_masks_large(shape, other):
+    # Where a kernel may load in another way, or copy its factors first.
+    puzzle.check(integers(*shape, dtype="float16"), integers(*other, dtype="float16"))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None, None], near[:, None, None])
@@ -148,6 +159,11 @@ def test_traffic_long_sums():
 
 def test_compiles_broadcast():
     puzzle.compiles(randn(1, 35, 67, dtype="float16").mT, randn(3, 35, 33, dtype="float16"))
+
+
+def test_compiles_large():
+    puzzle.compiles(randn(2, 512, 512, dtype="float16"), randn(2, 512, 512, dtype="float16"))
+    puzzle.compiles(randn(2, 512, 515, dtype="float16"), randn(2, 515, 517, dtype="float16"))
 
 
 def test_speedup():

@@ -74,6 +74,13 @@ def test_masks_one_bias_repeated():
     puzzle.check(integers(37, 50), offset(weight), bias.expand(41), None)
 
 
+@cases(rows_are_aligned=(520, 264, 520), rows_are_not=(517, 259, 515))
+def test_masks_large(M, N, K):
+    # Where a kernel may load in another way, or copy its factors first.
+    x, weight, bias = (integers(*shape, dtype="float16") for shape in ((M, K), (N, K), (N,)))
+    puzzle.check(x, weight, bias, "relu")
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None], near[:, None], near, None)
@@ -174,8 +181,9 @@ def test_compiles_ragged():
 
 
 def test_compiles_large():
-    x = randn(1024, 16, dtype="float16")
-    puzzle.compiles(x, x.clone(), randn(1024, dtype="float16"), None)
+    for K in (64, 67):
+        x = randn(1024, K, dtype="float16")
+        puzzle.compiles(x, x.clone(), randn(1024, dtype="float16"), None)
 
 
 def test_speedup():

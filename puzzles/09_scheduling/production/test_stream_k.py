@@ -76,6 +76,17 @@ def test_masks_many_programs(P, M, N, K):
         puzzle.check(*matrices(M, N, K, make=integers))
 
 
+# Where a kernel may load in another way, or copy its factors first.
+@cases(
+    rows_are_aligned=(264, 520, 520),
+    rows_are_not=(259, 517, 515),
+    last_round_nearly_full=(950, 60, 1200),
+)
+def test_masks_large(M, N, K):
+    with puzzle.given(multiprocessors=8):
+        puzzle.check(*matrices(M, N, K, "float16", make=integers))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None], near[None, :])
@@ -170,6 +181,11 @@ def test_compiles_sizes_of_1():
 
 def test_compiles_ragged():
     puzzle.compiles(randn(735, 67, dtype="bfloat16").T, randn(735, 33, dtype="bfloat16"))
+
+
+def test_compiles_large():
+    puzzle.compiles(*matrices(1032, 1032, 64, "float16"))
+    puzzle.compiles(*matrices(1025, 1027, 67, "float16"))
 
 
 def test_speedup():

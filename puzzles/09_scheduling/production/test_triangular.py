@@ -54,6 +54,12 @@ def test_masks_one_column_repeated():
     puzzle.check(integers(140, 1).expand(140, 50))
 
 
+# Where a kernel may load in another way, or copy its factor first.
+@cases(rows_are_aligned=(520, 264), rows_are_not=(517, 259))
+def test_masks_large(M, K):
+    puzzle.check(integers(M, K, dtype="float16"))
+
+
 def test_masks_offsets_beyond_32_bits():
     far = far_apart(integers(3, dtype="float16"))
     puzzle.check(far[:, None])
@@ -119,6 +125,11 @@ def test_compiles_sizes_of_1():
 
 def test_compiles_ragged():
     puzzle.compiles(randn(35, 2067, dtype="bfloat16").T)
+
+
+def test_compiles_large():
+    puzzle.compiles(randn(1040, 64, dtype="float16"))
+    puzzle.compiles(randn(1041, 67, dtype="float16"))
 
 
 def test_speedup():

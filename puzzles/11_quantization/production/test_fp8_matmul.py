@@ -85,6 +85,11 @@ def test_masks_expanded():
     puzzle.check(x.expand(37, 300), offset(weight), *scales)
 
 
+def test_masks_large():
+    # Where a kernel may copy its factors first: no row but the first is aligned.
+    puzzle.check(*layer(259, 517, 515))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = (integers(5, dtype="float8_e4m3fn") for _ in range(2))
     far = far_apart(far, 2**32)
@@ -185,6 +190,10 @@ def test_compiles(M, N, K):
 
 def test_compiles_float32():
     puzzle.compiles(*layer(128, 128, 256), torch.float32, targets=GPUS)
+
+
+def test_compiles_large():
+    puzzle.compiles(*layer(517, 519, 259), targets=GPUS)
 
 
 def test_speedup():

@@ -87,6 +87,11 @@ def test_masks_expanded():
     puzzle.check(x.expand(37, 50), offset(weight), x_scale.expand(37), weight_scale)
 
 
+def test_masks_large():
+    # Where a kernel may copy its factors first: no row but the first is aligned.
+    puzzle.check(*layer(259, 517, 515))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(whole(5), 2**32), whole(5)
     far_scale, scale = far_apart(randn(3)), randn(5)
@@ -164,6 +169,10 @@ def test_compiles(M, N, K):
 def test_compiles_transposed():
     x, weight, *scales = layer(128, 128, 128)
     puzzle.compiles(x.T, weight.T, *scales)
+
+
+def test_compiles_large():
+    puzzle.compiles(*layer(517, 519, 259))
 
 
 def test_speedup():

@@ -62,6 +62,12 @@ def test_masks_unaligned_and_expanded():
     puzzle.check(x[:1].expand(37, 32), weight, targets)
 
 
+@cases(rows_are_aligned=520, rows_are_not=517)
+def test_masks_large(V):
+    # Where a kernel may load in another way.
+    puzzle.check(*layer(264, V, 520, "float16"))
+
+
 @cases(rows=0, features=1)
 def test_masks_offsets_beyond_32_bits(dim):
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
@@ -126,6 +132,10 @@ def test_traffic_more_rows_than_classes():
 
 def test_compiles_ragged():
     puzzle.compiles(*layer(67, 35, 21))
+
+
+def test_compiles_large():
+    puzzle.compiles(*layer(512, 515, 264, "bfloat16"))
 
 
 def test_speedup():

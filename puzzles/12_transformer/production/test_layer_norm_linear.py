@@ -123,12 +123,18 @@ def test_numerics_nan_stays_in_its_row():
     puzzle.check(x, norm_weight, norm_bias, weight, bias)
 
 
+<<<<<<< HEAD
+def test_masks_large():
+    # Where a kernel may copy x and weight first: no row but the first is aligned.
+    puzzle.check(*layer(259, 517, 515, "float16"))
+=======
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: layer(40, 24, 70, "float16"),
     "x norm_weight norm_bias weight bias",
     apart={"norm_weight": ("largest",)},
 )
+>>>>>>> main
 
 
 # Traffic, compilation and speed of what the first level leaves out.
@@ -147,6 +153,10 @@ def test_compiles_ragged():
 
 def test_compiles_long_rows():
     puzzle.compiles(*layer(16, 16, 10_000, "float16"))
+
+
+def test_compiles_large():
+    puzzle.compiles(*layer(517, 519, 259, "bfloat16"))
 
 
 def test_speedup():

@@ -122,6 +122,12 @@ def test_masks_one_head_expanded():
     puzzle.check(q.expand(2, 4, 20, 16), k.expand(2, 2, 24, 16), v.expand(2, 2, 24, 16))
 
 
+@cases(all_keys=(False, 520, 517), causal=(True, 517, 520))
+def test_masks_large(causal, S, T):
+    # Where a kernel may load in another way.
+    puzzle.check(*heads(1, 4, 2, S, T, 64), causal=causal)
+
+
 @cases(queries=0, keys=1, values=2)
 def test_masks_offsets_beyond_32_bits(which):
     for dim, size in enumerate((3, 3, 3, 16)):
@@ -245,6 +251,10 @@ def test_compiles_d_128():
 
 def test_compiles_ragged_and_transposed():
     puzzle.compiles(*(x.mT.contiguous().mT for x in heads(1, 2, 2, 35, 67, 16)))
+
+
+def test_compiles_large():
+    puzzle.compiles(*heads(1, 2, 1, 520, 520, 128), causal=True)
 
 
 def test_speedup():

@@ -3,7 +3,7 @@
 Each lane keeps the best number that it has met and the block it came from, and the lanes are
 compared once, after the loop. A number replaces the best one if it is not at most that, which is so
 for NaN too, and so the first of equals and the first NaN stay. A program is one warp, whose lanes
-meet without a barrier.
+meet without a barrier; a long row has eight.
 """
 
 import torch
@@ -12,6 +12,8 @@ import triton.language as tl
 
 # One warp: the lanes of a row meet without a barrier.
 TILE = 512
+# Of rows that are so long, a GPU has too few warps at work if each has a row.
+LONG, LONG_TILE = 2**16, 4096
 
 
 @triton.jit
@@ -49,10 +51,11 @@ def row_argmax(x: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"x must be 2-D and floating point, not {x.dtype} {tuple(x.shape)}")
     M, N = x.shape
     index = torch.empty(M, dtype=torch.int64, device=x.device)
-    BLOCK_N = min(triton.next_power_of_2(N), TILE)
-    BLOCK_M = min(triton.next_power_of_2(M), TILE // BLOCK_N)
+    BLOCK_N = min(triton.next_power_of_2(N), TILE if N < LONG else LONG_TILE)
+    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
     grid = (triton.cdiv(M, BLOCK_M),)
     row_argmax_kernel[grid](
-        x, index, M, N, x.stride(0), x.stride(1), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=1
-    )
+        x, index, M, N, x.stride(0), x.stride(1),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=1 if N < LONG else 8,
+    )  # fmt: skip
     return index

@@ -1,9 +1,9 @@
 """07.5  Linear layer: one good answer.
 
-The weight is read transposed by strides that change places, and bias and activation follow while
-the sums are in registers. The compiler is told that K is above 0: otherwise Triton 3.6 waits for
-each tensor-core instruction on sm_90 before it starts the next. relu compares instead of taking a
-maximum, which would turn NaN into 0.
+Both factors have K contiguous, which the tensor memory accelerator puts where the tensor cores want
+it: so large products load by descriptors, as chapter 17 does, and rows that begin at no multiple of
+16 bytes are copied first. Bias and activation follow while the sums are in registers; relu compares
+instead of taking a maximum, which would turn NaN into 0.
 """
 
 from __future__ import annotations
@@ -11,11 +11,30 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+# Multiplications from which on descriptors, and a copy of rows that are not aligned, gain time.
+LARGE = 2**26
+
+
+@triton.jit
+def realign_kernel(
+    x_ptr, y_ptr,
+    M, N,
+    stride_xm, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    mask = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
 @triton.jit
 def linear_kernel(
-    x_ptr, weight_ptr, bias_ptr, out_ptr,
+    x_ptr, weight_ptr, x_descriptor, weight_descriptor, bias_ptr, out_ptr,
     M, N, K,
     stride_xm, stride_xk,
     stride_wn, stride_wk,
@@ -30,8 +49,9 @@ def linear_kernel(
     rows = min(tiles_m - first_m, GROUP_M)
     place = pid % (GROUP_M * tiles_n)
 
-    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = first_m + place % rows, place // rows
+    offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
     mask_m, mask_n = offs_m < M, offs_n < N
     x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k[None, :] * stride_xk
@@ -44,9 +64,14 @@ def linear_kernel(
     # therefore waits for each wgmma before it starts the next (sm_90; 3.7 and 3.9 do not).
     tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        if x_descriptor is None:
+            mask_k = offs_k < K - k
+            x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            # Past the edges both are 0.
+            x = x_descriptor.load([pid_m * BLOCK_M, k])
+            weight = weight_descriptor.load([pid_n * BLOCK_N, k]).T
         acc = tl.dot(x, weight, acc)
         x_ptrs += x_step
         weight_ptrs += weight_step
@@ -60,6 +85,33 @@ def linear_kernel(
         acc = 0.5 * acc * (1.0 + tl.erf(acc * 0.7071067811865476))
     out_ptrs = out_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
+def has_rows(x: torch.Tensor) -> bool:
+    """Whether the rows of x are contiguous, and none lies on another."""
+    return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
+def realigned(x: torch.Tensor) -> torch.Tensor:
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
+    if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
+        return x
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
+    realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y[:, :N]
 
 
 def linear(
@@ -84,10 +136,24 @@ def linear(
     # go through registers one by one, and beside a tile of 256 columns there are too few of them.
     BLOCK_M, BLOCK_N = 128, 128 if K % 16 and x.element_size() == 2 else 256
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
+    descriptors = None, None
+    if (
+        has_tma(x.device)
+        and x.element_size() == 2
+        and M * N * K >= LARGE
+        and has_rows(x)
+        and has_rows(weight)
+    ):
+        BLOCK_N = 256
+        descriptors = (
+            TensorDescriptor.from_tensor(realigned(x), [BLOCK_M, BLOCK_K]),
+            TensorDescriptor.from_tensor(realigned(weight), [BLOCK_N, BLOCK_K]),
+        )
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     linear_kernel[grid](
-        x, weight, bias, out, M, N, K, *x.stride(), *weight.stride(), bias.stride(0),
+        x, weight, *descriptors, bias, out, M, N, K, *x.stride(), *weight.stride(), bias.stride(0),
         ACTIVATION=activation,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8,
+        num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     return out

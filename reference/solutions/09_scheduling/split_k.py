@@ -2,12 +2,14 @@
 
 K is cut between steps, into as many pieces as fill the multiprocessors once: one program more would
 cost a second round. Pieces are stored in float32 and added by a second kernel, 16 at a time, whose
-loads are then in flight together. A single piece goes straight to the result.
+loads are then in flight together. A single piece goes straight to the result. Large products load
+by descriptors, as in 07.5, and rows that begin at no multiple of 16 bytes are copied first.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 # BLOCK_M and BLOCK_N. The larger a tile is, the fewer times an element is loaded.
 TILES = (128, 256), (64, 128), (32, 64)
@@ -20,9 +22,28 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+# Multiplications from which on descriptors, and a copy of rows that are not aligned, gain time.
+LARGE = 2**26
+
+
+@triton.jit
+def realign_kernel(
+    x_ptr, y_ptr,
+    M, N,
+    stride_xm, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    mask = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
+
+
 @triton.jit
 def split_k_matmul_kernel(
-    a_ptr, b_ptr, parts_ptr,
+    a_ptr, b_ptr, a_descriptor, b_descriptor, parts_ptr,
     M, N, K, pieces,
     stride_am, stride_ak,
     stride_bk, stride_bn,
@@ -41,8 +62,9 @@ def split_k_matmul_kernel(
     # Whole steps, so that only the last piece can have lanes past K.
     steps = tl.cdiv(K, BLOCK_K)
     first, last = piece * steps // pieces, (piece + 1) * steps // pieces
-    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = first_m + place % rows, place // rows
+    offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = first * BLOCK_K + tl.arange(0, BLOCK_K)
     mask_m, mask_n = offs_m < M, offs_n < N
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
@@ -54,10 +76,15 @@ def split_k_matmul_kernel(
     count = (last - first).to(tl.int32)
     # As in chapter 07: with a path that skips the loop, Triton 3.6 waits for each wgmma.
     tl.assume(count > 0)
-    for _ in range(count):
-        mask_k = tl.arange(0, BLOCK_K) < left
-        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
+    for step in range(count):
+        if a_descriptor is None:
+            mask_k = tl.arange(0, BLOCK_K) < left
+            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            k = (first.to(tl.int32) + step) * BLOCK_K
+            a = a_descriptor.load([pid_m * BLOCK_M, k])  # [BLOCK_M, BLOCK_K]
+            b = b_descriptor.load([k, pid_n * BLOCK_N])  # [BLOCK_K, BLOCK_N]
         acc = tl.dot(a, b, acc)
         a_ptrs += a_step
         b_ptrs += b_step
@@ -96,6 +123,33 @@ def tile_shape(M: int, N: int, K: int, programs: int) -> tuple[int, int]:
     )
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
+def has_rows(x: torch.Tensor) -> bool:
+    """Whether the rows of x are contiguous, and none lies on another."""
+    return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
+def realigned(x: torch.Tensor) -> torch.Tensor:
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
+    if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
+        return x
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
+    realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y[:, :N]
+
+
 def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise ValueError(
@@ -117,11 +171,24 @@ def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     parts = c
     if pieces > 1:
         parts = torch.empty(pieces, M, N, dtype=torch.float32, device=a.device)
+    descriptors = None, None
+    if (
+        has_tma(a.device)
+        and a.element_size() == 2
+        and M * N * K >= LARGE
+        and has_rows(a)
+        and has_rows(b)
+    ):
+        descriptors = (
+            TensorDescriptor.from_tensor(realigned(a), [BLOCK_M, BLOCK_K]),
+            TensorDescriptor.from_tensor(realigned(b), [BLOCK_K, BLOCK_N]),
+        )
     large = BLOCK_M * BLOCK_N > 128 * 128
     split_k_matmul_kernel[(tiles * pieces,)](
-        a, b, parts, M, N, K, pieces, *a.stride(), *b.stride(),
+        a, b, *descriptors, parts, M, N, K, pieces, *a.stride(), *b.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
-        num_warps=8 if large else 4, num_stages=3 if large else 5,
+        num_warps=8 if large else 4,
+        num_stages=5 if not large else 3 if descriptors[0] is None else 4,
     )  # fmt: skip
     if pieces > 1:
         sum_pieces_kernel[(triton.cdiv(M * N, 512),)](

@@ -1,17 +1,21 @@
 """09.2  Stream-K matmul: one good answer.
 
-Only the tiles that do not fill a round are cut. Whole rounds go tile by tile, side by side along K,
-so that programs find each other's tiles in the L2 cache; the steps of the remaining tiles are
-numbered through and shared out evenly. A second kernel adds the parts, 8 at a time, in a fixed
-order.
+Only the tiles that do not fill a round are cut, and not if they nearly do. Whole rounds go tile by
+tile, side by side along K, so that programs find each other's tiles in the L2 cache; the steps of
+the remaining tiles are numbered through and shared out evenly, and a second kernel adds the parts.
+Large products load by descriptors, as in 07.5, and rows that begin at no multiple of 16 bytes are
+copied first.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 # Of the elements of a tile that one program adds up.
 CHUNK = 1024
+# Multiplications from which on descriptors, and a copy of rows that are not aligned, gain time.
+LARGE = 2**26
 
 
 def multiprocessors(device: torch.device) -> int:
@@ -19,6 +23,21 @@ def multiprocessors(device: torch.device) -> int:
     if device.type != "cuda":
         return 4
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@triton.jit
+def realign_kernel(
+    x_ptr, y_ptr,
+    M, N,
+    stride_xm, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    mask = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
 @triton.jit
@@ -32,12 +51,12 @@ def place_of(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 
 @triton.jit
 def stream_k_matmul_kernel(
-    a_ptr, b_ptr, c_ptr, parts_ptr,
+    a_ptr, b_ptr, a_descriptor, b_descriptor, c_ptr, parts_ptr,
     M, N, K,
     stride_am, stride_ak,
     stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    GROUP_M: tl.constexpr, CUT: tl.constexpr,
 ):  # fmt: skip
     pid, programs = tl.program_id(0), tl.num_programs(0)
     tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
@@ -50,10 +69,12 @@ def stream_k_matmul_kernel(
     # At most two segments are of shared tiles: the end of one and the beginning of the next.
     crossed = ((end + steps - 1) // steps - begin // steps).to(tl.int32)
     segments = rounds + tl.where(begin < end, crossed, 0)
+    if not CUT:  # the last round is left as it is
+        segments = tl.cdiv(tiles_m * tiles_n - pid, programs)
     a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
     b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
     for segment in range(segments):
-        is_shared = segment >= rounds
+        is_shared = segment >= (rounds if CUT else segments)
         shared_tile = rounds * programs + (begin // steps).to(tl.int32) + segment - rounds
         tile = tl.where(is_shared, shared_tile, segment * programs + pid)
         begin_of_tile = (tile - rounds * programs).to(tl.int64) * steps
@@ -72,10 +93,15 @@ def stream_k_matmul_kernel(
         count = (last - first).to(tl.int32)
         # As in chapter 07: with a path that skips the loop, Triton 3.6 waits for each wgmma.
         tl.assume(count > 0)
-        for _ in range(count):
-            mask_k = tl.arange(0, BLOCK_K) < left
-            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        for step in range(count):
+            if a_descriptor is None:
+                mask_k = tl.arange(0, BLOCK_K) < left
+                a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+                b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+            else:
+                k = (first.to(tl.int32) + step) * BLOCK_K
+                a = a_descriptor.load([pid_m * BLOCK_M, k])
+                b = b_descriptor.load([k, pid_n * BLOCK_N])
             acc = tl.dot(a, b, acc)
             a_ptrs += a_step
             b_ptrs += b_step
@@ -128,6 +154,33 @@ def add_parts_kernel(
         tl.store(c_ptr + rows * N + columns, acc, mask=(rows < M) & (columns < N))
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
+def has_rows(x: torch.Tensor) -> bool:
+    """Whether the rows of x are contiguous, and none lies on another."""
+    return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
+def realigned(x: torch.Tensor) -> torch.Tensor:
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
+    if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
+        return x
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
+    realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y[:, :N]
+
+
 def stream_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise ValueError(
@@ -147,13 +200,29 @@ def stream_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     programs = min(multiprocessors(a.device), tiles * triton.cdiv(K, BLOCK_K))
     shared_tiles = tiles % programs
+    # Of large tiles, the parts of more than that cost more than they save.
+    cut = M * N * K < LARGE or shared_tiles * 4 <= programs * 3
+    if not cut:
+        shared_tiles = 0
     parts = c
     if shared_tiles:
         parts = torch.empty(2 * programs, BLOCK_M * BLOCK_N, dtype=torch.float32, device=a.device)
+    descriptors = None, None
+    if (
+        has_tma(a.device)
+        and a.element_size() == 2
+        and M * N * K >= LARGE
+        and has_rows(a)
+        and has_rows(b)
+    ):
+        descriptors = (
+            TensorDescriptor.from_tensor(realigned(a), [BLOCK_M, BLOCK_K]),
+            TensorDescriptor.from_tensor(realigned(b), [BLOCK_K, BLOCK_N]),
+        )
     stream_k_matmul_kernel[(programs,)](
-        a, b, c, parts, M, N, K, *a.stride(), *b.stride(),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
-        num_warps=num_warps, num_stages=3,
+        a, b, *descriptors, c, parts, M, N, K, *a.stride(), *b.stride(),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8, CUT=cut,
+        num_warps=num_warps, num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     if shared_tiles:
         add_parts_kernel[(shared_tiles * BLOCK_M * BLOCK_N // CHUNK,)](

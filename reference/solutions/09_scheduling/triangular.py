@@ -3,17 +3,37 @@
 Rows of tiles are paired, the longest with the shortest, which makes a rectangle of the triangle,
 and that is walked through in groups for the L2 cache. A tile below the diagonal is computed once
 and stored twice, the second time transposed. Tiles that the diagonal cuts are stored under a mask
-along it, and no others.
+along it, and no others. Large products load by descriptors, as in 07.5, and rows that begin at no
+multiple of 16 bytes are copied first.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+# Multiplications from which on descriptors, and a copy of rows that are not aligned, gain time.
+LARGE = 2**26
+
+
+@triton.jit
+def realign_kernel(
+    x_ptr, y_ptr,
+    M, N,
+    stride_xm, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    mask = (rows < M) & (cols < N)
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=mask)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=mask)
 
 
 @triton.jit
 def gram_matrix_kernel(
-    a_ptr, c_ptr,
+    a_ptr, a_descriptor, b_descriptor, c_ptr,
     M, K,
     stride_am, stride_ak,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -48,9 +68,13 @@ def gram_matrix_kernel(
     # As in chapter 07: with a path that skips the loop, Triton 3.6 waits for each wgmma.
     tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
+        if a_descriptor is None:
+            mask_k = offs_k < K - k
+            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            a = a_descriptor.load([start_m.to(tl.int32), k])  # [BLOCK_M, BLOCK_K]
+            b = b_descriptor.load([start_n.to(tl.int32), k]).T  # [BLOCK_K, BLOCK_N]
         acc = tl.dot(a, b, acc)
         a_ptrs += step
         b_ptrs += step
@@ -74,6 +98,33 @@ def gram_matrix_kernel(
         tl.store(mirrored_ptrs, c.T, mask=mirrored_inside & strictly_below)
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
+def has_rows(x: torch.Tensor) -> bool:
+    """Whether the rows of x are contiguous, and none lies on another."""
+    return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
+def realigned(x: torch.Tensor) -> torch.Tensor:
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
+    if x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0:
+        return x
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(N, 1024),)
+    realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y[:, :N]
+
+
 def gram_matrix(a: torch.Tensor) -> torch.Tensor:
     if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise ValueError(
@@ -86,14 +137,22 @@ def gram_matrix(a: torch.Tensor) -> torch.Tensor:
     # Small products need small tiles: otherwise there are too few programs to fill the GPU.
     BLOCK_M, BLOCK_N, num_warps = (64, 64, 4) if M <= 1024 else (128, 256, 8)
     # As in chapter 07: where 16 does not divide K, too few loads are in flight beside 256 columns.
-    if K % 16 and a.element_size() == 2:
+    # Nor are there registers for as many addresses to store to, where it does not divide M.
+    if (K % 16 or M % 16) and a.element_size() == 2:
         BLOCK_N = min(BLOCK_N, 128)
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
+    descriptors = None, None
+    if has_tma(a.device) and a.element_size() == 2 and M * M * K >= LARGE and has_rows(a):
+        rows = realigned(a)
+        descriptors = (
+            TensorDescriptor.from_tensor(rows, [BLOCK_M, BLOCK_K]),
+            TensorDescriptor.from_tensor(rows, [BLOCK_N, BLOCK_K]),
+        )
     tiles_m = triton.cdiv(M, BLOCK_M)
     tiles = sum(i * BLOCK_M // BLOCK_N + 1 for i in range(tiles_m))
     gram_matrix_kernel[(tiles,)](
-        a, c, M, K, *a.stride(),
+        a, *descriptors, c, M, K, *a.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP=8,
-        num_warps=num_warps, num_stages=3,
+        num_warps=num_warps, num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     return c

@@ -1,9 +1,9 @@
 """11.5  fp8 matmul: one good answer.
 
 Where rows begin at multiples of 16 bytes, the tensor memory accelerator loads both tiles, through
-descriptors. A step is one block of scales along K, and a tile lies within one block of the weight's
-rows, so that a step needs one scale of the weight and one for each row of x. Tiles are small, since
-the sums of a step and those of all steps are in registers together.
+descriptors; large products get such rows by a copy. A step is one block of scales along K, and a
+tile lies within one block of the weight's rows, so that a step needs one scale of the weight and
+one for each row of x. Tiles are small, since the sums of a step and of all steps are in registers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,24 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+# Multiplications from which on a copy of rows that are not aligned gains time.
+LARGE = 2**26
 BLOCK = 128  # the elements along K, and the rows of weight, that share a scale
+
+
+@triton.jit
+def pad_kernel(
+    x_ptr, y_ptr,
+    M, N, stride_xm, stride_xn, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """y = x, and 0 in the columns that y has more."""
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(stride_ym, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    x_ptrs = x_ptr + rows * stride_xm + cols * stride_xn
+    x = tl.load(x_ptrs, mask=(rows < M) & (cols < N), other=0.0)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=(rows < M) & (cols < stride_ym))
 
 
 @triton.jit
@@ -66,6 +83,15 @@ def fp8_matmul_kernel(
     tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
 
 
+def padded(x: torch.Tensor) -> torch.Tensor:
+    """A copy of x, with columns of 0 up to a multiple of 128: whole lines of the cache."""
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 128) * 128, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(y.shape[1], 1024),)
+    pad_kernel[grid](x, y, M, N, *x.stride(), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y
+
+
 def tma_can(x: torch.Tensor) -> bool:
     """Whether the tensor memory accelerator can load tiles of x: rows begin at 16 bytes."""
     aligned = x.data_ptr() % 16 == 0 and x.stride(0) % 16 == 0
@@ -99,6 +125,9 @@ def fp8_matmul(
     if out_dtype not in (torch.bfloat16, torch.float16, torch.float32):
         raise ValueError(f"out_dtype must be bfloat16, float16 or float32, not {out_dtype}")
     out = torch.empty((M, N), dtype=out_dtype, device=x.device)
+    if K % 16 and M * N * K >= LARGE:
+        x, weight = padded(x), padded(weight)
+        K = x.shape[1]
     # Two tiles of sums, that of this block and that of all, are what a program has registers for.
     # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers too.
     BLOCK_M = min(64, max(16, triton.next_power_of_2(M)))

@@ -1,8 +1,8 @@
 """11.3  int8 matmul: one good answer.
 
 Sums are int32, which is exact, and both scales are applied once, after the loop. Tiles are 128 x
-256 where rows begin at multiples of 16 bytes. Otherwise, or where x has few rows, they are smaller,
-and more programs load.
+256 where rows begin at multiples of 16 bytes; large products get such rows by a copy. Otherwise, or
+where x has few rows, they are smaller, and more programs load.
 """
 
 from __future__ import annotations
@@ -13,6 +13,23 @@ import triton.language as tl
 
 # 131071 products of up to 2**14 fit into int32.
 LONGEST = 2**17 - 1
+# Multiplications from which on a copy of rows that are not aligned gains time.
+LARGE = 2**26
+
+
+@triton.jit
+def pad_kernel(
+    x_ptr, y_ptr,
+    M, N, stride_xm, stride_xn, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """y = x, and 0 in the columns that y has more."""
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(stride_ym, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    x_ptrs = x_ptr + rows * stride_xm + cols * stride_xn
+    x = tl.load(x_ptrs, mask=(rows < M) & (cols < N), other=0)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=(rows < M) & (cols < stride_ym))
 
 
 @triton.jit
@@ -57,6 +74,15 @@ def int8_matmul_kernel(
     tl.store(out_ptrs, out, mask=mask_m[:, None] & mask_n[None, :])
 
 
+def padded(x: torch.Tensor) -> torch.Tensor:
+    """A copy of x, with columns of 0 up to a multiple of 128: whole lines of the cache."""
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 128) * 128, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(y.shape[1], 1024),)
+    pad_kernel[grid](x, y, M, N, *x.stride(), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y
+
+
 def int8_matmul(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -80,6 +106,9 @@ def int8_matmul(
     if out_dtype not in (torch.bfloat16, torch.float16, torch.float32):
         raise ValueError(f"out_dtype must be bfloat16, float16 or float32, not {out_dtype}")
     out = torch.empty((M, N), dtype=out_dtype, device=x.device)
+    if K % 16 and M * N * K >= LARGE:
+        x, weight = padded(x), padded(weight)
+        K = x.shape[1]
     # 128 bytes along K: a whole line of the cache. Where few rows share a column of weight, its
     # bytes are the limit, and more programs with smaller tiles load them.
     # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers.

@@ -2,6 +2,8 @@
 
 The logits of one chunk of rows are in memory at a time, and their gradient takes their place.
 dweight is added up over the chunks in float32, inside the matmul, and rounded once, after the last.
+Large products load by descriptors, as in 07.5; for that the rows of the logits begin at multiples
+of 16 bytes.
 The loss of a row is one pass with a maximum and a sum for each lane, which meet once at the end.
 """
 
@@ -10,13 +12,18 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+# Multiplications from which on descriptors gain time.
+LARGE = 2**26
 
 
 @triton.jit
 def matmul_kernel(
-    a_ptr, b_ptr, c_ptr, sum_ptr, count_ptr,
+    a_ptr, b_ptr, a_descriptor, b_descriptor, c_ptr, sum_ptr, count_ptr,
     M, N, K,
-    stride_am, stride_ak, stride_bk, stride_bn,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
+    A_IS_TURNED: tl.constexpr, B_IS_TURNED: tl.constexpr,
     ADD: tl.constexpr, KEEP: tl.constexpr, DIVIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
@@ -27,8 +34,9 @@ def matmul_kernel(
     rows = min(tiles_m - first_m, GROUP_M)
     place = pid % (GROUP_M * tiles_n)
 
-    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = first_m + place % rows, place // rows
+    offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
     mask_m, mask_n = offs_m < M, offs_n < N
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
@@ -39,14 +47,19 @@ def matmul_kernel(
     # Without a path that skips the loop, Triton 3.6 keeps several wgmma under way (see 07.5).
     tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        if a_descriptor is None:
+            mask_k = offs_k < K - k
+            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+            a = a_descriptor.load([k, m]).T if A_IS_TURNED else a_descriptor.load([m, k])
+            b = b_descriptor.load([n, k]).T if B_IS_TURNED else b_descriptor.load([k, n])
         acc = tl.dot(a, b, acc)
         a_ptrs += a_step
         b_ptrs += b_step
 
-    offsets = offs_m[:, None] * N + offs_n[None, :]
+    offsets = offs_m[:, None] * stride_cm + offs_n[None, :]
     mask = mask_m[:, None] & mask_n[None, :]
     if ADD:
         acc += tl.load(sum_ptr + offsets, mask=mask, other=0.0)
@@ -74,12 +87,12 @@ def count_kernel(targets_ptr, count_ptr, M, stride_t, BLOCK: tl.constexpr):
 def cross_entropy_kernel(
     logits_ptr, targets_ptr, losses_ptr,
     V,
-    stride_t,
+    stride_l, stride_t,
     BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     target = tl.load(targets_ptr + row * stride_t)
-    logits_ptr += row * V
+    logits_ptr += row * stride_l
     offs_v = tl.arange(0, BLOCK_V)
     if target == -100:
         for start in range(0, V, BLOCK_V):
@@ -136,6 +149,20 @@ def check(x: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> None:
         )
 
 
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type != "cuda":
+        return True
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+
+
+def is_addressable(x: torch.Tensor) -> bool:
+    """Whether the tensor memory accelerator can fetch tiles of x."""
+    aligned = x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0
+    return aligned and x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
 def matmul(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -152,12 +179,32 @@ def matmul(
     BLOCK_M = min(128, max(16, triton.next_power_of_2(M)))
     BLOCK_N = min(256 if a.element_size() == 2 else 128, max(16, triton.next_power_of_2(N)))
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
+    a_is_turned, b_is_turned = a.stride(1) != 1, b.stride(1) != 1
+    descriptors = None, None
+    if (
+        has_tma(a.device)
+        and a.element_size() == 2
+        and M * N * K >= LARGE
+        and is_addressable(a.T if a_is_turned else a)
+        and is_addressable(b.T if b_is_turned else b)
+    ):
+        descriptors = (
+            TensorDescriptor.from_tensor(a.T, [BLOCK_K, BLOCK_M])
+            if a_is_turned
+            else TensorDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]),
+            TensorDescriptor.from_tensor(b.T, [BLOCK_N, BLOCK_K])
+            if b_is_turned
+            else TensorDescriptor.from_tensor(b, [BLOCK_K, BLOCK_N]),
+        )
     matmul_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)](
-        a, b, c, c if total is None else total, count,
+        a, b, *descriptors, c, c if total is None else total, count,
         M, N, K,
-        *a.stride(), *b.stride(),
+        *a.stride(), *b.stride(), c.stride(0),
+        A_IS_TURNED=a_is_turned, B_IS_TURNED=b_is_turned,
         ADD=add, KEEP=keep, DIVIDE=divide,
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16,
+        num_warps=8,
+        num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
 
 
@@ -172,7 +219,8 @@ def fused_linear_cross_entropy(
     # The logits of a chunk are no larger than the larger factor, and a multiple of its tiles.
     chunk = max(1, max(M, V) * max(D, 16) // V)
     chunk = min(M, chunk // 128 * 128 or chunk)
-    logits = torch.empty((chunk, V), dtype=x.dtype, device=x.device)
+    # Their rows begin at lines of the cache, of 128 bytes.
+    logits = torch.empty((chunk, triton.cdiv(V, 64) * 64), dtype=x.dtype, device=x.device)[:, :V]
     total = None
     if chunk < M:
         total = torch.empty((V, D), dtype=torch.float32, device=x.device)
@@ -186,7 +234,7 @@ def fused_linear_cross_entropy(
         matmul(rows, weight.T, g, count)
         cross_entropy_kernel[(end - start,)](
             g, targets[start:end], losses[start:end],
-            V, targets.stride(0), BLOCK_V=BLOCK_V, num_warps=8,
+            V, g.stride(0), targets.stride(0), BLOCK_V=BLOCK_V, num_warps=8,
         )  # fmt: skip
         matmul(g, weight, dx[start:end], count, divide=True)
         # All rows take part in dweight: their sum stays in float32 until the last chunk.

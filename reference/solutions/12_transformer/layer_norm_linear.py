@@ -3,12 +3,15 @@
 A small kernel finds the statistics of the rows first, so that the product goes over x once for each
 column of tiles and normalizes in registers, just before tl.dot. Past K the norm's weight and bias
 are both 0, and so is the normalized tile. Tiles are 128 x 256 where 16-bit rows are aligned, and
-128 x 128 elsewhere.
+128 x 128 elsewhere; large products get aligned rows by a copy.
 """
 
 import torch
 import triton
 import triton.language as tl
+
+# Multiplications from which on a copy of rows that are not aligned gains time.
+LARGE = 2**26
 
 
 @triton.jit
@@ -37,9 +40,24 @@ def row_statistics_kernel(
 
 
 @triton.jit
+def pad_kernel(
+    x_ptr, y_ptr,
+    M, N, stride_xm, stride_xn, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """y = x, and 0 in the columns that y has more."""
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(stride_ym, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    x_ptrs = x_ptr + rows * stride_xm + cols * stride_xn
+    x = tl.load(x_ptrs, mask=(rows < M) & (cols < N), other=0.0)
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=(rows < M) & (cols < stride_ym))
+
+
+@triton.jit
 def layer_norm_linear_kernel(
     x_ptr, norm_weight_ptr, norm_bias_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr,
-    M, N, K,
+    M, N, K, norms,
     stride_xm, stride_xk, stride_nw, stride_nb, stride_wn, stride_wk, stride_bias,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
@@ -66,9 +84,10 @@ def layer_norm_linear_kernel(
     for k in range(0, K, BLOCK_K):
         mask_k = offs_k < K - k
         x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        # Past K both are 0, and so is the normalized tile, although x - mean is not.
-        norm_weight = tl.load(norm_weight_ptrs, mask=mask_k, other=0.0).to(tl.float32)
-        norm_bias = tl.load(norm_bias_ptrs, mask=mask_k, other=0.0).to(tl.float32)
+        # Past the last both are 0, and so is the normalized tile, although x - mean is not.
+        mask_norm = offs_k < norms - k
+        norm_weight = tl.load(norm_weight_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
+        norm_bias = tl.load(norm_bias_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
         weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
         normed = (x.to(tl.float32) - mean) * rstd * norm_weight[None, :] + norm_bias[None, :]
         acc = tl.dot(normed.to(weight.dtype), weight, acc)
@@ -110,6 +129,15 @@ def check(
             )
 
 
+def padded(x: torch.Tensor) -> torch.Tensor:
+    """A copy of x, with columns of 0 up to a multiple of 64: whole lines of the cache."""
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 4) * triton.cdiv(y.shape[1], 1024),)
+    pad_kernel[grid](x, y, M, N, *x.stride(), y.stride(0), BLOCK_M=4, BLOCK_N=1024, num_warps=8)
+    return y
+
+
 def layer_norm_linear(
     x: torch.Tensor,
     norm_weight: torch.Tensor,
@@ -127,12 +155,16 @@ def layer_norm_linear(
     row_statistics_kernel[(M,)](
         x, mean, rstd, K, eps, *x.stride(), BLOCK=BLOCK, num_warps=8 if BLOCK > 2048 else 4
     )
+    norms = K
+    if x.element_size() == 2 and K % 16 and M * N * K >= LARGE:
+        x, weight = padded(x), padded(weight)
+        K = x.shape[1]
     # Rows that begin at no multiple of 16 bytes come element by element, through registers.
     BLOCK_M, BLOCK_N = 128, 256 if x.element_size() == 2 and K % 8 == 0 else 128
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
     layer_norm_linear_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)](
         x, norm_weight, norm_bias, weight, bias, y, mean, rstd,
-        M, N, K,
+        M, N, K, norms,
         *x.stride(), norm_weight.stride(0), norm_bias.stride(0), *weight.stride(), bias.stride(0),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
     )  # fmt: skip

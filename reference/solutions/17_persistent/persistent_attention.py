@@ -3,7 +3,8 @@
 The deal reverses every turn: a program that got the longest tile gets the shortest next, so that
 all have about the same work. If causal, the last queries of all heads come first; otherwise
 neighbours share a head, whose keys stay in the L2 cache. Only tiles that the diagonal or the end
-cuts have a mask.
+cuts have a mask. Where there is much to do, descriptors load the tiles, as in 17.3, and narrow
+heads have tiles of 256 queries in 16 warps, of which some multiply while others exponentiate.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import math
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+# Multiplications of q with k from which on descriptors gain time.
+LARGE = 2**26
 
 
 def multiprocessors(device: torch.device) -> int:
@@ -24,17 +29,20 @@ def multiprocessors(device: torch.device) -> int:
 
 @triton.jit
 def attend(
-    acc, m, total, q, k_ptrs, v_ptrs,
+    acc, m, total, q, k_ptrs, v_ptrs, k_descriptor, v_descriptor, b, g,
     offs_m, first, last,
     step_k, step_v,
     scale,
-    CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Take in the keys from first to last. MASKED: the diagonal cuts these tiles, or the end."""
     offs_n = tl.arange(0, BLOCK_N)
     for start in range(first, last, BLOCK_N):
         inside = offs_n < last - start
-        k = tl.load(k_ptrs, mask=inside[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
+        if k_descriptor is None:
+            k = tl.load(k_ptrs, mask=inside[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
+        else:
+            k = k_descriptor.load([b, g, start, 0]).reshape(BLOCK_N, D).T  # 0 past the end
         scores = tl.dot(q, k)  # [BLOCK_M, BLOCK_N]
         if MASKED:
             seen = inside[None, :]
@@ -46,7 +54,10 @@ def attend(
         correction = tl.exp2(m - m_new)
         m = m_new
         total = total * correction + tl.sum(p, axis=1)
-        v = tl.load(v_ptrs, mask=inside[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
+        if v_descriptor is None:
+            v = tl.load(v_ptrs, mask=inside[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
+        else:
+            v = v_descriptor.load([b, g, start, 0]).reshape(BLOCK_N, D)
         acc = tl.dot(p.to(v.dtype), v, acc * correction[:, None])
         k_ptrs += step_k
         v_ptrs += step_v
@@ -55,7 +66,7 @@ def attend(
 
 @triton.jit
 def persistent_attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr,
+    q_ptr, k_ptr, v_ptr, q_descriptor, k_descriptor, v_descriptor, out_ptr,
     B, H, GROUP, S, T,
     stride_qb, stride_qh, stride_qs, stride_qd,
     stride_kb, stride_kh, stride_kt, stride_kd,
@@ -93,8 +104,12 @@ def persistent_attention_kernel(
             v_ptrs = v_ptr + b * stride_vb + h // GROUP * stride_vh
             v_ptrs += offs_n[:, None] * stride_vt + offs_d[None, :] * stride_vd
 
-            q = tl.load(q_ptrs, mask=mask_m[:, None], other=0.0)
-            q = (q * sign).to(q_ptr.dtype.element_ty)
+            q_b, q_h = (head // H).to(tl.int32), (head % H).to(tl.int32)
+            if q_descriptor is None:
+                q = tl.load(q_ptrs, mask=mask_m[:, None], other=0.0)
+                q = (q * sign).to(q_ptr.dtype.element_ty)
+            else:  # stays in shared memory, for which sign must be 1
+                q = q_descriptor.load([q_b, q_h, tile * BLOCK_M, 0]).reshape(BLOCK_M, D)
             acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
             m = tl.full((BLOCK_M,), float("-inf"), dtype=tl.float32)
             total = tl.zeros((BLOCK_M,), dtype=tl.float32)
@@ -103,19 +118,30 @@ def persistent_attention_kernel(
                 whole = tl.minimum(whole, tile * BLOCK_M // BLOCK_N * BLOCK_N)
                 last = tl.minimum(T, tile * BLOCK_M + BLOCK_M)
             acc, m, total = attend(
-                acc, m, total, q, k_ptrs, v_ptrs, offs_m, 0, whole,
-                step_k, step_v, scale, CAUSAL, False, BLOCK_N,
+                acc, m, total, q, k_ptrs, v_ptrs, k_descriptor, v_descriptor, q_b, q_h // GROUP,
+                offs_m, 0, whole, step_k, step_v, scale, CAUSAL, False, BLOCK_N, D,
             )  # fmt: skip
             k_ptrs += tl.cast(stride_kt, tl.int64) * whole
             v_ptrs += tl.cast(stride_vt, tl.int64) * whole
             acc, m, total = attend(
-                acc, m, total, q, k_ptrs, v_ptrs, offs_m, whole, last,
-                step_k, step_v, scale, CAUSAL, True, BLOCK_N,
+                acc, m, total, q, k_ptrs, v_ptrs, k_descriptor, v_descriptor, q_b, q_h // GROUP,
+                offs_m, whole, last, step_k, step_v, scale, CAUSAL, True, BLOCK_N, D,
             )  # fmt: skip
 
             rows = head * S + offs_m
             out_ptrs = out_ptr + rows[:, None] * D + offs_d[None, :]
             tl.store(out_ptrs, acc / total[:, None], mask=mask_m[:, None])
+
+
+def tma_can(x: torch.Tensor) -> bool:
+    """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes."""
+    if x.is_cuda:
+        properties = torch.cuda.get_device_properties(x.device)
+        # It came with Hopper, and three stages of the widest tiles take 132 KB of shared memory.
+        if properties.major < 9 or properties.shared_memory_per_block_optin < 160 * 1024:
+            return False
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
+    return x.stride(-1) == 1 and min(x.stride()) > 0 and aligned and x.data_ptr() % 16 == 0
 
 
 def persistent_attention(
@@ -146,11 +172,19 @@ def persistent_attention(
     out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
     BLOCK_M = min(128, max(16, triton.next_power_of_2(S)))
     BLOCK_N = min(64, max(16, triton.next_power_of_2(T)))
+    descriptors = [None] * 3
+    if sign == 1 and B * H * S * T * D >= LARGE and all(tma_can(x) for x in (q, k, v)):
+        BLOCK_N = 64
+        if D <= 64 and triton.cdiv(S, 256) * B * H >= multiprocessors(q.device):
+            BLOCK_M = 256
+        blocks = (q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N)
+        descriptors = [TensorDescriptor.from_tensor(x, [1, 1, rows, D]) for x, rows in blocks]
     tiles = triton.cdiv(S, BLOCK_M) * B * H
     persistent_attention_kernel[(min(tiles, multiprocessors(q.device)),)](
-        q, k, v, out, B, H, H // k.shape[1], S, T, *q.stride(), *k.stride(), *v.stride(),
+        q, k, v, *descriptors, out, B, H, H // k.shape[1], S, T,
+        *q.stride(), *k.stride(), *v.stride(),
         float(sign), log2_scale,
         D=D, CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=8 if BLOCK_M == 128 else 4, num_stages=3,
+        num_warps=max(4, BLOCK_M // 16), num_stages=3,
     )  # fmt: skip
     return out

@@ -21,6 +21,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elements
 Sizes     65536 products, and as many tiles as the first axis of a grid takes: the second and
           third hold 65535 programs at most
+Traffic   from 64 Mi multiplications of 16-bit numbers on, a factor whose rows begin at no multiple
+          of 16 bytes may be copied first, in a launch of its own
 Values    NaN and inf, each in its own product; the whole range of float32 and bfloat16
 Raise     ValueError that names a if it is not 3-D or has another dtype,
           and b if it is not 3-D, has no K rows, has another dtype than a, or another batch than a

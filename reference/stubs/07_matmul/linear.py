@@ -20,6 +20,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any stride of bias, strides of 0, unaligned views; offsets and results beyond 2**31
 Sizes     as many tiles as the first axis of a grid takes
+Traffic   from 64 Mi multiplications of 16-bit numbers on, a factor whose rows begin at no multiple
+          of 16 bytes may be copied first, in a launch of its own
 Values    NaN and inf as in PyTorch, where relu of NaN is NaN; the whole range of float32 and
           bfloat16
 Raise     ValueError that names x if it is not 2-D or has another dtype,

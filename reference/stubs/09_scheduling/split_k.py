@@ -21,6 +21,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    strides of 0, unaligned views, offsets, pieces and results beyond 2**31 elements
 Sizes     0, where the result is empty or 0
+Traffic   from 64 Mi multiplications of 16-bit numbers on, a factor whose rows begin at no multiple
+          of 16 bytes may be copied first, in a launch of its own
 Values    NaN and inf as in PyTorch, the whole range of float32
 Raise     ValueError that names a if it is not 2-D or has another dtype,
           and b if it is not 2-D, has no K rows, or has another dtype than a.

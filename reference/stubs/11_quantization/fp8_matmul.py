@@ -25,6 +25,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides of all four, including 0; offsets and results beyond 2**31 elements
 Sizes     as many tiles as the first axis of a grid takes
+Traffic   from 64 Mi multiplications on, factors whose rows begin at no multiple of 16 bytes may be
+          copied first, each in a launch of its own
 Values    blocks beyond the range of float16, scales of any size; NaN stays in its row or column
 Raise     ValueError that names x if it is not 2-D float8_e4m3fn,
           weight if it is not float8_e4m3fn (N, K), x_scale or weight_scale if its shape or dtype is

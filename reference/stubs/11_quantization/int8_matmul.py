@@ -21,6 +21,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides of all four, including 0; offsets and results beyond 2**31 elements
 Sizes     as many tiles as the first axis of a grid takes
+Traffic   from 64 Mi multiplications on, factors whose rows begin at no multiple of 16 bytes may be
+          copied first, each in a launch of its own
 Values    NaN in a scale stays in its row or column
 Raise     ValueError that names x if it is not 2-D int8 or K is too long,
           weight if it is not 2-D int8 or does not have K columns,
