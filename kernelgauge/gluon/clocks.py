@@ -50,7 +50,7 @@ class Actor:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One access to shared memory. how: "load", "store" or "tma-load"."""
+    """One access to shared memory. how: "load", "store" or "copy"."""
 
     actor: int
     time: int

@@ -320,7 +320,7 @@ def async_copy_global_to_shared(
     pointers, mask = desc.lanes(coord)
     dtype = numpy_dtype(desc.dtype)
     data = interpreter._interpreter.load(pointers, mask, np.zeros(mask.shape, dtype), dtype)
-    result.write(actor, "tma-load", data)
+    result.write(actor, "copy", data)
     found.copies += 1
     found.came.setdefault(actor.name, actor.site)  # type: ignore[attr-defined]
     program.later(lambda: program.copied(found, actor, result.nbytes))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 HOW = {
     "load": "a load",
     "store": "a store",
-    "tma-load": "a copy by TMA",
+    "copy": "a copy by TMA",
 }
 
 
