@@ -7,8 +7,8 @@ import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
-from triton.runtime.interpreter import InterpreterError
 
+from kernelgauge.memory.executor import KernelError
 from kernelgauge.words import message
 from tests.launching import found, interpreted_only, watched
 
@@ -85,6 +85,25 @@ def test_a_barrier_is_named_with_its_slot():
     assert "the kernel uses other[1], which nobody initialised" in message(wrong)
 
 
+@gluon.jit
+def barrier_of(count: gl.constexpr):
+    made = mbarrier.allocate_mbarrier()
+    mbarrier.init(made, count=count)
+    return made
+
+
+@gluon.jit
+def made_elsewhere_kernel(x_ptr):
+    first, second = barrier_of(1), mbarrier.allocate_mbarrier()
+    mbarrier.arrive(second, count=1)
+    mbarrier.wait(first, 0)
+
+
+def test_a_barrier_without_a_name_gets_none():
+    wrong = found(made_elsewhere_kernel, (1,), torch.empty(1))
+    assert "the kernel uses shared memory, which nobody initialised" in message(wrong)
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -93,6 +112,5 @@ def test_a_barrier_is_named_with_its_slot():
     ],
 )
 def test_what_cannot_be_done_is_said(how, said):
-    with pytest.raises(InterpreterError) as raised:
+    with pytest.raises(KernelError, match=said):
         watched(barriers_kernel, (1,), torch.empty(1), how)
-    assert said in str(raised.value.__cause__)

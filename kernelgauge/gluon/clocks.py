@@ -120,7 +120,7 @@ class Buffer:
 class Barrier:
     """An mbarrier: `pending` arrivals and `bytes` are missing until phase number `phase` is over.
 
-    came: the partitions that have ever arrived, or asked for a copy
+    came: the partitions that have ever arrived
     copies: copies that will arrive here
     """
 

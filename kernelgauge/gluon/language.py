@@ -46,18 +46,17 @@ def _plain(value: Any) -> Any:
 
 
 def _assigned() -> str:
-    """Return the variable that the kernel's line assigns, "shared memory" if there is none."""
-    found = "shared memory"
+    """Return the variable that what is allocated is assigned to, else "shared memory"."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_code(frame.f_code):
             line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-            if name := re.match(r"\s*(\w+) *=", line):
-                found = name[1]
+            if name := re.match(r"\s*(\w+) *= *(\w+\.)*allocate_\w+\(", line):
+                return name[1]
         if frame.f_code is machine().tracker.code:
             break
         frame = frame.f_back
-    return found
+    return "shared memory"
 
 
 def _check_warps(layout: Any) -> None:
@@ -322,7 +321,6 @@ def async_copy_global_to_shared(
     data = interpreter._interpreter.load(pointers, mask, np.zeros(mask.shape, dtype), dtype)
     result.write(actor, "copy", data)
     found.copies += 1
-    found.came.setdefault(actor.name, actor.site)  # type: ignore[attr-defined]
     program.later(lambda: program.copied(found, actor, result.nbytes))
 
 
