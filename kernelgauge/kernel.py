@@ -162,7 +162,7 @@ class Kernel:
         self._check(inputs, options, exact=True)
 
     def check_late(self, *inputs: Any, **options: Any) -> None:
-        """Check one case of several ranks, also with the first rank late, and with the last.
+        """Check one case of several ranks, and with each rank late in turn.
 
         A late rank gets its inputs and starts its launches later than all others.
         """

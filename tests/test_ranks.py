@@ -273,6 +273,45 @@ def test_a_launch_belongs_to_a_rank(summing):
     summing("with on(shards[rank])", "with on(out)").check_late(shards(2))
 
 
+MADE_BY_SIZE = "[torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in shards]"
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("made", ["[torch.empty_like(x) for x in shards]", MADE_BY_SIZE])
+def test_a_result_stands_for_the_rank_that_gets_it(summing, made):
+    on_result = SUM.replace("with on(shards[rank])", "with on(out)").replace(
+        "[torch.empty_like(x) for x in shards]", made
+    )
+    summing(SUM, on_result).check_late(shards(3))
+    for last, rest in (("results", None), ("results[:1]", "before you return")):
+        met = on_result.replace("meet(shards)\n    return", f"meet({last})\n    return")
+        if rest:
+            assert rest in told(summing(SUM, met), shards(3))
+        else:
+            summing(SUM, met).check_late(shards(3))
+
+
+@in_the_interpreter
+def test_a_launch_on_a_tensor_of_no_rank_is_rejected(summing):
+    scratch = "with on(torch.empty(1, device=out.device))"
+    assert "nothing tells on which GPU" in told(
+        summing("with on(shards[rank])", scratch), shards(2)
+    )
+
+
+@in_the_interpreter
+def test_all_launches_on_one_rank_are_rejected(summing):
+    wrong = told(summing("with on(shards[rank])", "with on(shards[0])"), shards(3))
+    assert "nothing is launched on the GPU of rank 1" in wrong
+
+
+@with_lateness
+@pytest.mark.parametrize("place", ["    meet(shards)\n    for", "    meet(shards)\n    return"])
+def test_a_rank_in_the_middle_is_waited_for(summing, place):
+    ends = place.replace("meet(shards)", "meet([shards[0], shards[-1]])")
+    assert "when rank 1" in told(summing(place, ends), shards(3))
+
+
 def test_meetings_of_ones_own_are_not_replaced(summing):
     source = ("on(", "place("), ("meet(", "wait(")
     puzzle = summing()

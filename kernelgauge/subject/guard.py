@@ -91,6 +91,7 @@ class Guard(TorchDispatchMode):
     arenas: the memory that it allocated
     unguarded: tensors that it allocated and that are too large to be filled, or that torch made
     scalars: how many it read
+    like: of what was allocated like another tensor, by both storages: that of the other
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Guard(TorchDispatchMode):
         self.arenas: list[Arena] = []
         self.unguarded: list[torch.Tensor] = []
         self.scalars = 0
+        self.like: dict[int, int] = {}
         _allocated[:] = [storage for storage in _allocated if not storage.expired()]
 
     @classmethod
@@ -169,6 +171,8 @@ class Guard(TorchDispatchMode):
                 arena.fill(made)
                 arena.filled = True
             self.arenas.append(arena)
+            if isinstance(args[0], torch.Tensor):
+                self.like[storage_of(arena.tensor)] = storage_of(args[0])
             _allocated.append(StorageWeakRef(arena.buffer.untyped_storage()))
             self.on_allocation(arena.tensor)
             return arena.tensor

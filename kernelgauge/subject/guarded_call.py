@@ -90,6 +90,8 @@ class GuardedCall:
         self.arenas: dict[str, Arena] = {}
         self._earlier: list[torch.Tensor] = []
         self._sweep: ConfigSweep | None = None
+        # The ranks of allocations, by their numbers, as the last run returned them.
+        self._ranks: dict[int, int] = {}
         self.arguments = arguments.map(self._place)
 
     def _place(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -169,6 +171,8 @@ class GuardedCall:
             if not late:
                 self._check_inputs(snapshots, log)
             results = self._results(returned)
+            if self.arguments.lists and not late:
+                self._note_ranks(results, guard)
             if self.strict:
                 self._check_launches(log.launches, results, guard)
             self._check_own_memory(results, guard)
@@ -240,14 +244,41 @@ class GuardedCall:
         return tamper.untouched(self.path) if self.strict else contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def _with_late_rank(self, log: LaunchLog, late: Lateness | None) -> Iterator[None]:
+    def _with_late_rank(
+        self, log: LaunchLog, guard: Guard, late: Lateness | None
+    ) -> Iterator[None]:
         if late is None or not isinstance(log, Watch):
             yield
             return
-        run = LateLaunches(self.subject, late, self.arenas, self.original.tensors)
+        given = (self.subject, late, self.arenas, self.original.tensors)
+        run = LateLaunches(*given, rank_of=partial(self._rank_of, guard))
         log.puts_off = run.puts_off
         with run.running():
             yield
+
+    def _note_ranks(self, results: tuple[torch.Tensor, ...], guard: Guard) -> None:
+        ranks = max(len(names_by_rank(self.arguments.tensors)), 1)
+        numbers = {storage_of(arena.buffer): n for n, arena in enumerate(guard.arenas)}
+        self._ranks = {
+            numbers[storage_of(result)]: place % ranks
+            for place, result in enumerate(results)
+            if storage_of(result) in numbers
+        }
+
+    def _rank_of(self, guard: Guard, storage: int) -> int | None:
+        """Return the rank of an allocation: that which it was made like, or is returned to."""
+        given = names_by_rank(self.arguments.tensors)
+        owners = {
+            storage_of(self.arguments.tensors[name]): rank
+            for rank, names in enumerate(given)
+            for name in names
+        }
+        for number, arena in enumerate(guard.arenas):
+            if storage_of(arena.buffer) == storage and number in self._ranks:
+                return self._ranks[number]
+        while storage in guard.like and storage not in owners:
+            storage = guard.like[storage]
+        return owners.get(storage)
 
     def _call(
         self,
@@ -259,7 +290,7 @@ class GuardedCall:
     ) -> object:
         """Return what the subject returns. all_run: whether all programs of its launches run."""
         try:
-            late_rank = self._with_late_rank(log, late)
+            late_rank = self._with_late_rank(log, guard, late)
             if not self.interpreted:
                 # What fills a peer's memory is not the subject's to wait for.
                 gpus.synchronize()

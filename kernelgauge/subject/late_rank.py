@@ -127,17 +127,23 @@ class _Late:
 
 
 class LateLaunches(_Late):
-    """The run in the interpreter."""
+    """The run in the interpreter.
 
-    def __init__(self, *arguments: Any):
+    rank_of: returns the rank of an allocation by its storage, None where nothing tells it
+    """
+
+    def __init__(self, *arguments: Any, rank_of: Callable[[int], int | None]):
         super().__init__(*arguments)
+        self._rank_of = rank_of
+        self._ranks_that_launched: set[int] = set()
+        self._launches = 0
         self._owner = {
             storage_of(self.arenas[name].tensor): rank
             for rank, names in enumerate(self.by_rank)
             for name in names
         }
-        # The rank of each `with on(...)` that is open; None for a tensor that is no input.
-        self._open: list[int | None] = []
+        # The rank of each `with on(...)` that is open.
+        self._open: list[int] = []
         self._put_off: list[Callable[[], None]] = []
         self._arrived = not self.lateness.arrives_late
 
@@ -149,6 +155,7 @@ class LateLaunches(_Late):
         names = self.names
         with _instead(names, "on", self._on), _instead(names, "meet", self._meet):
             yield
+            self._check_every_rank_launched()
             if self.lateness.overwritten and self._put_off:
                 others = set(range(len(self.by_rank))) - {self.lateness.rank}
                 self._fill(sorted(others), self.others)
@@ -159,6 +166,8 @@ class LateLaunches(_Late):
         if not self._open:
             said, remedy = note("launch-outside-on"), note("launch-on-the-ranks-gpu")
             raise Wrong(Fault("wrong-gpu", (said,), current_place(), remedy=remedy))
+        self._launches += 1
+        self._ranks_that_launched.add(self._open[-1])
         is_late = self._open[-1] == self.lateness.rank
         if is_late:
             self._put_off.append(launch)
@@ -166,15 +175,33 @@ class LateLaunches(_Late):
 
     @contextlib.contextmanager
     def _on(self, x: torch.Tensor) -> Iterator[None]:
-        self._open.append(self._owner.get(storage_of(x)))
+        rank = self._find_rank(x)
+        if rank is None:
+            said, remedy = note("on-of-no-rank"), note("launch-on-the-ranks-gpu")
+            raise Wrong(Fault("wrong-gpu", (said,), current_place(), remedy=remedy))
+        self._open.append(rank)
         try:
             yield
         finally:
             self._open.pop()
 
+    def _find_rank(self, x: torch.Tensor) -> int | None:
+        storage = storage_of(x)
+        return self._owner[storage] if storage in self._owner else self._rank_of(storage)
+
+    def _check_every_rank_launched(self) -> None:
+        """Raise Wrong if there is a launch for each rank, but none on the GPU of one of them."""
+        idle = {*range(len(self.by_rank))} - self._ranks_that_launched
+        if idle and self._launches >= len(self.by_rank):
+            said, remedy = (
+                note("no-launch-on-rank", rank=min(idle)),
+                note("launch-on-the-ranks-gpu"),
+            )
+            raise Wrong(Fault("wrong-gpu", (said,), remedy=remedy))
+
     def _meet(self, tensors: Iterable[torch.Tensor]) -> None:
         # Of a tensor that is no input nothing tells the rank: it may be any.
-        met = {self._owner.get(storage_of(x)) for x in tensors}
+        met = {self._find_rank(x) for x in tensors}
         if None in met or (self.lateness.rank in met and len(met) > 1):
             self._catch_up()
 

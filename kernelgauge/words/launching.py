@@ -119,6 +119,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "a kernel is launched outside `with on(...)`: with several GPUs it runs on the current "
         "one, whichever rank it works for"
     ),
+    "on-of-no-rank": (
+        "on(...) is given a tensor that is neither a rank's input nor made like one nor returned "
+        "as a rank's result: nothing tells on which GPU it lies"
+    ),
+    "no-launch-on-rank": (
+        "nothing is launched on the GPU of rank {rank}: other ranks' GPUs do its work"
+    ),
     "launch-on-the-ranks-gpu": "with on(shards[rank]): kernel[grid](...)",
     # What it does besides.
     "written-between-launches": (
