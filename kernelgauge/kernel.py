@@ -28,7 +28,7 @@ from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.functions import launcher_name, underlying
-from kernelgauge.core.launch import Launch
+from kernelgauge.core.launch import Launch, numbers_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
@@ -268,12 +268,27 @@ class Kernel:
         config: index of the autotuner's configuration, after pruning; the first by default
         """
         arguments = self.arguments(inputs, options)
-        traffic = count(self.guarded(arguments), config)
-        if not self.strict:
+        call = self.guarded(arguments)
+        if self.strict:
+            traffic = self._counted_and_compared(call, config)
+        else:
+            traffic = count(call, config)
             traffic.call = self.called(arguments)
         self.run.traffic.append(traffic)
         for observer in self.run.observers:
             observer.on_traffic(self, arguments, traffic)
+        return traffic
+
+    def _counted_and_compared(self, call: GuardedCall, config: int | None) -> Traffic:
+        require_interpreter()
+        outcome = call.run(count=True, config=config, poison=self.poison)
+        assert outcome.watch
+        assert outcome.watch.traffic
+        traffic, results = outcome.watch.traffic, ResultCheck(self)
+        try:
+            results.compare(call, outcome, results.expected(call.original))
+        except Wrong as wrong:
+            traffic.wrong = wrong
         return traffic
 
     def configs(self, *inputs: Any, **options: Any) -> int:
@@ -544,11 +559,15 @@ class Kernel:
         again = thorough and (not settings.interpreted or size <= MAX_DECOYED_ELEMENTS)
         if again:
             call.fill_with_decoys()
-            next(_outcomes(call, poison=poison))
+            other = next(_outcomes(call, poison=poison))
+            numbers, read = [*map(numbers_of, other.launches)], other.scalars
+            del other
             call.restore()
         expected = results.expected(call.original)
         for number, outcome in enumerate(_outcomes(call, order="shuffled", poison=poison)):
             results.compare(call, outcome, expected)
+            if number == 0 and again and self.strict and not read + outcome.scalars:
+                results.check_numbers(outcome.launches, numbers)
             if self.rules.alike:
                 results.check_alike(outcome.results)
             if late:

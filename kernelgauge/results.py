@@ -13,7 +13,7 @@ import torch
 
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import double, wide
-from kernelgauge.core.launch import blocks_of
+from kernelgauge.core.launch import Launch, blocks_of, numbers_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.diagnosis import mistakes, report
@@ -247,6 +247,18 @@ class ResultCheck:
     def _fault(self, kind: str, said: Note, tensor: str = "", remedy: Note | None = None) -> Fault:
         call = Call(str(self.kernel.path), self.kernel.name)
         return Fault(kind, (said,), call=call, tensor=tensor, remedy=remedy)
+
+    def check_numbers(self, launches: list[Launch], before: list[dict[str, object]]) -> None:
+        """Raises Wrong if what launches are told depends on the inputs, of which none was read.
+
+        before: the numbers of the same launches on other contents
+        """
+        for launch, others in zip(launches, before, strict=False):
+            now = numbers_of(launch)
+            if changed := [name for name in now if now[name] != others.get(name, now[name])]:
+                kernel = launch.kernel.__name__
+                said = note("numbers-of-the-inputs", kernel=kernel, name=changed[0])
+                raise Wrong(self._fault("outside-kernel", said, remedy=note("compute-in-kernel")))
 
     def check_late(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
         """Raises Wrong unless the results stay right whichever rank is late."""

@@ -39,6 +39,24 @@ def blocks_of(launches: list[Launch]) -> list[int]:
     return sorted({value for value in given if type(value) is int and value > 1})
 
 
+def numbers_of(launch: Launch) -> dict[str, object]:
+    """Return the numbers that a launch passes, by name, and the constants of its code."""
+    found: dict[str, object] = {}
+
+    def collect(name: str, value: object) -> None:
+        if isinstance(value, (tuple, list)):
+            for place, part in enumerate(value):
+                collect(f"{name}[{place}]", part)
+        # A larger integer may be an address.
+        elif isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**32):
+            found[name] = repr(value)
+
+    for name, value in launch.arguments.items():
+        collect(name, value)
+    constants = (it for it in launch.kernel.__code__.co_consts if isinstance(it, (int, float)))
+    return found | {f"constant {place}": repr(it) for place, it in enumerate(constants)}
+
+
 class LaunchLog(Protocol):
     """A context manager that records what is launched in its body, in order."""
 

@@ -6,6 +6,7 @@ by the `Watch` of the run.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from kernelgauge.memory.data_races import History
 from kernelgauge.memory.recording import Recording
 from kernelgauge.words.fault import Fault, Place, note
 
-# The contents of larger allocations are not compared from launch to launch.
+# Of larger allocations a digest is compared from launch to launch, where all programs run.
 MAX_COMPARED_BYTES = 2**26
 
 # Atomics whose result depends on what was there.
@@ -98,6 +99,7 @@ class Watch:
         self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
         self._storages: dict[int, Storage] = {}
         self._remembered: list[tuple[Region, np.ndarray]] = []
+        self._digests: list[tuple[Region, bytes]] = []
         for name, tensor in inputs.items():
             self.know(tensor, name)
 
@@ -132,7 +134,11 @@ class Watch:
         of_storage = [pair for pair in self._remembered if pair[0].storage is region.storage]
         for remembered, before in of_storage:
             before[:] = remembered.contents()
-        if not of_storage and region.extent <= MAX_COMPARED_BYTES:
+        if region.extent > MAX_COMPARED_BYTES:
+            if self.programs == "all":
+                others = [it for it in self._digests if it[0].storage is not region.storage]
+                self._digests = [*others, (region, _digest(region))]
+        elif not of_storage:
             self._remembered.append((region, region.contents().copy()))
 
     def check_contents(self) -> None:
@@ -151,6 +157,11 @@ class Watch:
                         remedy=note("compute-in-kernel"),
                     )
                 )
+        for region, digest in self._digests:
+            if _digest(region) != digest:
+                said = note("changed-outside-kernel", tensor=region.name, element="")
+                remedy = note("compute-in-kernel")
+                raise Wrong(Fault("outside-kernel", (said,), tensor=region.name, remedy=remedy))
 
     def stored(self, tensor: torch.Tensor) -> np.ndarray:
         """Return which elements kernels stored, every byte of them: bool, of the tensor's shape."""
@@ -260,6 +271,14 @@ class Watch:
         for region, before in self._remembered:
             if region.storage.ledger.was_written_in(self.history.launch):
                 before[:] = region.contents()
+        self._digests = [
+            (it, _digest(it) if it.storage.ledger.was_written_in(self.history.launch) else digest)
+            for it, digest in self._digests
+        ]
+
+
+def _digest(region: Region) -> bytes:
+    return hashlib.blake2b(region.contents(), digest_size=16).digest()
 
 
 def current_watch() -> Watch:

@@ -162,6 +162,7 @@ class Guard(TorchDispatchMode):
             if (made := _allocate_huge(func, args, kwargs)) is not None:
                 self.unguarded.append(made)
                 _allocated.append(StorageWeakRef(made.untyped_storage()))
+                self.on_allocation(made)
                 return made
             made = func(*args, **kwargs)
             if made.device.type == "meta":

@@ -30,6 +30,7 @@ from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import tamper, unwritten
+from kernelgauge.subject.audit import REMEDY
 from kernelgauge.subject.autotuning import ConfigSweep
 from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
@@ -46,6 +47,7 @@ class Outcome:
     watch: what was observed in the interpreter; None on a GPU
     configs: how many configs an autotuner could choose from, 1 without an autotuner
     config: the config that was used, for messages; "" without an autotuner
+    scalars: how many the launcher read
     zeroed: the kernels' parameters that `reset_to_zero` of an autotuner names
     """
 
@@ -54,6 +56,7 @@ class Outcome:
     watch: Watch | None
     configs: int
     config: str
+    scalars: int = 0
     zeroed: Sequence[str] = ()
 
 
@@ -164,6 +167,9 @@ class GuardedCall:
             seed=seed,
             record=record,
         )
+        if self.strict and not late and not record:
+            for name in self.in_place:
+                guard.on_allocation(self.arguments.tensors[name])
         all_run = programs == "all" or not self.interpreted
         returned = self._call(guard, sweep, log, all_run, late)
         try:
@@ -193,7 +199,8 @@ class GuardedCall:
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
             watch.traffic.name_allocated([*own, *made])
         used = "; ".join(sweep.used)
-        return Outcome(results, log.launches, watch, self.configs, used, sweep.zeroed)
+        scalars = guard.scalars
+        return Outcome(results, log.launches, watch, self.configs, used, scalars, sweep.zeroed)
 
     def _called(self, fault: Fault) -> Fault:
         """Return a fault that has no place with the call in its stead."""
@@ -324,6 +331,9 @@ class GuardedCall:
             raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
+        if (guard.readable, guard.strict) != (self.readable, self.strict):
+            said = note("was-replaced", name="kernelgauge.subject.guard: its limits")
+            raise Wrong(self._called(Fault("tampering", (said,), remedy=REMEDY)))
         return returned
 
     @contextlib.contextmanager
@@ -331,8 +341,9 @@ class GuardedCall:
         """Let an autotuner's hook write with torch in the body, as `reset_to_zero` does."""
         with _disable_current_modes():
             yield
-            for arena in guard.arenas:
-                guard.on_allocation(arena.tensor)
+            changed = [self.arguments.tensors[name] for name in self.in_place]
+            for tensor in (*(arena.tensor for arena in guard.arenas), *changed):
+                guard.on_allocation(tensor)
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
         log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()

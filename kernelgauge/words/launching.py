@@ -159,6 +159,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "launch-on-the-current-stream": (
         "launch on the current stream: work on another one would not be timed"
     ),
+    "numbers-of-the-inputs": (
+        "{kernel} is launched with another {name} where the inputs hold other numbers, and the "
+        "launcher reads none where the judge sees it: it computes outside a kernel"
+    ),
     # What it has no business with.
     "looks-into-frames": "looks into the frames of its callers",
     "traces-the-judge": "traces what the judge does",
