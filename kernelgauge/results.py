@@ -248,6 +248,22 @@ class ResultCheck:
         call = Call(str(self.kernel.path), self.kernel.name)
         return Fault(kind, (said,), call=call, tensor=tensor, remedy=remedy)
 
+    def check_between(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
+        """Raises Wrong unless a backward pass is right after another forward pass, too."""
+        call.restore()
+        results = call.run(poison=poison, forward_twice=True).results
+        for number, got in enumerate(results):
+            if mismatch := self._mismatch(number, got, expected):
+                fault = mismatch.fault()
+                said, remedy = note("wrong-after-another-forward"), note("save-in-the-context")
+                raise Wrong(
+                    fault.but(
+                        said=(said, *fault.said),
+                        call=self.kernel.called(call.original),
+                        remedy=remedy,
+                    )
+                )
+
     def check_numbers(self, launches: list[Launch], before: list[dict[str, object]]) -> None:
         """Raises Wrong if what launches are told depends on the inputs, of which none was read.
 

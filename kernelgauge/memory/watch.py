@@ -278,7 +278,7 @@ class Watch:
 
 
 def _digest(region: Region) -> bytes:
-    return hashlib.blake2b(region.contents(), digest_size=16).digest()
+    return hashlib.blake2b(region.contents().data, digest_size=16).digest()
 
 
 def current_watch() -> Watch:

@@ -20,6 +20,7 @@ class Differentiable:
     floating-point positional input); without `dout`, (out,). Raises Wrong if autograd finds no
     gradient.
 
+    between: called after the forward pass, with the function, before the pass goes backward
     keep: whether to note, in `kept`, the tensors that the graph behind the last result holds
     """
 
@@ -27,6 +28,7 @@ class Differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.keep = False
+        self.between: Callable[[Callable], object] | None = None
         self.kept: list[torch.Tensor] = []
 
     def __call__(
@@ -40,6 +42,8 @@ class Differentiable:
             remedy = note("return-what-apply-returns")
             raise Wrong(Fault("wrong-form", (note("no-backward-pass"),), remedy=remedy))
         self.kept = saved_tensors(out) if self.keep else []
+        if self.between:
+            self.between(lambda *others: self.function(*map(leaf, others), **options))
         named = dict(zip(inspect.signature(self.function).parameters, leaves, strict=False))
         given = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
         gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)

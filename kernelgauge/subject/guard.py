@@ -123,6 +123,11 @@ class Guard(TorchDispatchMode):
         """Return whether a subject allocated this memory through torch in any run so far."""
         return StorageWeakRef(tensor.untyped_storage()) in _allocated
 
+    def admit(self, tensor: torch.Tensor) -> None:
+        """Let kernels be given memory that the judge itself allocated meanwhile."""
+        _allocated.append(StorageWeakRef(tensor.untyped_storage()))
+        self.on_allocation(tensor)
+
     def has_filled(self, tensor: torch.Tensor) -> bool:
         """Return whether the launcher itself gave every element of this memory a value."""
         arena = self._arena_of(tensor)

@@ -33,6 +33,7 @@ from kernelgauge.subject import tamper, unwritten
 from kernelgauge.subject.audit import REMEDY
 from kernelgauge.subject.autotuning import ConfigSweep
 from kernelgauge.subject.canaries import Arena, is_huge
+from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
@@ -106,10 +107,19 @@ class GuardedCall:
     def fill_with_decoys(self) -> None:
         """Put other values into the same memory, to expose subjects that reuse earlier results."""
         for name, arena in self.arenas.items():
-            tensor = self.original.tensors[name]
-            if rounds(tensor.dtype) and tensor.itemsize > 1:
-                tensor = -tensor.flip(tuple(range(tensor.dim())))
-            arena.fill(tensor)
+            arena.fill(decoy_of(self.original.tensors[name]))
+
+    def _go_forward_again(self, guard: Guard, forward: Callable) -> None:
+        """Make another forward pass, with other values in memory of their own."""
+
+        def other(_: str, tensor: torch.Tensor) -> torch.Tensor:
+            with _disable_current_modes():
+                arena = Arena.like(tensor, "")
+                arena.fill(decoy_of(tensor))
+            guard.admit(arena.tensor)
+            return arena.tensor
+
+        forward(*self.arguments.map(other).positional)
 
     def restore(self) -> None:
         """Put the original values back into the same memory."""
@@ -132,6 +142,7 @@ class GuardedCall:
         restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
+        forward_twice: bool = False,
     ) -> Outcome:
         """Call the subject once, and check launches, memory and inputs.
 
@@ -150,6 +161,8 @@ class GuardedCall:
         restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
+        forward_twice: whether a differentiable subject makes another forward pass, of other
+            inputs, before it goes backward
         """
         if late and not self.interpreted:
             return self._run_on_late_gpu(late)
@@ -171,6 +184,9 @@ class GuardedCall:
             for name in self.in_place:
                 guard.on_allocation(self.arguments.tensors[name])
         all_run = programs == "all" or not self.interpreted
+        if isinstance(self.subject, Differentiable):
+            again = partial(self._go_forward_again, guard) if forward_twice else None
+            self.subject.between = again
         returned = self._call(guard, sweep, log, all_run, late)
         try:
             guard.check_canaries()
@@ -535,6 +551,13 @@ class GuardedCall:
                     remedy=remedy,
                 )
             )
+
+
+def decoy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return other values than a tensor's, where they are of floating point; else the same."""
+    if rounds(tensor.dtype) and tensor.itemsize > 1:
+        return -tensor.flip(tuple(range(tensor.dim())))
+    return tensor
 
 
 def name_of(number: int, count: int) -> str:

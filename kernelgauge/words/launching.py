@@ -98,6 +98,13 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "mask-the-last-tile": "a store is not masked at the edge of the last tile",
     "no-backward-pass": "returned a result without a grad_fn: it has no backward pass",
     "return-what-apply-returns": "return what apply() of your torch.autograd.Function returns",
+    "wrong-after-another-forward": (
+        "after a second forward pass with other inputs, the backward pass of the first is wrong"
+    ),
+    "save-in-the-context": (
+        "what the backward pass needs belongs to ctx, not to a module or to memory that the next "
+        "forward pass uses again"
+    ),
     "no-gradient": "the backward pass gives no gradient for {parameter}",
     # Its launches.
     "no-launch": _no_launch,
