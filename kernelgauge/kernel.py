@@ -265,10 +265,14 @@ class Kernel:
     def traffic(self, *inputs: Any, config: int | None = None, **options: Any) -> Traffic:
         """Count what one call moves. Returns the Traffic, whose `check` compares with a budget.
 
+        The results must be right, too.
+
         config: index of the autotuner's configuration, after pruning; the first by default
         """
         arguments = self.arguments(inputs, options)
-        traffic = count(self.guarded(arguments), config)
+        require_interpreter()
+        traffic = self.counted(arguments, config=config)
+        assert traffic is not None
         if not self.strict:
             traffic.call = self.called(arguments)
         self.run.traffic.append(traffic)
@@ -366,15 +370,19 @@ class Kernel:
         """Return what the subject launches, for each configuration of an autotuner."""
         return launches_of(self.guarded(arguments))
 
-    def counted(self, arguments: Arguments) -> Traffic | None:
-        """Check the results of one case, with an autotuner's first configuration.
+    def counted(
+        self, arguments: Arguments, order: str = "ascending", config: int | None = None
+    ) -> Traffic | None:
+        """Check the results of one case.
 
+        order: of the programs
+        config: index of the autotuner's configuration; the first by default
         Returns what it moves, None on a GPU.
         """
         call = self.guarded(arguments)
         results = ResultCheck(self)
         expected = results.expected(call.original)
-        outcome = call.run(order="shuffled", count=True, poison=self.poison)
+        outcome = call.run(order=order, count=True, poison=self.poison, config=config)
         results.compare(call, outcome, expected)
         return outcome.watch.traffic if outcome.watch else None
 

@@ -249,7 +249,7 @@ class ResultCheck:
         return Fault(kind, (said,), call=call, tensor=tensor, remedy=remedy)
 
     def check_late(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
-        """Raises Wrong unless the results stay right when the first or the last rank is late."""
+        """Raises Wrong unless the results stay right whichever rank is late."""
         count = len(names_by_rank(call.original.tensors)) if self.kernel.rules.ranks else 0
         shown = has_meetings(call.subject) if settings.interpreted else len(call.devices) > 1
         if count < 2 or not shown:
@@ -261,7 +261,7 @@ class ResultCheck:
             found = (self._mismatch(number, got, expected) for number, got in enumerate(results))
             return next(filter(None, found), None)
 
-        for rank in (0, count - 1):
+        for rank in range(count):
             if mismatch := wrong(rank=rank):
                 if wrong(rank=rank, arrives_late=False, overwritten=False):
                     where = "meet-between-launches"
@@ -424,6 +424,8 @@ class ResultCheck:
         sites = outcome.watch.loads_without_other
         watch = outcome.watch
         same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
+        if call.strict and right_if(hide=False, **same):
+            return Cause(note("launcher-reads-inputs"), SHOWN)
         if outcome.configs > 1 and right_if(rehearse=False, **same):
             return Cause(note("tuned-on-the-tensors"), SHOWN)
         if outcome.zeroed and right_if(restores=True, **same):

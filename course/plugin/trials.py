@@ -181,7 +181,7 @@ class TrialLook(looks.Look):
         found = compile_each(launches, (target,), subject=kernel.path.resolve())
         made = [outcomes[target] for outcomes in found]
         self._row.made.setdefault(looks.case_of(kernel.run.case), []).extend(made)
-        traffic = kernel.counted(arguments)
+        traffic = kernel.counted(arguments, order="shuffled")
         if traffic:
             self._row.traffic = traffic.share_of_least
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ class Watch:
     rounded: the formats that kernels rounded to, as in interpreter.arithmetic, "scratch fp16" for
         what they loaded from memory that is no input
     puts_off: whether a launch runs later, if anything decides that; it then runs it
+    showing: makes the context in which a launch runs, where inputs are hidden from the launcher
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Watch:
         self.known: list[Region] = []
         self.loaded: Parts = []
         self.puts_off: Callable[[Callable[[], None]], bool] | None = None
+        self.showing: Callable[[], AbstractContextManager] = nullcontext
         self.traffic = Traffic(self.sites, inputs) if count else None
         self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
         self._storages: dict[int, Storage] = {}

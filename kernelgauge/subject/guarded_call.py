@@ -33,6 +33,7 @@ from kernelgauge.subject import tamper, unwritten
 from kernelgauge.subject.autotuning import ConfigSweep
 from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
+from kernelgauge.subject.hidden import Hidden
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
 from kernelgauge.words.fault import Call, Fault, Note, note
@@ -127,6 +128,7 @@ class GuardedCall:
         restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
+        hide: bool = True,
     ) -> Outcome:
         """Call the subject once, and check launches, memory and inputs.
 
@@ -145,6 +147,7 @@ class GuardedCall:
         restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
+        hide: whether, in a strict run, the inputs hold their contents for kernels alone
         """
         if late and not self.interpreted:
             return self._run_on_late_gpu(late)
@@ -163,8 +166,15 @@ class GuardedCall:
             record=record,
         )
         all_run = programs == "all" or not self.interpreted
-        returned = self._call(guard, sweep, log, all_run, late)
+        hidden = Hidden(self.arenas if hide and self.strict and not late else {})
+        if isinstance(log, Watch):
+            log.showing = guard.showing = hidden.showing
+        else:
+            self._expect_kernels_to_change(guard)
+        with hidden.hiding() if self.interpreted else contextlib.nullcontext():
+            returned = self._call(guard, sweep, log, all_run, late)
         try:
+            hidden.check()
             guard.check_canaries()
             if not late:
                 self._check_inputs(snapshots, log)
@@ -298,10 +308,17 @@ class GuardedCall:
     @contextlib.contextmanager
     def _run_hook(self, guard: Guard) -> Iterator[None]:
         """Let an autotuner's hook write with torch in the body, as `reset_to_zero` does."""
-        with _disable_current_modes():
+        with _disable_current_modes(), guard.showing():
             yield
             for arena in guard.arenas:
                 guard.on_allocation(arena.tensor)
+            self._expect_kernels_to_change(guard)
+
+    def _expect_kernels_to_change(self, guard: Guard) -> None:
+        """Expect only kernels to change, on a GPU, what the subject changes in place."""
+        if not self.interpreted:
+            for name in self.in_place:
+                guard.on_allocation(self.arguments.tensors[name])
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
         log = Watch(inputs=self.arguments.tensors, **options) if self.interpreted else Recorder()

@@ -526,6 +526,10 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
 
 # What a run without it shows to be the cause.
 SHOWN: Mapping[str, str | Callable[..., str]] = {
+    "launcher-reads-inputs": (
+        "right only where the launcher itself can read the numbers in the inputs: kernels must read "
+        "them"
+    ),
     "tuned-on-the-tensors": (
         "right where the kernel runs once, wrong where the autotuner has run it before: it times "
         "each config on the tensors themselves, and what the kernel changes in them must be put "

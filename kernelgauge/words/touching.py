@@ -636,6 +636,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{tensor} was written outside a kernel: its element {element} changed, but no kernel "
         "stored to it"
     ),
+    "changed-by-the-launcher": "{tensor} was written outside a kernel, by the launcher",
     "compute-in-kernel": "compute in the kernel, and store with tl.store",
     "atomic-on-unset": (
         "updates elements that nothing has initialized: torch.empty leaves whatever was in memory"
