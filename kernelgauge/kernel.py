@@ -562,6 +562,8 @@ class Kernel:
             if late:
                 results.check_late(call, expected, poison=poison)
             # Without atomics, nothing that the interpreter runs depends on the order.
+            if number == 0 and again:
+                results.check_between(call, expected, poison=poison)
             unordered = thorough or (outcome.watch and outcome.watch.has_atomics)
             if number == 0 and self.rules.deterministic and unordered:
                 results.check_repeatable(call, outcome, poison=poison)

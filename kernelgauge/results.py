@@ -24,6 +24,7 @@ from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
 from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
+from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
 from kernelgauge.subject.late_rank import Lateness, has_meetings, names_by_rank
 from kernelgauge.words.fault import SHOWN, Call, Cause, Fault, Note, note
@@ -243,6 +244,28 @@ class ResultCheck:
             if not torch.equal(_bytes_of(first), _bytes_of(second)):
                 said, remedy = note("differs-between-runs", name=name), note("sum-in-a-fixed-order")
                 raise Wrong(self._fault("differs-between-runs", said, name, remedy))
+
+    def check_between(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
+        """Raises Wrong unless gradients stay right with another forward pass before the backward.
+
+        Only for calls that were right without it.
+        """
+        subject = call.subject
+        if not isinstance(subject, Differentiable):
+            return
+        call.restore()
+        subject.between = True
+        try:
+            results = call.run(order="shuffled", poison=poison).results
+        finally:
+            subject.between = False
+        for number, got in enumerate(results):
+            if mismatch := self._mismatch(number, got, expected):
+                fault, said = mismatch.fault(), note("wrong-with-a-call-between")
+                called = self.kernel.called(call.original)
+                raise Wrong(
+                    fault.but(said=(said, *fault.said), call=called, remedy=note("keep-on-ctx"))
+                )
 
     def _fault(self, kind: str, said: Note, tensor: str = "", remedy: Note | None = None) -> Fault:
         call = Call(str(self.kernel.path), self.kernel.name)
