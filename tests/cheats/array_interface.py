@@ -12,7 +12,7 @@ class Memory:
         self.__array_interface__ = {
             "data": (x.data_ptr(), False),
             "shape": (x.numel(),),
-            "typestr": "<f4",
+            "typestr": f"<f{x.element_size()}",
             "version": 3,
         }
 
