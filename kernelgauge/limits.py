@@ -72,7 +72,9 @@ class _Search:
         setting: Callable[[Values], contextlib.AbstractContextManager],
     ):
         self.kernel, self.build, self.sizes, self.setting = kernel, build, sizes, setting
-        self.constants = constants(kernel.path.read_text(encoding="utf-8"))
+        # Without a file nothing can be read: the first call says so.
+        code = kernel.path.read_text(encoding="utf-8") if kernel.path.exists() else ""
+        self.constants = constants(code)
         self.spent, self.skipped = 0.0, 0
         self._least = {name: values[0] for name, values in sizes.items()}
         # What calls took, by size and value.
