@@ -148,21 +148,20 @@ def in_program(
     return found
 
 
+def _names_in(node: ast.AST | None) -> list[str]:
+    return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)] if node else []
+
+
 def turns_of(access: Access, term: Term) -> tuple[str, str, int, int] | None:
     """Return what moves an index from turn to turn of a loop over tiles; None if not certain.
 
     That is the loop's variable, its step as the source has it, the step, and how far programs whose
     numbers along axis 0 are neighbours begin apart.
     """
-    reader, lanes = (
-        _Reader(access),
-        [it.id for it in ast.walk(term.node or ast.Pass()) if isinstance(it, ast.Name)],
-    )
+    reader = _Reader(access)
     try:
-        made = [reader._last(name) for name in lanes]
-        names = {
-            it.id for node in made if node for it in ast.walk(node) if isinstance(it, ast.Name)
-        }
+        made = [reader._last(name) for name in _names_in(term.node)]
+        names = {name for node in made for name in _names_in(node)}
         loops = [
             (it.target.id, it.iter.args)
             for it in ast.walk(reader.function or ast.Pass())
@@ -288,7 +287,7 @@ class _Reader:
 
         by: how many elements that makes for each lane
         """
-        names = {it.id for it in ast.walk(self.pointer()) if isinstance(it, ast.Name)}
+        names = {*_names_in(self.pointer())}
         steps = [
             it
             for it in ast.walk(self.function or ast.Pass())

@@ -381,16 +381,23 @@ def _tile_of(access: Access, number: str) -> dict[str, object]:
     {} if nothing does.
     """
     function, given = function_of(access), access.launch.arguments
-    for name in access.variables:
-        for value in values_of(name, function) if function else ():
-            for it in ast.walk(value) if "arange" in ast.unparse(value) else ():
-                if not isinstance(it, ast.BinOp) or not isinstance(it.op, ast.Mult):
-                    continue
-                pair = {ast.unparse(it.left), ast.unparse(it.right)}
-                for block in (pair - {number}) & access.launch.constexprs if number in pair else ():
-                    if isinstance(length := given[block], int) and length > 1:
-                        made = f"{name} = {ast.unparse(value)}"
-                        return {"block": block, "length": length, "definition": made}
+    made = [(name, it) for name in access.variables if function for it in values_of(name, function)]
+    for name, value in made:
+        definition = ast.unparse(value)
+        if "arange" not in definition:
+            continue
+        products = [
+            {ast.unparse(it.left), ast.unparse(it.right)}
+            for it in ast.walk(value)
+            if isinstance(it, ast.BinOp) and isinstance(it.op, ast.Mult)
+        ]
+        for block in access.launch.constexprs:
+            if (
+                {number, block} in products
+                and isinstance(length := given[block], int)
+                and length > 1
+            ):
+                return {"block": block, "length": length, "definition": f"{name} = {definition}"}
     return {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bdb
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -271,14 +271,11 @@ class GuardedCall:
             if storage_of(result) in numbers
         }
 
-    def _rank_of(self, guard: Guard, storage: int) -> int | None:
-        """Return the rank of an allocation: that which it was made like, or is returned to."""
-        given = names_by_rank(self.arguments.tensors)
-        owners = {
-            storage_of(self.arguments.tensors[name]): rank
-            for rank, names in enumerate(given)
-            for name in names
-        }
+    def _rank_of(self, guard: Guard, storage: int, owners: Mapping[int, int]) -> int | None:
+        """Return the rank of a tensor: its owner's, or that which it was made like or returned to.
+
+        owners: the ranks of the inputs, by their storages
+        """
         for number, arena in enumerate(guard.arenas):
             if storage_of(arena.buffer) == storage and number in self._ranks:
                 return self._ranks[number]

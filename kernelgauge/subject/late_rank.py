@@ -129,10 +129,11 @@ class _Late:
 class LateLaunches(_Late):
     """The run in the interpreter.
 
-    rank_of: returns the rank of an allocation by its storage, None where nothing tells it
+    rank_of: returns the rank of a tensor by its storage and the ranks of the inputs by theirs, None
+        where nothing tells it
     """
 
-    def __init__(self, *arguments: Any, rank_of: Callable[[int], int | None]):
+    def __init__(self, *arguments: Any, rank_of: Callable[[int, Mapping[int, int]], int | None]):
         super().__init__(*arguments)
         self._rank_of = rank_of
         self._ranks_that_launched: set[int] = set()
@@ -186,8 +187,7 @@ class LateLaunches(_Late):
             self._open.pop()
 
     def _find_rank(self, x: torch.Tensor) -> int | None:
-        storage = storage_of(x)
-        return self._owner[storage] if storage in self._owner else self._rank_of(storage)
+        return self._rank_of(storage_of(x), self._owner)
 
     def _check_every_rank_launched(self) -> None:
         """Raise Wrong if there is a launch for each rank, but none on the GPU of one of them."""
