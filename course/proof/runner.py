@@ -14,6 +14,7 @@ from course import paths, running
 from course.inputs import parameters_of
 from course.plugin import diagnoses, failures, ladder, session
 from course.proof.kept import kept
+from kernelgauge.core.paths import forget
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
 
@@ -80,6 +81,7 @@ def graded(puzzle: str, source: str, folder: Path) -> Iterator[None]:
     path = folder / f"{puzzle}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
+    forget(path)
     before = settings.subjects, running.memory
     settings.subjects, running.memory = folder, kept
     try:

@@ -75,12 +75,18 @@ def batched_matmul_kernel(
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
 def has_tma(device: torch.device) -> bool:
     """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
-    if device.type != "cuda":
-        return True
-    properties = torch.cuda.get_device_properties(device)
-    return properties.major >= 9 and properties.shared_memory_per_block_optin >= 200 * 1024
+    if device.type == "cuda" and torch.cuda.get_device_properties(device).major < 9:
+        return False
+    return shared_memory(device) >= 200 * 1024
 
 
 def realigned(x: torch.Tensor) -> torch.Tensor:
