@@ -18,6 +18,12 @@ def pytest_addoption(parser):
         help="grade the files of DIR, a folder that mirrors puzzles/; for a class, give it several "
         "times, or a folder of such folders",
     )
+    add(
+        "--sealed",
+        action="store_true",
+        help="run the launchers of --subject in cells, apart from the judge, which replays on its "
+        "own tensors what they launch",
+    )
     add("--one-of-class", nargs=2, help=argparse.SUPPRESS)
     add(
         "--page",
