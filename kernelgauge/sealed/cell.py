@@ -124,7 +124,7 @@ class Cell:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.is_ready, self.is_open = False, False
+        self.is_ready, self.is_open, self._is_closing = False, False, False
         self._left = MAX_CALL_BYTES
         self._buffer = b""
         self._copy = tempfile.TemporaryDirectory(prefix="triton-kata-cell-")
@@ -149,6 +149,9 @@ class Cell:
         Raises Ended, Silent or Forged.
         """
         self.close()
+        deadline = time.monotonic() + CLOSING_SECONDS
+        while self._is_closing:
+            self._is_closing = self._receive(deadline)[:1] != ["closed"]
         if not self.is_ready:
             if self.receive(STARTUP_SECONDS) != ["ready"]:
                 raise Forged("no beginning")
@@ -158,15 +161,11 @@ class Cell:
         return self.receive(seconds)
 
     def close(self) -> None:
-        """End the test's process, and all that it has left. Raises Ended, Silent or Forged."""
-        if not self.is_open:
-            return
-        self.is_open = False
-        self.send(["close"])
-        deadline = time.monotonic() + CLOSING_SECONDS
-        self._left = MAX_CALL_BYTES
-        while self._receive(deadline)[:1] != ["closed"]:
-            pass
+        """Have the test's process end, and all that it has left. The next `open` waits for it."""
+        if self.is_open:
+            self.is_open, self._is_closing = False, True
+            with contextlib.suppress(Ended):
+                self.send(["close"])
 
     def send(self, message: Any) -> None:
         """Send a message. Raises Ended."""

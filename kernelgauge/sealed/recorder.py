@@ -22,6 +22,7 @@ A tensor is ["tensor", storage, dtype, shape, strides, bytes from the storage's 
 
 import ast
 import contextlib
+import gc
 import inspect
 import io
 import json
@@ -151,6 +152,8 @@ class Session:
             return [type(value).__name__, [self.encode(x) for x in value]]
         if isinstance(value, torch.dtype):
             return ["dtype", name_of(value)]
+        if isinstance(value, complex):
+            return ["complex", value.real, value.imag]
         if isinstance(value, tl.dtype):
             return ["tl", "triton.language", str(value)]
         if isinstance(value, TensorDescriptor):
@@ -460,6 +463,8 @@ def decode(session, value):
         return tuple(items) if kind == "tuple" else items
     if kind == "dtype":
         return getattr(torch, rest[0])
+    if kind == "complex":
+        return complex(*rest)
     number, dtype, shape, strides, at = rest
     storage, dtype = session.bases[number].untyped_storage(), getattr(torch, dtype)
     key = json.dumps(value)
@@ -625,13 +630,15 @@ def main(descriptor, user):
     warm_up()
     pipe.write(b'["ready"]\n')
     pipe.flush()
+    gc.collect()
+    gc.freeze()
     while True:
-        message = receive(pipe)
+        # Forked ahead: it waits for the next test to be opened.
         child = os.fork()
         if not child:
             try:
                 confine(user)
-                serve(pipe, *message[1:])
+                serve(pipe, *receive(pipe)[1:])
             finally:
                 os._exit(0)
         status = os.waitpid(child, 0)[1]

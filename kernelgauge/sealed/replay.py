@@ -77,6 +77,8 @@ def begin() -> None:
     """Let the next test begin with a process of its own."""
     global _session
     _session = None
+    if _cell is not None:
+        _cell.close()
 
 
 def load_subject(path: Path, function: str) -> Callable:
@@ -252,6 +254,8 @@ class _Replay:
             return [type(value).__name__, [self.give(it) for it in value]]
         if isinstance(value, torch.dtype):
             return ["dtype", dtype_name(value)]
+        if isinstance(value, complex):
+            return ["complex", value.real, value.imag]
         return value
 
     def bases(self) -> list:
@@ -384,6 +388,8 @@ class _Replay:
             made = TensorDescriptor(self.value(base), *map(list, sizes))
             made.padding = {"zero": "zero", "nan": "nan"}[padding]
             return made
+        if kind == "complex":
+            return complex(*map(_number, rest))
         if kind == "object":
             return type(str(rest[0])[:100], (), {})()
         found = self.session.kernels.decode(told)
