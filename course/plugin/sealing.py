@@ -8,6 +8,7 @@ from kernelgauge.core.settings import settings
 
 # What these options do to a subject is done in the process that grades it.
 NOT_SEALED = {"compiled": "--compiled", "tries": "--try", "usepdb": "--pdb", "trace": "--trace"}
+NOT_SEALED["watch"] = "--watch"
 
 
 def check(option) -> None:

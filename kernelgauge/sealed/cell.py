@@ -125,6 +125,7 @@ class Cell:
     def __init__(self, folder: Path):
         self.folder = folder
         self.is_ready, self.is_open, self._is_closing = False, False, False
+        self._test = 0
         self._left = MAX_CALL_BYTES
         self._buffer = b""
         self._copy = tempfile.TemporaryDirectory(prefix="triton-kata-cell-")
@@ -148,24 +149,32 @@ class Cell:
 
         Raises Ended, Silent or Forged.
         """
-        self.close()
-        deadline = time.monotonic() + CLOSING_SECONDS
-        while self._is_closing:
-            self._is_closing = self._receive(deadline)[:1] != ["closed"]
         if not self.is_ready:
             if self.receive(STARTUP_SECONDS) != ["ready"]:
                 raise Forged("no beginning")
             self.is_ready = True
         self.is_open = True
-        self.send(["open", str(file), function])
+        self._test += 1
+        self.send(["open", self._test, str(file), function])
         return self.receive(seconds)
 
+    def is_free(self) -> bool:
+        """Wait for the end of the test before, and return whether there was one in time."""
+        self.close()
+        deadline = time.monotonic() + CLOSING_SECONDS
+        try:
+            while self._is_closing:
+                self._is_closing = self._receive(deadline)[:1] != ["closed"]
+        except (Ended, Silent, Forged):
+            return False
+        return self.process.poll() is None
+
     def close(self) -> None:
-        """Have the test's process end, and all that it has left. The next `open` waits for it."""
+        """Have the test's process end, and all that it has left: see `is_free`."""
         if self.is_open:
             self.is_open, self._is_closing = False, True
             with contextlib.suppress(Ended):
-                self.send(["close"])
+                self.send(["close", self._test])
 
     def send(self, message: Any) -> None:
         """Send a message. Raises Ended."""

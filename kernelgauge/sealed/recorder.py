@@ -7,8 +7,8 @@ torch and Triton once, and forks for each test a process of its own, which execu
 file. Nothing that it tells is believed: it is a request to the judge, which makes the allocations
 and launches the kernels itself, on memory that this process never sees.
 
-Every message is a line of JSON. Of the judge: ["open", file, function], ["call", ...], a value that
-was asked for, ["close"]. Of the cell, a line for each thing that the launcher does:
+Every message is a line of JSON. Of the judge: ["open", test, file, function], ["call", ...], a
+value that was asked for, ["close", test]. Of the cell, a line for each thing that the launcher does:
 
     ["new", number, dtype, shape, strides, device, like, fill]     an allocation
     ["fill", tensor, value]
@@ -560,7 +560,8 @@ def serve(pipe, file, name):
     module = types.ModuleType("subject")
     module.__file__ = file
     sys.modules["subject"] = module
-    sys.path.insert(0, os.path.dirname(file))
+    function = None
+    sys.path[:0] = [os.path.dirname(file), FOLDER.rstrip("/")]
     try:
         with open(file, "rb") as source:
             exec(compile(source.read(), file, "exec"), vars(module))
@@ -576,15 +577,24 @@ def serve(pipe, file, name):
     except BaseException as error:
         session.tell(*raised(error))
     session.flush()
-    while (message := receive(pipe))[0] == "call":
-        call(session, function, *message[1:])
+    while True:
+        call(session, function, *receive(pipe)[1:])
 
 
 def receive(pipe):
     line = pipe.readline()
     if not line:
         os._exit(0)
-    return json.loads(line)
+    message = json.loads(line)
+    if message[0] == "open":
+        pipe.test = message[1]
+    elif message[0] == "close":
+        # Also in the middle of a call, where the judge has seen enough. A test whose process ended
+        # by itself may be closed when the next one waits already.
+        if message[1] == getattr(pipe, "test", None):
+            os._exit(0)
+        return receive(pipe)
+    return message
 
 
 def confine(user):
@@ -623,7 +633,7 @@ def warm_up():
 
 def main(descriptor, user):
     channel = socket.socket(fileno=descriptor)
-    pipe = channel.makefile("rwb")
+    pipe = io.BufferedRWPair(*(socket.SocketIO(channel, it) for it in "rw"))
     torch.set_num_threads(1)
     for kind in (JITFunction, Autotuner, Heuristics):
         kind.run = run
@@ -638,7 +648,7 @@ def main(descriptor, user):
         if not child:
             try:
                 confine(user)
-                serve(pipe, *receive(pipe)[1:])
+                serve(pipe, *receive(pipe)[2:])
             finally:
                 os._exit(0)
         status = os.waitpid(child, 0)[1]

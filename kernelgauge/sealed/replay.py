@@ -25,7 +25,7 @@ from triton.runtime.autotuner import Autotuner, Config
 from triton.runtime.jit import KernelInterface
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelgauge.core import timeouts
+from kernelgauge.core import blame, timeouts
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.rebuilt import Kernels, NotAKernel, Record, Unknown, torch_dtype
 from kernelgauge.core.settings import settings
@@ -85,11 +85,10 @@ def load_subject(path: Path, function: str) -> Callable:
     """Return what stands for the function to grade. Raises as `loader.load_subject` does."""
     global _session
     require_file(path)
-    surroundings.check(path)
     if _session is None or (_session.path, _session.function) != (path, function):
-        assert settings.subjects is not None
-        start(settings.subjects)
-        _session = Session(path, function)
+        begun = Session(path, function)
+        surroundings.check(path)
+        _session = begun
     return _session.launcher
 
 
@@ -101,6 +100,20 @@ class Session:
 
     def __init__(self, path: Path, function: str):
         self.path, self.function = path, function
+        meets = self._open()
+        self.launcher = _function(function, self.call, meets)
+        self.launcher.differentiable = lambda: Sealed(self)  # type: ignore[attr-defined]
+
+    def _open(self) -> bool:
+        """Begin in a process of its own. Returns whether the file has chapter 18's functions."""
+        assert settings.subjects is not None
+        start(settings.subjects)
+        assert _cell
+        if not _cell.is_free():
+            # What the test before has left is not to be waited for.
+            stop()
+            start(settings.subjects)
+        self.cell, self.goes_on = _cell, True
         self.kernels = Kernels({})
         self.tuners: dict[int, tuple[Any, Autotuner]] = {}
         # By their numbers: a tensor of the memory, where that begins in its storage and where the
@@ -108,27 +121,28 @@ class Session:
         self.storages: dict[int, tuple[torch.Tensor, int, int]] = {}
         self.next = 0
         with self._answering():
-            assert _cell
-            what, meets = self._opened(_cell.open(path, function, _seconds()))
+            what, meets = self._opened(self.cell.open(self.path, self.function, _seconds()))
         if what != "function":
-            said = note("no-function", function=function)
+            said = note("no-function", function=self.function)
             if what != "missing":
-                said = note("not-a-function", function=function, type=what)
-            raise no_function(path, said)
-        self.launcher = _function(function, self.call, meets)
-        self.launcher.differentiable = lambda: Sealed(self)  # type: ignore[attr-defined]
+                said = note("not-a-function", function=self.function, type=what)
+            raise no_function(self.path, said)
+        return meets
 
     def _opened(self, message: list) -> tuple[str, bool]:
+        """Return what the file holds by the function's name. Raises Wrong where it does not load."""
         with _forged():
             if message[0] == "opened":
                 return str(message[1]), message[2] is True
-        self._end(message)
+        try:
+            self._end(message)
+        except Exception as error:
+            raise Wrong(blame.explain(error, self.path)) from error
         raise Forged("no beginning")
 
     @contextlib.contextmanager
     def _answering(self) -> Iterator[None]:
         """Say what happened to the cell where it does not answer in the body."""
-        global _session
         try:
             yield
         except (Ended, Silent, Forged) as error:
@@ -146,16 +160,18 @@ class Session:
 
         Returns what it returned, and with gradients what the graph behind it holds.
         """
+        if not self.goes_on or self.cell is not _cell:
+            self._open()
         names = self.launcher.__globals__
         given = {n: v(None) for n, v in names.items() if callable(v) and n not in ("on", "meet")}
         replay = _Replay(self)
         encoded = [replay.give(it) for it in args], {n: replay.give(it) for n, it in kwargs.items()}
         with self._answering(), replay.running():
-            if _cell is None:
-                raise Ended
-            _cell.send(["call", *replay.bases(), *encoded, given, gradients])
+            self.goes_on = False
+            self.cell.send(["call", *replay.bases(), *encoded, given, gradients])
             while True:
-                message = _cell.receive(_seconds())
+                message = self.cell.receive(_seconds())
+                self.goes_on = message[0] in ("return", "raise", "refuse")
                 if message[0] == "return":
                     with _forged():
                         _, value, kept, alive = message
@@ -163,7 +179,7 @@ class Session:
                         self.storages = {n: self.storages[n] for n in alive if n in self.storages}
                     return result
                 self._end(message)
-                replay.do(message, _cell)
+                replay.do(message, self.cell)
 
     def _end(self, message: list) -> None:
         """Raise what ended a call or the loading of the file, if that is what a message tells."""
@@ -407,8 +423,11 @@ class _Replay:
         with _disable_current_modes():
             if number is None:
                 # Memory that no guard has seen: whoever gets it says so.
-                made = torch.zeros(max(1, *shape), dtype=kind, device=settings.device)
-                made = made.as_strided(shape, [0] * len(shape))
+                planned = torch.empty_strided(shape, strides, dtype=kind, device="meta")
+                if planned.untyped_storage().nbytes() > MAX_BYTES:
+                    raise Forged("more memory than a call may allocate")
+                made = torch.empty_strided(shape, strides, dtype=kind, device=settings.device)
+                made.zero_()
             else:
                 owner, begin, end = self.session.storages[number]
                 if len(shape) != len(strides) or at < 0 or (at + begin) % kind.itemsize:
