@@ -1,4 +1,4 @@
-"""Sealed runs: honest subjects get the same verdict, and nothing that a launcher does reaches it."""
+"""Sealed runs: nothing that a launcher does reaches the verdict, and the grader survives it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ pytestmark = [
 
 CHEATS = paths.ROOT / "tests" / "cheats"
 FILES = sorted([*CHEATS.glob("*.py"), *(CHEATS / "sealed").glob("*.py")])
-HEADER = re.compile(r"# puzzle: (.+)\n(?:# mode: .+\n# rejected with: (.+)\n)?(?:# sealed: (.*)\n)?")
+HEADER = re.compile(
+    r"# puzzle: (.+)\n(?:# mode: .+\n# rejected with: (.+)\n)?(?:# sealed: (.*)\n)?"
+)
 
 
 @pytest.fixture
 def graded(tmp_path, monkeypatch):
-    """Grade a source with the numerics cases, in a cell. Returns what the first fault says, or ""."""
+    """Grade a source in a cell. Returns what the first fault says, or ""."""
 
     def grade(puzzle: str, source: str, limit: float = 30.0, check: str = "numerics") -> str:
         shutil.copyfile(paths.SOLUTIONS / f"{puzzle}.py", tmp_path / "honest.py")
@@ -48,8 +50,8 @@ def graded(tmp_path, monkeypatch):
     replay.stop()
 
 
-# What the cheats of the open mode come to in a cell, where it is not what their headers say. HARMLESS:
-# the kernels did the work, and what the cheat changes or reads is not there.
+# What the cheats of the open mode come to in a cell, where it is not what their headers say.
+# HARMLESS: the kernels did the work, and what the cheat changes or reads is not there.
 HARMLESS = "harmless"
 NOTHING_OF_OURS = "ModuleNotFoundError: No module named"
 IN_A_CELL = {

@@ -7,12 +7,17 @@ import pytest
 from kernelgauge.core.settings import settings
 
 # What these options do to a subject is done in the process that grades it.
-NOT_SEALED = {"compiled": "--compiled", "tries": "--try", "usepdb": "--pdb", "trace": "--trace"}
-NOT_SEALED["watch"] = "--watch"
+NOT_SEALED = {
+    "compiled": "--compiled",
+    "tries": "--try",
+    "usepdb": "--pdb",
+    "trace": "--trace",
+    "watch": "--watch",
+}
 
 
 def check(option) -> None:
-    """Raises pytest.UsageError where a sealed run makes no sense, or this machine cannot have one."""
+    """Raises pytest.UsageError where a run cannot be sealed."""
     for name, flag in NOT_SEALED.items():
         if getattr(option, name, None) not in (None, False):
             raise pytest.UsageError(f"{flag} and --sealed do not go together: give one of them")

@@ -7,8 +7,8 @@ is what keeps it from being more than a kernel.
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import functools
 import importlib
@@ -34,18 +34,19 @@ MODULES = (
 TOP = ("cdiv", "next_power_of_2", "language")
 # What would load code of another kind, or takes what the interpreter keeps apart.
 DENIED = {
-    "inline_asm_elementwise", "extern_elementwise", "handle", "tensor", "core", "semantic", "builtin",
-    "str_to_ty",
+    "inline_asm_elementwise", "extern_elementwise", "handle", "tensor", "core", "semantic",
+    "builtin", "str_to_ty",
 }  # fmt: skip
 CLASSES = ("constexpr", "range", "static_range", "dtype", "condition", "tuple")
 # Parts of a definition that a kernel has no use for, and what a message calls them.
 REFUSED = {
-    ast.Import: "import", ast.ImportFrom: "import", ast.Global: "global", ast.Nonlocal: "nonlocal",
-    ast.ClassDef: "class", ast.Lambda: "lambda", ast.Try: "try", ast.With: "with", ast.Raise: "raise",
-    ast.Yield: "yield", ast.YieldFrom: "yield", ast.Await: "await", ast.AsyncFor: "async",
-    ast.AsyncWith: "async", ast.AsyncFunctionDef: "async", ast.Delete: "del",
-    ast.GeneratorExp: "a generator", ast.ListComp: "a comprehension", ast.Set: "a set", ast.SetComp: "a set", ast.Dict: "a dict",
-    ast.DictComp: "a dict", ast.Match: "match",
+    ast.Import: "import", ast.ImportFrom: "import", ast.Global: "global", ast.Delete: "del",
+    ast.Nonlocal: "nonlocal", ast.ClassDef: "class", ast.Lambda: "lambda", ast.Try: "try",
+    ast.With: "with", ast.Raise: "raise", ast.Yield: "yield", ast.YieldFrom: "yield",
+    ast.Await: "await", ast.AsyncFor: "async", ast.AsyncWith: "async", ast.Match: "match",
+    ast.AsyncFunctionDef: "async", ast.GeneratorExp: "a generator", ast.Set: "a set",
+    ast.ListComp: "a comprehension", ast.SetComp: "a set", ast.Dict: "a dict",
+    ast.DictComp: "a dict",
 }  # fmt: skip
 # An attribute of the function: the records of it and of all kernels that it calls.
 NEEDED = "_rebuilt_from"
@@ -160,9 +161,10 @@ def _parsed(file: str, changed: int) -> tuple[ast.Module, bool]:
 
 def _definition(tree: ast.Module, record: Record) -> ast.FunctionDef:
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == record.name:
-            if min(it.lineno for it in (node, *node.decorator_list)) == record.line:
-                return node
+        if not isinstance(node, ast.FunctionDef) or node.name != record.name:
+            continue
+        if min([node.lineno, *(it.lineno for it in node.decorator_list)]) == record.line:
+            return node
     raise NotAKernel("a definition that does not stand in the file", record.line)
 
 
@@ -172,7 +174,8 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     import triton
 
     decorator = ast.Name("_jit", ast.Load())
-    ast.copy_location(decorator, (*definition.decorator_list, definition)[0])
+    first: ast.AST = (*definition.decorator_list, definition)[0]
+    ast.copy_location(decorator, first)
     copied = ast.FunctionDef(**{**dict(ast.iter_fields(definition)), "decorator_list": [decorator]})
     ast.copy_location(copied, definition)
     module = ast.fix_missing_locations(ast.Module([copied], []))

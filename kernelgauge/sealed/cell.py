@@ -92,9 +92,14 @@ def _command(folder: Path, copied: Path, descriptor: int) -> list[str]:
     command = _sandbox()
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm"]
-    roots = {sys.base_prefix, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}
+    roots: set[str] = {
+        sys.base_prefix,
+        sysconfig.get_paths()["purelib"],
+        sysconfig.get_paths()["platlib"],
+    }
     roots.add(os.path.realpath(sys.base_prefix))
-    parents = {str(parent) for path in (*roots, folder) for parent in Path(path).parents}
+    bound = [*map(Path, roots), folder]
+    parents = {str(parent) for path in bound for parent in path.parents}
     for parent in sorted(parents - {"/", "/tmp", "/usr"}):
         command += ["--perms", "0755", "--dir", parent]
     for root in sorted(roots):

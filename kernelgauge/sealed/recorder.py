@@ -8,7 +8,7 @@ file. Nothing that it tells is believed: it is a request to the judge, which mak
 and launches the kernels itself, on memory that this process never sees.
 
 Every message is a line of JSON. Of the judge: ["open", test, file, function], ["call", ...], a
-value that was asked for, ["close", test]. Of the cell, a line for each thing that the launcher does:
+value that was asked for, ["close", test]. Of the cell, a line for each thing that is done:
 
     ["new", number, dtype, shape, strides, device, like, fill]     an allocation
     ["fill", tensor, value]
@@ -35,13 +35,12 @@ import textwrap
 import types
 
 import torch
-import triton
 import triton.language as tl
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
-from triton.runtime.autotuner import Autotuner, Config, Heuristics
+from torch.utils._pytree import tree_leaves
+from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -172,16 +171,15 @@ class Session:
         return ["object", type(value).__name__]
 
     def kernel(self, kernel):
-        """Return the number of a kernel, told when it is first used: where it is defined, its names."""
+        """Return the number of a kernel, which is told when it is first used."""
         while not isinstance(kernel, JITFunction):
             kernel = kernel.fn
         fn = kernel.fn
         if kernel in self.kernels:
             return self.kernels[kernel]
         number = self.kernels[kernel] = len(self.kernels)
-        closed = dict(
-            zip(fn.__code__.co_freevars, (it.cell_contents for it in fn.__closure__ or ()))
-        )
+        cells = [it.cell_contents for it in fn.__closure__ or ()]
+        closed = dict(zip(fn.__code__.co_freevars, cells, strict=True))
         with contextlib.suppress(OSError, SyntaxError):
             tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
             names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -354,11 +352,12 @@ def run(kernel, *args, grid, warmup=False, **kwargs):
 
 
 def nested(kernel, args, kwargs, grid):
-    """Return ["tuned", tuner, ...] with what lies below for each config, or ["plain", values, grid]."""
+    """Return ["tuned", tuner, ...] with what lies below each config, or ["plain", values, grid]."""
     values = {}
     while isinstance(kernel, Heuristics):
         for name, choose in kernel.values.items():
-            values[name] = choose({**dict(zip(kernel.arg_names, args)), **kwargs, **values})
+            placed = dict(zip(kernel.arg_names, args, strict=False))
+            values[name] = choose({**placed, **kwargs, **values})
         kernel = kernel.fn
     kwargs = kwargs | values
     told = {name: current.encode(value) for name, value in values.items()}
@@ -382,7 +381,7 @@ def nested(kernel, args, kwargs, grid):
 def tuned(tuner, args, kwargs, grid):
     if tuner.user_defined_pre_hook or tuner.user_defined_post_hook:
         raise current.refuse("outside-kernel", "hook-in-a-cell", kernel=tuner.base_fn.__name__)
-    tuner.nargs = dict(zip(tuner.arg_names, args))
+    tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     configs = list(tuner.configs)
     pruned = list(tuner.prune_configs(kwargs)) if len(configs) > 1 else configs
     told = []
@@ -444,10 +443,10 @@ def differentiated(function, args, kwargs):
                 if isinstance(it, torch.Tensor)
             ]
             nodes += [following for following, _ in node.next_functions]
-    named = dict(zip(inspect.signature(function).parameters, leaves))
+    named = dict(zip(inspect.signature(function).parameters, leaves, strict=False))
     given = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
     gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)
-    for parameter, gradient in zip(given, gradients):
+    for parameter, gradient in zip(given, gradients, strict=True):
         if gradient is None:
             raise current.refuse("wrong-form", "no-gradient", parameter=parameter)
     return (out.detach(), *gradients), kept
@@ -545,7 +544,7 @@ def meet_in_the_open(module):
     def meet(tensors):
         current.tell("meet", current.encode(list(tensors)))
 
-    for function, other in zip(found, (on, meet)):
+    for function, other in zip(found, (on, meet), strict=True):
         here = function.__globals__
         here[f"_recorded_{function.__name__}"] = other
         made = {}
@@ -599,7 +598,8 @@ def receive(pipe):
 
 def confine(user):
     """Give up what the supervisor has: its user, and most of what a process may use."""
-    pages = int(open("/proc/self/statm").read().split()[0])
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[0])
     memory = pages * resource.getpagesize() + MEMORY
     limits = {
         "AS": memory,

@@ -1,8 +1,8 @@
 """Do what a launcher in a cell asks for: allocate, fill, launch, and read a value back.
 
-`load_subject` returns a function that stands for the subject's. Called, it sends shapes, strides, dtypes and
-scalars to the cell, never contents, and does what comes back, under the guard and the watch of
-whoever called it, as if the launcher itself had.
+`load_subject` returns a function that stands for the subject's. Called, it sends shapes, strides,
+dtypes and scalars to the cell, never contents, and does what comes back, under the guard and the
+watch of whoever called it, as if the launcher itself had.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelgauge.core import blame, timeouts
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.rebuilt import Kernels, NotAKernel, Record, Unknown, torch_dtype
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import Wrong
+from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.sealed.cell import Cell, Ended, Forged, Silent
 from kernelgauge.subject import surroundings
 from kernelgauge.subject.canaries import is_huge
@@ -130,7 +130,7 @@ class Session:
         return meets
 
     def _opened(self, message: list) -> tuple[str, bool]:
-        """Return what the file holds by the function's name. Raises Wrong where it does not load."""
+        """Return what the file has by the function's name. Raises Wrong where it does not load."""
         with _forged():
             if message[0] == "opened":
                 return str(message[1]), message[2] is True
@@ -162,6 +162,9 @@ class Session:
         """
         if not self.goes_on or self.cell is not _cell:
             self._open()
+        given_tensors = (it for it in (*args, *kwargs.values()) if isinstance(it, torch.Tensor))
+        if not gradients and any(it.requires_grad for it in given_tensors):
+            raise NotMeasured("a sealed launcher is differentiated in its cell, and not by a test")
         names = self.launcher.__globals__
         given = {n: v(None) for n, v in names.items() if callable(v) and n not in ("on", "meet")}
         replay = _Replay(self)
@@ -307,9 +310,7 @@ class _Replay:
                 allocate = self._allocation(*message[1:])
             elif kind == "fill":
                 tensor, value = self.value(message[1]), _number(message[2])
-            elif kind == "read":
-                tensor = self.value(message[1])
-            elif kind == "on":
+            elif kind == "read" or kind == "on":
                 tensor = self.value(message[1])
             elif kind == "meet":
                 tensors = self.value(message[1])
@@ -354,10 +355,10 @@ class _Replay:
         self, number: int, dtype: str, shape: list, strides: list, device: str, like: Any, fill: Any
     ) -> Callable[[], None]:
         session = self.session
-        kind, shape, strides = torch_dtype(dtype), _sizes(shape), _sizes(strides)
-        if number != session.next or len(shape) != len(strides):
+        kind, sizes, steps = torch_dtype(dtype), _sizes(shape), _sizes(strides)
+        if number != session.next or len(sizes) != len(steps):
             raise Forged("an allocation out of order")
-        planned = torch.empty_strided(shape, strides, dtype=kind, device="meta")
+        planned = torch.empty_strided(sizes, steps, dtype=kind, device="meta")
         size = planned.untyped_storage().nbytes()
         self.allocated += 0 if is_huge(planned) else size
         if self.allocated > MAX_BYTES or size > 2**40:
@@ -368,9 +369,9 @@ class _Replay:
 
         def allocate() -> None:
             if pattern is not None and pattern.device == where:
-                made = pattern.new_empty_strided(shape, strides, dtype=kind)
+                made = pattern.new_empty_strided(sizes, steps, dtype=kind)
             else:
-                made = torch.empty_strided(shape, strides, dtype=kind, device=where)
+                made = torch.empty_strided(sizes, steps, dtype=kind, device=where)
             if value is not None:
                 made.fill_(value)
             session.next += 1
@@ -419,24 +420,24 @@ class _Replay:
         key = repr([number, dtype, shape, strides, at])
         if key in self.seen:
             return self.seen[key]
-        kind, shape, strides = torch_dtype(dtype), _sizes(shape), _sizes(strides)
+        kind, sizes, steps = torch_dtype(dtype), _sizes(shape), _sizes(strides)
         with _disable_current_modes():
             if number is None:
                 # Memory that no guard has seen: whoever gets it says so.
-                planned = torch.empty_strided(shape, strides, dtype=kind, device="meta")
+                planned = torch.empty_strided(sizes, steps, dtype=kind, device="meta")
                 if planned.untyped_storage().nbytes() > MAX_BYTES:
                     raise Forged("more memory than a call may allocate")
-                made = torch.empty_strided(shape, strides, dtype=kind, device=settings.device)
+                made = torch.empty_strided(sizes, steps, dtype=kind, device=settings.device)
                 made.zero_()
             else:
                 owner, begin, end = self.session.storages[number]
-                if len(shape) != len(strides) or at < 0 or (at + begin) % kind.itemsize:
+                if len(sizes) != len(steps) or at < 0 or (at + begin) % kind.itemsize:
                     raise Forged("a view of no tensor")
-                last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
-                if math.prod(shape) and begin + at + last * kind.itemsize > end:
+                last = sum((n - 1) * s for n, s in zip(sizes, steps, strict=True)) + 1
+                if math.prod(sizes) and begin + at + last * kind.itemsize > end:
                     raise Forged("a view beyond its memory")
                 made = torch.empty(0, dtype=kind, device=owner.device)
-                made.set_(owner.untyped_storage(), (begin + at) // kind.itemsize, shape, strides)
+                made.set_(owner.untyped_storage(), (begin + at) // kind.itemsize, sizes, steps)
         self.seen[key] = made
         return made
 
@@ -520,7 +521,7 @@ class _Replay:
 
 
 class _Chosen(KernelInterface):
-    """What an autotuner launches: the kernel, with what the cell told of the config that was chosen.
+    """What an autotuner launches: the kernel, with what was told of the config that is chosen.
 
     leaves: each config with its grid and the values of heuristics
     """
@@ -597,7 +598,7 @@ def _exception(names: list[str], text: str | None, place: Any) -> BaseException:
         (it for it in own if isinstance(it, type) and issubclass(it, Exception)), RuntimeError
     )
     if found is SyntaxError and place:
-        return SyntaxError(text, (place[0], place[1], None, None))
+        return SyntaxError(text or "", (place[0], place[1], None, None))
     if text is not None and found.__name__ == names[0] and found is not KeyError:
         with contextlib.suppress(TypeError):
             return found(text)

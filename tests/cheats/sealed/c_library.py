@@ -3,7 +3,6 @@
 # A library in C that writes anywhere, reached without ctypes by name.
 import importlib
 
-import torch
 from honest import swish as honest
 
 library = importlib.import_module("c" + "types")

@@ -9,7 +9,7 @@ found = []
 for root, folders, files in os.walk("/"):
     folders[:] = [it for it in folders if it not in ("proc", "dev", "usr", "site-packages", "lib")]
     found += [it for it in files if it.startswith("test_swish") or it == "conftest.py"]
-    assert not (root.endswith("/reference/solutions") or root.endswith("/kernelgauge/numerics"))
+    assert not root.endswith(("/reference/solutions", "/kernelgauge/numerics"))
 assert not [it for it in found if it.startswith("test_swish")]
 for path in ("/usr/pwned", "/root/pwned", "/pwned", __file__):
     try:

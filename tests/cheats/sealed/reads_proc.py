@@ -3,7 +3,6 @@
 # Looks for another process to read: there is none of the judge's.
 import os
 
-import torch
 from honest import swish as honest
 
 seen = [pid for pid in os.listdir("/proc") if pid.isdigit()]
