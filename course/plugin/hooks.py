@@ -59,7 +59,7 @@ def pytest_cmdline_main(config):
         if not option.one_of_class:
             page.check(option)
         people = class_of_people.find(option)
-        if len(people) > 1:
+        if len(people) > 1 or (option.results and people and not option.one_of_class):
             return class_of_people.run(config, people)
     if option.watch:
         ended = watch.run(config)
