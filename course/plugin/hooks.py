@@ -91,7 +91,7 @@ def pytest_configure(config):
     elif people := class_of_people.find(config.option):
         (settings.subjects,) = people.values()
     if config.option.sealed:
-        sealing.begin(config)
+        sealing.begin(config, config.stash[machine].interpreted)
     both = config.option.production or config.option.solutions
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from course.plugin import session

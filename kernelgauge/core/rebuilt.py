@@ -37,7 +37,7 @@ DENIED = {
     "inline_asm_elementwise", "extern_elementwise", "handle", "tensor", "core", "semantic",
     "builtin", "str_to_ty",
 }  # fmt: skip
-CLASSES = ("constexpr", "range", "static_range", "dtype", "condition", "tuple")
+CLASSES = ("constexpr", "range", "static_range", "dtype", "condition", "tuple", "PropagateNan")
 # Parts of a definition that a kernel has no use for, and what a message calls them.
 REFUSED = {
     ast.Import: "import", ast.ImportFrom: "import", ast.Global: "global", ast.Delete: "del",
@@ -316,6 +316,8 @@ def _public() -> frozenset[str]:
     # What is set in __init__, where dir() does not see it.
     named |= {"shape", "dtype", "type", "value", "element_ty", "numel", "scalar", "strides"}
     named |= {"block_shape", "primitive_bitwidth", "int_bitwidth", "name"}
+    # Of tl.PropagateNan.
+    named |= {"ALL", "NONE"}
     return frozenset(named - DENIED)
 
 
