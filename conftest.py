@@ -18,6 +18,19 @@ def pytest_addoption(parser):
         help="grade the files of DIR, a folder that mirrors puzzles/; for a class, give it several "
         "times, or a folder of such folders",
     )
+    add(
+        "--sealed",
+        action="store_true",
+        help="run the launchers of --subject in cells, apart from the judge, which replays on its "
+        "own tensors what they launch",
+    )
+    add(
+        "--results",
+        metavar="DIR",
+        help="grade a class at once: each person's puzzle in a process of its own, several at a "
+        "time; DIR keeps what was found, and what it holds is not graded again",
+    )
+    add("--jobs", type=int, metavar="N", help="how many processes --results runs at a time")
     add("--one-of-class", nargs=2, help=argparse.SUPPRESS)
     add(
         "--page",

@@ -20,6 +20,7 @@ from course.plugin import (
     ladder,
     page,
     pictures,
+    sealing,
     selection,
     watch,
 )
@@ -50,13 +51,15 @@ def pytest_cmdline_main(config):
     desk.check(option)
     if desk.is_asked(option):
         return desk.run(config)
+    if option.sealed:
+        sealing.check(option)
     if option.solutions and option.subject:
         raise pytest.UsageError("--solutions and --subject name different files: give one of them")
     if not hasattr(config, "workerinput"):
         if not option.one_of_class:
             page.check(option)
         people = class_of_people.find(option)
-        if len(people) > 1:
+        if len(people) > 1 or (option.results and people and not option.one_of_class):
             return class_of_people.run(config, people)
     if option.watch:
         ended = watch.run(config)
@@ -87,6 +90,8 @@ def pytest_configure(config):
         settings.subjects = paths.SOLUTIONS
     elif people := class_of_people.find(config.option):
         (settings.subjects,) = people.values()
+    if config.option.sealed:
+        sealing.begin(config, config.stash[machine].interpreted)
     both = config.option.production or config.option.solutions
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from course.plugin import session
@@ -160,7 +165,8 @@ def pytest_configure_node(node):
 def pytest_report_header(config):
     from course.plugin import session
 
-    return config.stash[machine].header() + [it.line for it in session.complaints]
+    sealed = sealing.header(config) if config.option.sealed else []
+    return config.stash[machine].header() + sealed + [it.line for it in session.complaints]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -17,7 +17,7 @@ import pytest
 
 from course.page import report as pages
 from course.page.report import Report
-from course.plugin import page
+from course.plugin import batch, page
 from course.plugin.ladder import ladder
 from kernelgauge.core.paths import display_path
 
@@ -59,7 +59,8 @@ def find(option) -> dict[str, Path]:
                 )
             people[folder.name] = folder
     for name, flag in NOT_FOR_A_CLASS.items():
-        if len(people) > 1 and getattr(option, name, None) not in (None, False):
+        together = option.results and name == "xmlpath"
+        if len(people) > 1 and not together and getattr(option, name, None) not in (None, False):
             raise pytest.UsageError(
                 f"{flag} is for one person's folder, and --subject names those of {len(people)}"
             )
@@ -71,6 +72,10 @@ def run(config, people: dict[str, Path]) -> int:
     # pytest's terminal is there from here on, as for --help.
     config._do_configure()
     terminal = config.get_terminal_writer()
+    if config.option.results:
+        reports, status = batch.run(config, people)
+        _finish(config, terminal, reports, len(people))
+        return status
     reports, statuses = [], []
     with tempfile.TemporaryDirectory(prefix="triton-kata-") as notes:
         for number, (name, folder) in enumerate(people.items(), 1):
@@ -86,14 +91,19 @@ def run(config, people: dict[str, Path]) -> int:
     status = pytest.ExitCode.TESTS_FAILED if any(statuses) else pytest.ExitCode.OK
     if pytest.ExitCode.INTERRUPTED in statuses:
         status = pytest.ExitCode.INTERRUPTED
-    _write_summary(terminal, reports, len(people))
+    _finish(config, terminal, reports, len(people))
+    return status
+
+
+def _finish(config, terminal, reports: Sequence[Report], count: int) -> None:
+    """Sum up what was found, and write the page and the data."""
+    _write_summary(terminal, reports, count)
     for path in page.files_of(config):
         try:
             page.write(path, reports)
         except OSError as error:
             raise pytest.UsageError(f"{display_path(path)}: {error.strerror}") from None
         terminal.line(f"Written: {display_path(path)}")
-    return status
 
 
 def _folders(given: str) -> list[Path]:

@@ -27,7 +27,13 @@ from course.desk.stubs import STUBS  # noqa: E402
 from course.plugin.ladder import ladder  # noqa: E402
 from kernelgauge.words.kinds import KINDS  # noqa: E402
 
-CONTRIBUTING = ["CONTRIBUTING.md", "docs/judge.md", "docs/private_names.md", "CHANGELOG.md"]
+CONTRIBUTING = [
+    "CONTRIBUTING.md",
+    "docs/judge.md",
+    "docs/sealed.md",
+    "docs/private_names.md",
+    "CHANGELOG.md",
+]
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 # What follows the chapters.
 FURTHER = [

@@ -22,7 +22,7 @@ from kernelgauge.compilation import errors, process, specialization
 from kernelgauge.compilation.advice import advice
 from kernelgauge.compilation.occupancy import Occupancy, occupancy
 from kernelgauge.compilation.targets import Target, find_target
-from kernelgauge.core import timeouts
+from kernelgauge.core import rebuilt, timeouts
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.words.fault import Fault, Note, Place, note
@@ -218,6 +218,7 @@ def _request(launch: Launch, subject: Path) -> dict:
         "line": code.co_firstlineno,
         "arguments": arguments,
         "options": dict(launch.options),
+        "sealed": getattr(launch.kernel, rebuilt.NEEDED, None),
     }
 
 

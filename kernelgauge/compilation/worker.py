@@ -155,7 +155,10 @@ def answer(request: dict) -> dict:
     from kernelgauge.compilation import early_release
 
     try:
-        _import(Path(request["subject"]), request["module"])
+        if request["sealed"] is None:
+            _import(Path(request["subject"]), request["module"])
+        else:
+            _rebuild(request["sealed"])
     except BaseException as error:
         return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
@@ -189,6 +192,16 @@ def _import(file: Path, module: str) -> None:
         importlib.import_module(module)
     else:
         paths.load(file)
+
+
+def _rebuild(records: dict) -> None:
+    """Make kernels of files that are not to be executed: see core.rebuilt."""
+    from kernelgauge.core.rebuilt import Kernels, Record
+
+    kernels = Kernels({number: Record(*it) for number, it in records.items()})
+    for number, record in kernels.records.items():
+        place = os.path.realpath(record.file), record.name, record.line
+        _functions[place] = kernels.get(number)
 
 
 def compile_kernel(request: dict) -> Any:

@@ -24,6 +24,7 @@ class Settings:
     answers: the folder whose files a graded file must not read, if there is one
     packages: the top-level packages that grade. Their frames are nobody's kernel, and what is in
         them must stay as it is while a graded file runs
+    sealed: whether launchers run in a cell: see kernelgauge.sealed
     passing_errors: what ends a run where graded code raises it. All else counts as its own fault,
         but for a time limit
     """
@@ -38,6 +39,7 @@ class Settings:
     # Read before any learner's code is loaded.
     debugged: bool = "pydevd" in sys.modules
     subjects: Path | None = None
+    sealed: bool = False
     answers: Path | None = None
     packages: tuple[str, ...] = ("kernelgauge",)
     passing_errors: tuple[type[BaseException], ...] = (KeyboardInterrupt,)

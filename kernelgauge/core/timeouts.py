@@ -132,6 +132,11 @@ def next_step() -> None:
         _step = time.process_time()
 
 
+def step_seconds() -> float:
+    """Return how many seconds of the clock a step may take where nothing is computed here."""
+    return _seconds * STEP if seconds_left() < math.inf else math.inf
+
+
 def lift_time_limit() -> None:
     """Cancel the time limit of the body that is running, for a debugger."""
     signal.setitimer(signal.ITIMER_PROF, 0)

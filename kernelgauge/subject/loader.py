@@ -28,14 +28,15 @@ def load_subject(path: Path, function: str) -> Callable:
     state.use(path, module)
     found = getattr(module, function, None)
     if found is None:
-        raise _no_function(path, note("no-function", function=function))
+        raise no_function(path, note("no-function", function=function))
     if not callable(found):
         kind = type(found).__name__
-        raise _no_function(path, note("not-a-function", function=function, type=kind))
+        raise no_function(path, note("not-a-function", function=function, type=kind))
     return found
 
 
-def _no_function(path: Path, said: Note) -> Wrong:
+def no_function(path: Path, said: Note) -> Wrong:
+    """Return that a file lacks the function to grade, to be raised."""
     return Wrong(Fault("no-function", (said,), call=Call(str(path))))
 
 

@@ -73,6 +73,19 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "reads-what-was-not-computed": (
         "the launcher read a value that kernels store, but not all programs had run"
     ),
+    # In a cell.
+    "cell-ended": "ended the process of its cell",
+    "no-recording": "what came out of its cell is no recording of a launcher: {why}",
+    "not-only-a-kernel": "{kernel} uses {what}, which is no part of Triton's language",
+    "only-triton-in-a-kernel": (
+        "a sealed run launches what is Triton alone: functions of triton.language, kernels with "
+        "@triton.jit, and constants"
+    ),
+    "kernel-without-source": "{subject} launches {kernel}, whose definition stands in no file",
+    "hook-in-a-cell": (
+        "{subject} gives the autotuner of {kernel} a pre_hook or post_hook, which a sealed run "
+        "cannot record: name the tensors in reset_to_zero or restore_value"
+    ),
     # How it is checked.
     "install-first": "call kernelgauge.install() first, before Triton is imported",
     "checked-while-compiling": (

@@ -1,0 +1,215 @@
+"""A class at once, `--results DIR`: each person's puzzle is graded in a process of its own.
+
+Several run in parallel, a crash costs its puzzle only, and what DIR holds already is not graded
+again. Each process is the command that was typed, about one folder and one puzzle's tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from course.page import report as pages
+from course.page.report import Check, Report
+from course.plugin.ladder import SOLVED, ladder, path_of_tests
+
+# A process that neither its time limits nor a signal ends is killed after so many seconds.
+HARD_LIMIT = 1800
+TOLD = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs", "--cluster")
+# What XML does not know.
+ILLEGAL = dict.fromkeys({*range(32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF} - {9, 10, 13}, "?")
+VERDICTS = {
+    "wrong": "failure",
+    "unsolved": "failure",
+    "not run": "error",
+    "not measured": "skipped",
+}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One person's puzzle.
+
+    data: where the process leaves what it found; what it prints goes to a file beside it
+    """
+
+    person: str
+    folder: Path
+    puzzle: str
+    data: Path
+    command: tuple[str, ...]
+    where: str
+
+    def is_done(self) -> bool:
+        """Return whether an earlier run has graded this."""
+        try:
+            return bool(pages.load(self.data))
+        except (OSError, ValueError):
+            return False
+
+
+def units(config, people: dict[str, Path]) -> list[Unit]:
+    """Return what is to be graded: each file that a person has of the puzzles that were named."""
+    option, typed = config.option, config.invocation_params
+    named = [Path(typed.dir, it.partition("::")[0]).resolve() for it in option.file_or_dir or ()]
+    options = tuple(_shared(map(str, typed.args), option.file_or_dir or ()))
+    folder = Path(option.results).absolute()
+    found = []
+    for person, files in people.items():
+        for puzzle in ladder():
+            tests = path_of_tests(puzzle, SOLVED)
+            wanted = not named or any(tests.is_relative_to(it) for it in named)
+            if wanted and (files / f"{puzzle}.py").is_file():
+                data = folder / person / f"{puzzle.replace('/', '-')}.json"
+                one = ("--one-of-class", str(files), str(data))
+                command = ("-m", "pytest", *one, *options, str(tests))
+                found.append(Unit(person, files, puzzle, data, command, str(typed.dir)))
+    return found
+
+
+def _shared(arguments: Iterable[str], files: Iterable[str]) -> Iterator[str]:
+    """Yield the options that each process is to have, too."""
+    left_out, takes_value = set(files), False
+    for argument in arguments:
+        if takes_value or argument in left_out:
+            takes_value = False
+        elif argument.partition("=")[0] in ONCE:
+            takes_value = "=" not in argument
+        else:
+            yield argument
+
+
+def grade(unit: Unit, python: str = sys.executable) -> int:
+    """Grade one unit. Returns the exit status of its process, negative for a signal."""
+    unit.data.parent.mkdir(parents=True, exist_ok=True)
+    part = unit.data.with_suffix(".part.json")
+    command = [str(part) if it == str(unit.data) else it for it in unit.command]
+    with unit.data.with_suffix(".log").open("wb") as log:
+        process = subprocess.Popen(
+            [python, *command],
+            cwd=unit.where,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(HARD_LIMIT)
+        except subprocess.TimeoutExpired:
+            status = -signal.SIGKILL
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if status in TOLD and part.exists():
+        part.replace(unit.data)
+    return status
+
+
+def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
+    """Grade everybody. Returns a report of each person, and the exit status."""
+    found, jobs = units(config, people), config.option.jobs or os.cpu_count() or 1
+    terminal = config.get_terminal_writer()
+    waiting = [it for it in found if not it.is_done()]
+    if len(waiting) < len(found):
+        terminal.line(f"graded before: {len(found) - len(waiting)} of {len(found)}")
+    statuses: dict[Unit, int] = {}
+    try:
+        for number, (unit, status) in enumerate(_graded(waiting, jobs), 1):
+            statuses[unit] = status
+            said = {0: "passed", 1: "wrong"}.get(status, f"not graded: status {status}")
+            terminal.line(f"{number} of {len(waiting)}  {unit.person}  {unit.puzzle}  {said}")
+            terminal.flush()
+    except KeyboardInterrupt:
+        return _reports(found, statuses), pytest.ExitCode.INTERRUPTED
+    reports = _reports(found, statuses)
+    if config.option.xmlpath:
+        write_junit(Path(config.option.xmlpath), reports)
+    checks = [check for it in reports for puzzle in it.graded for check in puzzle.checks]
+    passes = all(it.verdict in ("passed", "not measured") for it in checks) and bool(checks)
+    return reports, pytest.ExitCode.OK if passes else pytest.ExitCode.TESTS_FAILED
+
+
+def _graded(
+    waiting: list[Unit], jobs: int, how: Callable[[Unit], int] = grade
+) -> Iterator[tuple[Unit, int]]:
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(how, unit): unit for unit in waiting}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _reports(found: list[Unit], statuses: dict[Unit, int]) -> list[Report]:
+    """Return one report of each person: what each of their puzzles' processes found of it."""
+    by_person: dict[str, Report] = {}
+    for unit in found:
+        (own,) = pages.load(unit.data) if unit.is_done() else (None,)
+        whole = by_person.get(unit.person)
+        if whole is None or (own and not whole.puzzles):
+            empty = Report(unit.person, str(unit.folder), "", "", "")
+            whole = by_person[unit.person] = own or whole or empty
+        elif own:
+            graded = {it.name: it for it in own.graded}
+            whole.puzzles = [graded.get(it.name, it) for it in whole.puzzles]
+    for unit in found:
+        if not unit.is_done():
+            _note_crash(by_person[unit.person], unit, statuses.get(unit))
+    return list(by_person.values())
+
+
+def _note_crash(report: Report, unit: Unit, status: int | None) -> None:
+    """Note that a puzzle's process ended without a verdict, which costs that puzzle only."""
+    said = "not graded" if status is None else f"not graded: its process ended with status {status}"
+    check = Check("solved", "", "", "not run", said)
+    if not report.puzzles:
+        report.problem = f"{unit.puzzle} {said}"
+    report.puzzles = [
+        replace(it, state=pages.WRONG, checks=[check]) if it.name == unit.puzzle else it
+        for it in report.puzzles
+    ]
+
+
+def write_junit(path: Path, reports: list[Report]) -> None:
+    """Write what was found as JUnit XML: a suite for each person, a case for each check."""
+    root = ElementTree.Element("testsuites")
+    for report in reports:
+        checks = [(puzzle.name, it) for puzzle in report.graded for it in puzzle.checks]
+        suite = ElementTree.SubElement(root, "testsuite", name=report.person)
+        counts = dict.fromkeys(("failure", "error", "skipped"), 0)
+        for puzzle, check in checks:
+            name = f"{check.level}::{check.test}"
+            case = ElementTree.SubElement(suite, "testcase", classname=puzzle, name=name)
+            if tag := VERDICTS.get(check.verdict):
+                counts[tag] += 1
+                kind = (check.fault or {}).get("kind", check.verdict)
+                told = ElementTree.SubElement(case, tag, message=_legal(kind))
+                told.text = _legal(check.message)
+        if report.problem:
+            case = ElementTree.SubElement(suite, "testcase", classname=report.person, name="")
+            ElementTree.SubElement(case, "error", message=_legal(report.problem))
+            counts["error"] += 1
+        sizes = {"tests": len(suite), "failures": counts["failure"], "errors": counts["error"]}
+        sizes["skipped"] = counts["skipped"]
+        suite.attrib |= {name: str(count) for name, count in sizes.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _legal(text: str) -> str:
+    """Return a text without the characters that XML does not know."""
+    return text.translate(ILLEGAL)

@@ -1,0 +1,15 @@
+"""Sealed runs: the subject's Python runs in a cell, and only what it asks for is done.
+
+- cell: Cell, the process; in_force
+- recorder.py: what runs in it
+- replay: load, which returns a subject's function whose calls go through a cell
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def recorder_file() -> Path:
+    """Return the one file of ours that a cell is given."""
+    return Path(__file__).with_name("recorder.py")

@@ -1,0 +1,251 @@
+"""A process with nothing worth stealing, in which a subject's launcher runs.
+
+It sees the system, Python, torch and Triton, read-only, and a copy of the subject's folder: no
+tests, no reference, no solutions, no network, none of the judge's environment. It is killed whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from kernelgauge.sealed import recorder_file
+
+SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache")
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TRITON_CACHE_DIR": "/tmp",
+}  # fmt: skip
+# What of the judge may be installed beside torch, and is hidden.
+HIDDEN = ("kernelgauge", "course")
+TMPFS_BYTES = 2**25
+STARTUP_SECONDS, CLOSING_SECONDS = 60.0, 5.0
+# Of one message, and of all that is told in one call.
+MAX_LINE_BYTES, MAX_CALL_BYTES = 2**22, 2**26
+# What is copied of a subject's folder.
+MAX_FILES, MAX_FILE_BYTES = 2000, 2**20
+# A user that nobody else is, one for each cell of this machine.
+FIRST_USER = 1_000_000
+
+
+class CannotSeal(RuntimeError):
+    """This machine lacks what a cell needs."""
+
+
+class Ended(Exception):
+    """The cell's process ended during a test."""
+
+
+class Silent(Exception):
+    """The cell did not answer in time. Its argument: the seconds."""
+
+
+class Forged(Exception):
+    """What came is no recording."""
+
+
+def in_force() -> str:
+    """Say what keeps a cell apart on this machine. Raises CannotSeal where something is missing."""
+    if shutil.which("bwrap") is None:
+        raise CannotSeal(
+            "--sealed needs bubblewrap, which is not installed: apt-get install bubblewrap"
+        )
+    tried = subprocess.run([*_sandbox(), "/bin/true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        reason = (tried.stderr.strip() or f"status {tried.returncode}").splitlines()[0]
+        raise CannotSeal(f"--sealed needs namespaces, which this machine refuses: {reason}")
+    user = "a user of its own" if os.geteuid() == 0 else "a user namespace"
+    return (
+        f"sealed: launchers run in cells ({user}; mount, process, IPC and network namespaces; "
+        "limits of memory, processes, files and time; no seccomp, no cgroup)"
+    )
+
+
+def _sandbox() -> list[str]:
+    command = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    if os.geteuid() == 0:
+        for capability in ("SETUID", "SETGID", "KILL"):
+            command += ["--cap-add", f"CAP_{capability}"]
+    else:
+        command += ["--unshare-user", "--disable-userns"]
+    for path in SYSTEM:
+        if os.path.islink(path):
+            command += ["--symlink", os.readlink(path), path]
+        elif os.path.exists(path):
+            command += ["--ro-bind", path, path]
+    return [*command, "--proc", "/proc", "--dev", "/dev"]
+
+
+def _command(folder: Path, copied: Path, descriptor: int) -> list[str]:
+    command = _sandbox()
+    command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp"]
+    command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm"]
+    roots: set[str] = {
+        sys.base_prefix,
+        sysconfig.get_paths()["purelib"],
+        sysconfig.get_paths()["platlib"],
+    }
+    roots.add(os.path.realpath(sys.base_prefix))
+    bound = [*map(Path, roots), folder]
+    parents = {str(parent) for path in bound for parent in path.parents}
+    for parent in sorted(parents - {"/", "/tmp", "/usr"}):
+        command += ["--perms", "0755", "--dir", parent]
+    for root in sorted(roots):
+        command += ["--ro-bind", root, root]
+        for name in HIDDEN:
+            if os.path.isdir(f"{root}/{name}"):
+                command += ["--tmpfs", f"{root}/{name}"]
+    command += ["--ro-bind", str(copied), str(folder)]
+    inside = "/recorder.py"
+    command += ["--ro-bind", str(recorder_file()), inside]
+    for name, value in ENVIRONMENT.items():
+        command += ["--setenv", name, value]
+    path = os.pathsep.join(
+        sorted({sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]})
+    )
+    command += ["--setenv", "PYTHONPATH", path, "--remount-ro", "/dev", "--remount-ro", "/"]
+    user = FIRST_USER + os.getpid() if os.geteuid() == 0 else 0
+    python = os.path.realpath(sys.executable)
+    return [*command, python, "-s", "-P", inside, str(descriptor), f"{folder}/", str(user)]
+
+
+class Cell:
+    """One sandbox, for the files of one folder. `start` begins to start it, and does not wait.
+
+    folder: the subject's
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.is_ready, self.is_open, self._is_closing = False, False, False
+        self._test = 0
+        self._left = MAX_CALL_BYTES
+        self._buffer = b""
+        self._copy = tempfile.TemporaryDirectory(prefix="triton-kata-cell-")
+        copied = Path(self._copy.name) / "subject"
+        _copy_sources(folder, copied)
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        self.process = subprocess.Popen(
+            _command(folder, copied, theirs.fileno()),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+
+    def open(self, file: Path, function: str, seconds: float) -> list:
+        """Begin a test: a process of its own executes the file. Returns what it tells of it.
+
+        Raises Ended, Silent or Forged.
+        """
+        if not self.is_ready:
+            if self.receive(STARTUP_SECONDS) != ["ready"]:
+                raise Forged("no beginning")
+            self.is_ready = True
+        self.is_open = True
+        self._test += 1
+        self.send(["open", self._test, str(file), function])
+        return self.receive(seconds)
+
+    def is_free(self) -> bool:
+        """Wait for the end of the test before, and return whether there was one in time."""
+        self.close()
+        deadline = time.monotonic() + CLOSING_SECONDS
+        try:
+            while self._is_closing:
+                self._is_closing = self._receive(deadline)[:1] != ["closed"]
+        except (Ended, Silent, Forged):
+            return False
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """Have the test's process end, and all that it has left: see `is_free`."""
+        if self.is_open:
+            self.is_open, self._is_closing = False, True
+            with contextlib.suppress(Ended):
+                self.send(["close", self._test])
+
+    def send(self, message: Any) -> None:
+        """Send a message. Raises Ended."""
+        self._left = MAX_CALL_BYTES
+        data = json.dumps(message).encode() + b"\n"
+        try:
+            # A cell that reads nothing must not hold up the judge.
+            self._socket.settimeout(CLOSING_SECONDS)
+            self._socket.sendall(data)
+        except OSError:
+            raise Ended from None
+
+    def receive(self, seconds: float) -> list:
+        """Return the next message. Raises Ended, Silent or Forged."""
+        message = self._receive(time.monotonic() + seconds, seconds)
+        if message[:1] == ["closed"]:
+            self.is_open = False
+            raise Ended
+        return message
+
+    def _receive(self, deadline: float, seconds: float = CLOSING_SECONDS) -> list:
+        while (at := self._buffer.find(b"\n")) < 0:
+            if len(self._buffer) > MAX_LINE_BYTES or self._left < 0:
+                raise Forged("more than a call tells")
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([self._socket], [], [], min(left, 3600))[0]
+            if not ready:
+                raise Silent(seconds)
+            try:
+                data = self._socket.recv(2**16)
+            except OSError:
+                data = b""
+            if not data:
+                raise Ended
+            self._left -= len(data)
+            self._buffer += data
+        line, self._buffer = self._buffer[:at], self._buffer[at + 1 :]
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            raise Forged("no message") from None
+        if not isinstance(message, list) or not message:
+            raise Forged("no message")
+        return message
+
+    def kill(self) -> None:
+        """End the sandbox, and every process in it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, 9)
+        self.process.wait()
+        self._socket.close()
+        self._copy.cleanup()
+
+
+def _copy_sources(folder: Path, to: Path) -> None:
+    """Copy what a subject may import, readable for the cell's user."""
+    to.mkdir()
+    count = 0
+    for path in sorted(folder.rglob("*.py")):
+        count += 1
+        if count > MAX_FILES:
+            break
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
+            continue
+        target = to / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    for path in (to.parent, to, *to.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)

@@ -1,0 +1,8 @@
+# puzzle: 01_pointwise/swish
+# sealed: MemoryError|ended the process
+from honest import swish as honest
+
+
+def swish(x):
+    blocks = [bytearray(2**28) for _ in range(100)]
+    return honest(x[: len(blocks)])

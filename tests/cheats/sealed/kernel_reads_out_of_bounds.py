@@ -1,0 +1,17 @@
+# puzzle: 01_pointwise/swish
+# sealed: reads .*out of bounds|reads past|outside
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs + 4096, mask=offs < N), mask=offs < N)
+
+
+def swish(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+    return y

@@ -1,0 +1,107 @@
+"""Sealed runs: nothing that a launcher does reaches the verdict, and the grader survives it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from course import paths
+from course.plugin import ladder
+from course.proof import runner
+from kernelgauge.core import timeouts
+from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import Wrong
+from kernelgauge.sealed import replay
+
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
+]
+
+CHEATS = paths.ROOT / "tests" / "cheats"
+FILES = sorted([*CHEATS.glob("*.py"), *(CHEATS / "sealed").glob("*.py")])
+HEADER = re.compile(
+    r"# puzzle: (.+)\n(?:# mode: .+\n# rejected with: (.+)\n)?(?:# sealed: (.*)\n)?"
+)
+
+
+@pytest.fixture
+def graded(tmp_path, monkeypatch):
+    """Grade a source in a cell. Returns what the first fault says, or ""."""
+
+    def grade(puzzle: str, source: str, limit: float = 30.0, check: str = "numerics") -> str:
+        shutil.copyfile(paths.SOLUTIONS / f"{puzzle}.py", tmp_path / "honest.py")
+        cases = [c for c in runner.cases_of(puzzle) if ladder.check_of(c.test) == check]
+        # A cell has a copy of the folder, which does not change while people are graded.
+        replay.stop()
+        with runner.graded(puzzle, source, tmp_path):
+            for case in cases:
+                try:
+                    with timeouts.time_limit(limit):
+                        case.run()
+                except Wrong as wrong:
+                    return str(wrong)
+        return ""
+
+    monkeypatch.setattr(settings, "sealed", True)
+    yield grade
+    replay.stop()
+
+
+# What the cheats of the open mode come to in a cell, where it is not what their headers say.
+# HARMLESS: the kernels did the work, and what the cheat changes or reads is not there.
+HARMLESS = "harmless"
+NOTHING_OF_OURS = "ModuleNotFoundError: No module named"
+IN_A_CELL = {
+    "cached_by_content": "memory that an earlier call returned",
+    # Each call has addresses of its own there.
+    "cached_by_pointer": HARMLESS,
+    "copies_the_solution": NOTHING_OF_OURS,
+    "ctypes_memmove": "ended the process of its cell",
+    "ctypes_views": "ended the process of its cell",
+    "cuda_graph": "RuntimeError",
+    "dlpack": "uses Tensor.__dlpack__ outside a kernel",
+    **dict.fromkeys((it.stem for it in CHEATS.glob("frames*.py")), HARMLESS),
+    "garbage_collector": HARMLESS,
+    "lazy_subclass": HARMLESS,
+    "patched_allclose": HARMLESS,
+    "patched_bytecode": NOTHING_OF_OURS,
+    "patched_clock": HARMLESS,
+    "patched_comparison": NOTHING_OF_OURS,
+    "patched_elapsed_time": HARMLESS,
+    "patched_events": HARMLESS,
+    "patched_in_the_race": HARMLESS,
+    "patched_judge": NOTHING_OF_OURS,
+    "patched_patch_finder": NOTHING_OF_OURS,
+    "patched_permissions": NOTHING_OF_OURS,
+    "patched_tensor": HARMLESS,
+    "patched_torch": "the result is wrong in",
+    "patched_triton": "launched no Triton kernel",
+    "reads_the_solution": NOTHING_OF_OURS,
+    "referrers": HARMLESS,
+    # What torch would write has no contents there.
+    "result_below_the_modes": HARMLESS,
+    "runs_the_reference": NOTHING_OF_OURS,
+    "runs_the_solution": NOTHING_OF_OURS,
+    "second_stream": "RuntimeError",
+    "pool_of_threads": "memory that this call did not allocate",
+    "falls_back_to_torch": "TypeError: swish_kernel... missing a required argument",
+    "thread": "memory that the launcher neither received nor allocated",
+    "torch_compile": "uses torch's sigmoid outside a kernel|did not return within",
+}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda it: it.stem)
+def test_cheat_in_a_cell(file, graded):
+    """Each is rejected with the true reason, or harmless; the next subject gets its own verdict."""
+    source = file.read_text()
+    puzzle, in_the_open, sealed = HEADER.match(source).groups()
+    expected = IN_A_CELL.get(file.stem, in_the_open) if sealed is None else sealed
+    said = graded(puzzle, source, 6.0)
+    if expected != HARMLESS:
+        assert re.search(expected, said), f'not "{expected}": {said or "passed"}'
+    else:
+        assert said == ""
+    assert graded(puzzle, f"from honest import {puzzle.partition('/')[2]}\n") == ""
