@@ -291,11 +291,22 @@ class Kernel:
     def traffic(self, *inputs: Any, config: int | None = None, **options: Any) -> Traffic:
         """Count what one call moves. Returns the Traffic, whose `check` compares with a budget.
 
+        With `strict` the results must be right, too, which `check` says after its budgets.
+
         config: index of the autotuner's configuration, after pruning; the first by default
         """
         arguments = self.arguments(inputs, options)
-        traffic = count(self.guarded(arguments), config)
-        if not self.strict:
+        call = self.guarded(arguments)
+        require_interpreter()
+        outcome = call.run(count=True, config=config, poison=self.poison or not self.strict)
+        traffic = _traffic_of(outcome)
+        if self.strict:
+            results = ResultCheck(self)
+            try:
+                results.compare(call, outcome, results.expected(call.original))
+            except Wrong as wrong:
+                traffic.wrong = wrong
+        else:
             traffic.call = self.called(arguments)
         self.run.traffic.append(traffic)
         for observer in self.run.observers:
@@ -312,11 +323,17 @@ class Kernel:
     def declared_configs(self, *inputs: Any, **options: Any) -> int:
         """Return how many different configurations an autotuner has before any are left out.
 
-        0 if this call is not autotuned.
+        0 if this call is not autotuned. In the interpreter, one whose kernel stores nothing of the
+        results does not count.
         """
         call = self.guarded(self.arguments(inputs, options))
-        call.run(programs="none")
-        return call.declared
+        outcome = call.run()
+        counts = [
+            count
+            for kernel, count in outcome.declared.items()
+            if not outcome.watch or any(outcome.watch.stores(kernel, it) for it in outcome.results)
+        ]
+        return max(counts, default=0)
 
     def saved_for_backward(self, *inputs: Any, at_most: int, **options: Any) -> None:
         """Check how much stays for the backward pass, beside the inputs and the result.
@@ -594,7 +611,11 @@ class Kernel:
             if number == 0 and beyond:
                 call.restore()
                 results.compare(call, call.run(as_started=True, poison=poison), expected)
+            if number == 0 and again and self.rules.gradients:
+                results.check_between(call, expected, poison=poison)
             call.restore()
+        if self.strict and settings.interpreted and size <= MAX_DECOYED_ELEMENTS:
+            results.check_other_sizes(arguments, expected, poison=poison)
 
 
 def works_of(make: Callable[[], GuardedCall], path: Path, target: str) -> list[Work]:
@@ -664,13 +685,16 @@ def require_interpreter() -> None:
         raise NotMeasured("traffic is counted in the interpreter: set TRITON_INTERPRET=1")
 
 
-def count(call: GuardedCall, config: int | None = None) -> Traffic:
+def count(call: GuardedCall) -> Traffic:
     """Run a call and count what it moves. Raises NotMeasured on a GPU."""
     require_interpreter()
-    watch = call.run(count=True, config=config).watch
-    assert watch is not None
-    assert watch.traffic is not None
-    return watch.traffic
+    return _traffic_of(call.run(count=True))
+
+
+def _traffic_of(outcome: Outcome) -> Traffic:
+    assert outcome.watch is not None
+    assert outcome.watch.traffic is not None
+    return outcome.watch.traffic
 
 
 def launches_of(call: GuardedCall) -> list[list[Launch]]:

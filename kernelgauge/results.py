@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelgauge.core import paths
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import double, wide
 from kernelgauge.core.launch import blocks_of
@@ -24,6 +25,8 @@ from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
 from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
+from kernelgauge.subject import state
+from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
 from kernelgauge.subject.late_rank import Lateness, has_meetings, names_by_rank
 from kernelgauge.words.fault import SHOWN, Call, Cause, Fault, Note, note
@@ -264,6 +267,58 @@ class ResultCheck:
                     remedy = note("sum-in-a-fixed-order")
                     raise Wrong(self._fault("differs-between-runs", said, name, remedy))
 
+    def check_between(self, call: GuardedCall, expected: Expected, *, poison: bool) -> None:
+        """Raises Wrong unless gradients stay right with another forward pass before the backward.
+
+        Only for calls that were right without it.
+        """
+        subject = call.subject
+        assert isinstance(subject, Differentiable)
+        call.restore()
+        subject.between = True
+        try:
+            results = call.run(order="shuffled", poison=poison).results
+        finally:
+            subject.between = False
+        found = (self._mismatch(*pair, expected) for pair in enumerate(results))
+        if mismatch := next(filter(None, found), None):
+            said = note("wrong-with-a-call-between")
+            raise self._left_over(mismatch.fault(), call, said, note("keep-on-ctx"))
+
+    def check_other_sizes(self, arguments: Arguments, expected: Expected, *, poison: bool) -> None:
+        """Raises Wrong where what the subject keeps from call to call is wrong for other sizes.
+
+        A module that keeps nothing is not run again, and neither is one that is wrong for half of
+        all sizes, which the spec may rule out.
+        """
+        if not state.keeps(self.kernel.path):
+            return
+        paths.forget(self.kernel.path)
+        # They live side by side, so that what is kept by an address is the same in every run.
+        call, other = (self.kernel.guarded(it) for it in (arguments, arguments.map(_half)))
+        try:
+            small = self.expected(other.original)
+            self._compare_again(other, small, poison)
+        except (Verdict, *IMPOSSIBLE):
+            return
+        for now, before, wanted in ((call, other, expected), (other, call, small)):
+            try:
+                self._compare_again(now, wanted, poison)
+            except Wrong as wrong:
+                said = note("wrong-after-other-sizes", arguments=str(before.original))
+                remedy = note("keep-nothing-between-calls")
+                raise self._left_over(wrong.fault, now, said, remedy) from None
+
+    def _compare_again(self, call: GuardedCall, expected: Expected, poison: bool) -> None:
+        call.restore()
+        if mismatch := self.mismatch_of(call.run(poison=poison), expected):
+            raise Wrong(mismatch.fault())
+
+    def _left_over(self, fault: Fault, call: GuardedCall, said: Note, remedy: Note) -> Wrong:
+        """Return that what another call left makes a call wrong that is right alone."""
+        called = self.kernel.called(call.original)
+        return Wrong(fault.but(said=(said, *fault.said), call=called, remedy=remedy))
+
     def _fault(self, kind: str, said: Note, tensor: str = "", remedy: Note | None = None) -> Fault:
         call = Call(str(self.kernel.path), self.kernel.name)
         return Fault(kind, (said,), call=call, tensor=tensor, remedy=remedy)
@@ -454,6 +509,8 @@ class ResultCheck:
         # Without atomics, nothing that the interpreter runs depends on the order.
         if watch.has_atomics and right_if(order="ascending", poison=self.kernel.poison):
             return Cause(note("order-matters"), SHOWN)
+        if call.hides and right_if(hide=False, **same):
+            return Cause(note("launcher-reads-inputs"), SHOWN)
         return None
 
     def _check_forms(self, results: Tensors, expected: Expected) -> None:
@@ -474,6 +531,11 @@ class ResultCheck:
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
                 raise Wrong(self._fault("wrong-form", said, name))
+
+
+def _half(_: str, tensor: torch.Tensor) -> torch.Tensor:
+    """Return the first half of a tensor in every dimension of more than one."""
+    return tensor[tuple(slice((size + 1) // 2) for size in tensor.shape)]
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

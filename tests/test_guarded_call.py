@@ -545,6 +545,59 @@ def test_configs_that_are_left_on_a_gpu_of_a_given_size(copying):
 
 
 @in_the_interpreter
+def test_an_autotuned_kernel_for_show_has_no_configs(copying):
+    decoy = PRUNED.replace("return y", "return launch(x, torch.empty_like(x))")
+    assert copying(PRUNED).declared_configs(inputs.randn(512)) == 3
+    assert copying(decoy).declared_configs(inputs.randn(512)) == 0
+
+
+@in_the_interpreter
+def test_a_call_whose_traffic_is_counted_is_right_too(copying):
+    lazy = """
+        def copy(x):
+            kernel[(triton.cdiv(x.numel(), 64) - x.numel() // 512,)](
+                x, y := torch.zeros_like(x), x.numel(), BLOCK=64
+            )
+            return y
+        """
+    puzzle = copying(lazy)
+    puzzle.check(inputs.randn(300))
+    traffic = puzzle.traffic(inputs.randn(512))
+    with pytest.raises(Wrong, match="is wrong in 64 of 512 elements"):
+        traffic.check(writes=1, launches=1)
+    with pytest.raises(Wrong, match="launche"):
+        traffic.check(launches=0)
+
+
+# What a module keeps from call to call: where it keeps a work space, and whether it is right.
+KEPT = {
+    "by its shape": ("SPACE.setdefault(x.shape, torch.empty_like(x))", True),
+    "of the first call": ("SPACE.setdefault(0, torch.empty_like(x))", False),
+    "grown": (
+        "SPACE.__setitem__(0, torch.empty_like(x)) if SPACE.get(0, x[:0]).numel() < x.numel() "
+        "else None or SPACE[0]",
+        True,
+    ),
+}
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_a_module_keeps_fits_calls_of_other_sizes(copying, kept):
+    expression, right = KEPT[kept]
+    source = f"""
+        SPACE = {{}}
+        def copy(x):
+            space = {expression}
+            launch(x, space if space is not None else SPACE[0])
+            return launch(SPACE.get(0, SPACE.get(x.shape))[: x.numel()], torch.empty_like(x))
+        """
+    wrong = pytest.raises(Wrong, match="right in its first call, wrong after a call with other si")
+    with contextlib.nullcontext() if right else wrong:
+        copying(source).check(inputs.randn(300))
+
+
+@in_the_interpreter
 def test_traffic_of_one_config(copying):
     puzzle, x = copying(PRUNED), inputs.randn(512)
     assert [puzzle.traffic(x, config=i).programs for i in range(3)] == [16, 8, 4]

@@ -9,8 +9,13 @@ import torch
 
 def put(target: torch.Tensor, source: torch.Tensor) -> None:
     """Copy the elements of `source` into `target`, each address once where it is expanded."""
-    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in target.stride())
-    target[once].copy_(source[once])
+    once(target).copy_(once(source, target))
+
+
+def once(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the elements of a tensor, each address once where it, or `like`, is expanded."""
+    strides = (tensor if like is None else like).stride()
+    return tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
 
 
 def storage_of(tensor: torch.Tensor) -> int:

@@ -38,9 +38,11 @@ class Traffic(TrafficMeter):
     """What one run of a subject moved, to be compared with a budget.
 
     call: what messages say of the run, where no test's name does
+    wrong: raised where the run kept the budget with results that are wrong
     """
 
     call: Call | None = None
+    wrong: Wrong | None = None
 
     @cached_property
     def figures(self) -> list[Figure]:
@@ -138,6 +140,8 @@ class Traffic(TrafficMeter):
                     remedy=next(self._remedies(reads, dot_macs), None),
                 )
             )
+        if self.wrong:
+            raise self.wrong
 
     def _explained(self, said: Iterable[Note]) -> Iterator[Note]:
         """Yield what is said, and below it why; a reason of the same kind only once."""

@@ -90,7 +90,8 @@ class Executor(interpreter.GridExecutor):
         watch.launches.append(launch)
         run = functools.partial(self._run, watch, launch)
         if watch.programs != "none" and not (watch.puts_off and watch.puts_off(run)):
-            run()
+            with watch.showing():
+                run()
 
     def _run(self, watch: Watch, launch: Launch) -> None:
         tracker = Tracker(watch, launch, self.fn.__code__)

@@ -6,8 +6,10 @@ by the `Watch` of the run.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +26,7 @@ from kernelgauge.memory.data_races import History
 from kernelgauge.memory.recording import Recording
 from kernelgauge.words.fault import Fault, Place, note
 
-# The contents of larger allocations are not compared from launch to launch.
+# Of larger allocations a digest is compared from launch to launch, where all programs run.
 MAX_COMPARED_BYTES = 2**26
 
 # Atomics whose result depends on what was there.
@@ -72,6 +74,7 @@ class Watch:
         what they loaded from memory that is no input
     waits_beyond_the_gpu: whether a program waited in a launch of more than fit on the GPU
     puts_off: whether a launch runs later, if anything decides that; it then runs it
+    showing: makes the context in which a launch runs, where inputs are hidden from the launcher
     """
 
     def __init__(
@@ -103,10 +106,12 @@ class Watch:
         self.known: list[Region] = []
         self.loaded: Parts = []
         self.puts_off: Callable[[Callable[[], None]], bool] | None = None
+        self.showing: Callable[[], AbstractContextManager] = nullcontext
         self.traffic = Traffic(self.sites, inputs) if count else None
         self.given = {x.untyped_storage().data_ptr() for x in inputs.values()}
         self._storages: dict[int, Storage] = {}
         self._remembered: list[tuple[Region, np.ndarray]] = []
+        self._digests: list[tuple[Region, bytes]] = []
         for name, tensor in inputs.items():
             self.know(tensor, name)
 
@@ -143,8 +148,12 @@ class Watch:
         of_storage = [pair for pair in self._remembered if pair[0].storage is region.storage]
         for remembered, before in of_storage:
             before[:] = remembered.contents()
-        if not of_storage and region.extent <= MAX_COMPARED_BYTES:
+        of_digest = [it for it, _ in self._digests if it.storage is region.storage]
+        if region.extent > MAX_COMPARED_BYTES and self.programs == "all" and not of_digest:
+            self._digests.append((region, b""))
+        elif region.extent <= MAX_COMPARED_BYTES and not of_storage and not of_digest:
             self._remembered.append((region, region.contents().copy()))
+        self._digest_again(lambda storage: storage is region.storage)
 
     def check_contents(self) -> None:
         """Raise Wrong if anything but a kernel changed a remembered tensor."""
@@ -162,6 +171,11 @@ class Watch:
                         remedy=note("compute-in-kernel"),
                     )
                 )
+        for region, digest in self._digests:
+            if _digest(region) != digest:
+                said = note("changed-outside-kernel", tensor=region.name, element="")
+                remedy = note("compute-in-kernel")
+                raise Wrong(Fault("outside-kernel", (said,), tensor=region.name, remedy=remedy))
 
     def stored(self, tensor: torch.Tensor) -> np.ndarray:
         """Return which elements kernels stored, every byte of them: bool, of the tensor's shape."""
@@ -198,9 +212,21 @@ class Watch:
         if not stores:
             return None
         number, verb = max(stores)
-        launch = next(launch for first, launch in reversed(self.begun) if first <= number)
+        launch = self._launch_of(number)
         line = self.sites[self.history.site[number]].place_of(*ACCESS_CALLS[verb])
         return Store(launch.program(self.history.program[number]), line)
+
+    def stores(self, kernel: Callable, tensor: torch.Tensor) -> bool:
+        """Return whether a kernel made the last store to any element of a tensor."""
+        region, last, first = self._last_stores(tensor)
+        end = first + -(-region.extent // region.storage.ledger.unit)
+        numbers = np.zeros(end - first, dtype=np.int64)
+        for accesses in last.values():
+            np.maximum(numbers, accesses[first:end], out=numbers)
+        return any(self._launch_of(it).kernel is kernel for it in np.unique(numbers[numbers > 0]))
+
+    def _launch_of(self, number: int) -> Launch:
+        return next(launch for first, launch in reversed(self.begun) if first <= number)
 
     def check_set(self, fresh: list[torch.Tensor]) -> None:
         """Raise Wrong if an atomic changed memory that nothing had set.
@@ -271,6 +297,17 @@ class Watch:
         for region, before in self._remembered:
             if region.storage.ledger.was_written_in(self.history.launch):
                 before[:] = region.contents()
+        self._digest_again(lambda it: it.ledger.was_written_in(self.history.launch))
+
+    def _digest_again(self, changed: Callable[[Storage], bool]) -> None:
+        """Accept the contents of large memory that changed."""
+        self._digests = [
+            (it, _digest(it) if changed(it.storage) else digest) for it, digest in self._digests
+        ]
+
+
+def _digest(region: Region) -> bytes:
+    return hashlib.blake2b(region.contents().data, digest_size=16).digest()
 
 
 def current_watch() -> Watch:

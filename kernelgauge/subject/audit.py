@@ -60,7 +60,10 @@ def listening() -> Iterator[list[Fault]]:
     try:
         yield seen
     finally:
-        watching.pop()
+        if not watching or watching.pop() is not seen or _auditing:
+            _auditing.clear()
+            replaced = note("was-replaced", name=f"{__name__}: its state")
+            seen.append(Fault("tampering", (replaced,), remedy=REMEDY))
 
 
 @functools.cache

@@ -27,7 +27,7 @@ class ConfigSweep:
         kernel that adds to its output and has no `reset_to_zero` then gives a wrong result
     restores: what `reset_to_zero` names is put back instead
     count: the largest number of configs among the autotuners that were launched
-    declared: the largest number of different configs before pruning, 0 without an autotuner
+    declared: how many different configs each autotuned kernel had before pruning
     zeroed: the arguments that `reset_to_zero` names
     used: each kernel that was launched and its config, for messages
     outside_guard: makes the context in which hooks run, such as that of `reset_to_zero`, since they
@@ -39,7 +39,8 @@ class ConfigSweep:
 
     def __init__(self, index: int, rehearse: bool = False, restores: bool = False):
         self.index, self.rehearse, self.restores = index, rehearse, restores
-        self.count = self.declared = 0
+        self.count = 0
+        self.declared: dict[Callable, int] = {}
         self.zeroed: list[str] = []
         self.used: list[str] = []
         self.outside_guard: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
@@ -123,7 +124,7 @@ class ConfigSweep:
     def _choose(self, tuner: Autotuner, kwargs: dict) -> tuple[Config, bool]:
         """Return a config, and whether Triton would have run a benchmark to choose it."""
         configs = tuner.configs
-        self.declared = max(self.declared, len(set(map(str, configs))))
+        self.declared[tuner.base_fn] = len(set(map(str, configs)))
         if len(configs) > 1:
             configs = tuner.prune_configs(kwargs)
         if not configs:

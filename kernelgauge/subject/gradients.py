@@ -20,13 +20,14 @@ class Differentiable:
     floating-point positional input); without `dout`, (out,). Raises Wrong if autograd finds no
     gradient.
 
+    between: whether another forward pass, of ones, runs before the backward pass
     keep: whether to note, in `kept`, the tensors that the graph behind the last result holds
     """
 
     def __init__(self, function: Callable):
         functools.update_wrapper(self, function)
         self.function = function
-        self.keep = False
+        self.keep = self.between = False
         self.kept: list[torch.Tensor] = []
 
     def __call__(
@@ -40,6 +41,8 @@ class Differentiable:
             remedy = note("return-what-apply-returns")
             raise Wrong(Fault("wrong-form", (note("no-backward-pass"),), remedy=remedy))
         self.kept = saved_tensors(out) if self.keep else []
+        if self.between:
+            self.function(*map(ones, leaves), **options)
         named = dict(zip(inspect.signature(self.function).parameters, leaves, strict=False))
         given = {n: x for n, x in named.items() if isinstance(x, torch.Tensor) and x.requires_grad}
         gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)
@@ -54,6 +57,13 @@ def leaf(value: object) -> object:
     """Return a floating-point tensor as a leaf that requires a gradient; other values stay."""
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().requires_grad_()
+    return value
+
+
+def ones(value: object) -> object:
+    """Return ones in place of a leaf; other values stay."""
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        return torch.ones_like(value).requires_grad_()
     return value
 
 

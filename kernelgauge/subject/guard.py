@@ -88,6 +88,7 @@ class Guard(TorchDispatchMode):
     strict: whether torch may not compute
     violations: a fault for each thing it did that it may not do
     on_allocation: called with each tensor that it allocates or fills
+    showing: makes the context in which inputs may be read, where they are hidden from the launcher
     arenas: the memory that it allocated
     unguarded: tensors that it allocated and that are too large to be filled, or that torch made
     scalars: how many it read
@@ -101,6 +102,7 @@ class Guard(TorchDispatchMode):
         self.subject, self.readable, self.strict = subject, readable, strict
         self.violations: list[Fault] = []
         self.on_allocation: Callable[[torch.Tensor], None] = lambda tensor: None
+        self.showing: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
         self.arenas: list[Arena] = []
         self.unguarded: list[torch.Tensor] = []
         self.scalars = 0
@@ -157,11 +159,13 @@ class Guard(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if _is_looked_at():
-            return func(*args, **kwargs)
+            with self.showing():
+                return func(*args, **kwargs)
         if func in EMPTY or func in FILLED:
             if (made := _allocate_huge(func, args, kwargs)) is not None:
                 self.unguarded.append(made)
                 _allocated.append(StorageWeakRef(made.untyped_storage()))
+                self.on_allocation(made)
                 return made
             made = func(*args, **kwargs)
             if made.device.type == "meta":
@@ -195,7 +199,8 @@ class Guard(TorchDispatchMode):
         if func is aten._local_scalar_dense.default:
             self.scalars += 1
             if self.readable is None or self.scalars <= self.readable:
-                return func(*args, **kwargs)
+                with self.showing():
+                    return func(*args, **kwargs)
             said = note("reads-scalars", allowed=self.readable)
             if not self.readable:
                 raise self._violation(said, note("read-in-kernels"), "waits-for-gpu")

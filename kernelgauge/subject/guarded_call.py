@@ -6,7 +6,7 @@ import bdb
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,11 @@ from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import tamper, unwritten
+from kernelgauge.subject.audit import REMEDY
 from kernelgauge.subject.autotuning import ConfigSweep
 from kernelgauge.subject.canaries import Arena, is_huge
 from kernelgauge.subject.guard import MAX_SCALARS_READ, Guard
+from kernelgauge.subject.hidden import Hidden
 from kernelgauge.subject.late_rank import LateGpu, LateLaunches, Lateness, names_by_rank
 from kernelgauge.subject.launch_recorder import Recorder
 from kernelgauge.words.fault import Call, Fault, Note, note
@@ -48,6 +50,7 @@ class Outcome:
     configs: how many configs an autotuner could choose from, 1 without an autotuner
     config: the config that was used, for messages; "" without an autotuner
     zeroed: the kernels' parameters that `reset_to_zero` of an autotuner names
+    declared: how many different configs each autotuned kernel had before pruning
     """
 
     results: tuple[torch.Tensor, ...]
@@ -56,6 +59,7 @@ class Outcome:
     configs: int
     config: str
     zeroed: Sequence[str] = ()
+    declared: Mapping[Callable, int] = field(default_factory=dict)
 
 
 class GuardedCall:
@@ -134,6 +138,7 @@ class GuardedCall:
         restores: bool = False,
         late: Lateness | None = None,
         record: Recording | None = None,
+        hide: bool = True,
     ) -> Outcome:
         """Call the subject once, and check launches, memory and inputs.
 
@@ -153,6 +158,7 @@ class GuardedCall:
         restores: whether an autotuner's `reset_to_zero` puts tensors back instead
         late: which rank is late. The contents of the inputs are then to be restored
         record: keeps what is touched, and lets the kernel go on where it would be wrong
+        hide: whether, in a strict run, the inputs hold their contents for kernels alone
         """
         if late and not self.interpreted:
             return self._run_on_late_gpu(late)
@@ -172,8 +178,16 @@ class GuardedCall:
             record=record,
         )
         all_run = programs == "all" or not self.interpreted
-        returned = self._call(guard, sweep, log, all_run, late)
+        hides = self.hides and hide and all_run and not late
+        hidden = Hidden({name: arena.tensor for name, arena in self.arenas.items() if hides})
+        if isinstance(log, Watch):
+            log.showing = guard.showing = hidden.showing
+        else:
+            self._expect_kernels_to_change(guard)
+        with hidden.hiding():
+            returned = self._call(guard, sweep, log, all_run, late)
         try:
+            hidden.check()
             guard.check_canaries()
             if not late:
                 self._check_inputs(snapshots, log)
@@ -199,8 +213,8 @@ class GuardedCall:
             given = {storage_of(tensor) for tensor in self.arguments.tensors.values()}
             made = [tensor for tensor in guard.unguarded if storage_of(tensor) not in given]
             watch.traffic.name_allocated([*own, *made])
-        used = "; ".join(sweep.used)
-        return Outcome(results, log.launches, watch, self.configs, used, sweep.zeroed)
+        used, zeroed, declared = "; ".join(sweep.used), sweep.zeroed, sweep.declared
+        return Outcome(results, log.launches, watch, self.configs, used, zeroed, declared)
 
     def _called(self, fault: Fault) -> Fault:
         """Return a fault that has no place with the call in its stead."""
@@ -214,9 +228,9 @@ class GuardedCall:
         return {tensor.device for tensor in self.arguments.tensors.values()}
 
     @property
-    def declared(self) -> int:
-        """How many different configurations an autotuner had in the last run before pruning."""
-        return self._sweep.declared if self._sweep else 0
+    def hides(self) -> bool:
+        """Whether a launcher is kept from the numbers in the inputs."""
+        return self.strict and self.interpreted
 
     @property
     def configs(self) -> int:
@@ -330,15 +344,25 @@ class GuardedCall:
             raise Wrong(self._called(fault)) from error
         if guard.violations:
             raise Wrong(guard.violations[0])
+        if (guard.readable, guard.strict) != (self.readable, self.strict):
+            said = note("was-replaced", name="kernelgauge.subject.guard: its limits")
+            raise Wrong(self._called(Fault("tampering", (said,), remedy=REMEDY)))
         return returned
 
     @contextlib.contextmanager
     def _run_hook(self, guard: Guard) -> Iterator[None]:
         """Let an autotuner's hook write with torch in the body, as `reset_to_zero` does."""
-        with _disable_current_modes():
+        with _disable_current_modes(), guard.showing():
             yield
             for arena in guard.arenas:
                 guard.on_allocation(arena.tensor)
+            self._expect_kernels_to_change(guard)
+
+    def _expect_kernels_to_change(self, guard: Guard) -> None:
+        """Expect only kernels to change, on a GPU, what the subject changes in place."""
+        if not self.interpreted:
+            for name in self.in_place:
+                guard.on_allocation(self.arguments.tensors[name])
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
         options |= {"inputs": self.arguments.tensors, "fixed_order": self.fixed_order}

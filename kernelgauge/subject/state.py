@@ -28,11 +28,16 @@ _used: set[Path] = set()
 def begin() -> None:
     """Begin a test: let modules that the last one changed be executed anew."""
     for path in _used:
-        module, held = _as_loaded[path]
-        if list(_held(module)) != held:
+        if keeps(path):
             paths.forget(path)
             del _as_loaded[path]
     _used.clear()
+
+
+def keeps(path: Path) -> bool:
+    """Return whether a module holds anything that it did not hold when it was loaded."""
+    module, held = _as_loaded.get(path.resolve(), (None, None))
+    return module is not None and list(_held(module)) != held
 
 
 def use(path: Path, module: ModuleType) -> None:

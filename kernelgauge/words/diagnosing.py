@@ -526,6 +526,21 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
 
 # What a run without it shows to be the cause.
 SHOWN: Mapping[str, str | Callable[..., str]] = {
+    "wrong-with-a-call-between": (
+        "right alone, wrong where another forward pass runs before this call's backward pass"
+    ),
+    "keep-on-ctx": "keep what the backward pass needs on ctx, where each call has its own",
+    "wrong-after-other-sizes": (
+        "right in its first call, wrong after a call with other sizes, whose arguments were "
+        "{arguments}"
+    ),
+    "keep-nothing-between-calls": (
+        "let a call use nothing that another call left, or only where all it depends on is the same"
+    ),
+    "launcher-reads-inputs": (
+        "right only where the launcher itself can read the numbers in the inputs: kernels must "
+        "read them"
+    ),
     "tuned-on-the-tensors": (
         "right where the kernel runs once, wrong where the autotuner has run it before: it times "
         "each config on the tensors themselves, and what the kernel changes in them must be put "

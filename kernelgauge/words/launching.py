@@ -180,6 +180,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "starts-a-thread": "starts a thread",
     "starts-a-process": "starts a process",
     "reads-the-answers": "reads the answers",
+    "takes-the-graders": "takes {asked} from sys.modules, which is the grader's own",
     "asks-where-it-runs": "asks for {asked}, which tells whether it is graded or interpreted",
     "same-everywhere": (
         "let kernel and launcher do the same wherever they run; what only a script of yours needs "

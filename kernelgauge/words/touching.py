@@ -689,9 +689,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "release every lock that you take, and let no two programs wait for each other"
     ),
     # Contents.
-    "changed-outside-kernel": (
-        "{tensor} was written outside a kernel: its element {element} changed, but no kernel "
-        "stored to it"
+    "changed-outside-kernel": lambda tensor, element: (
+        f"{tensor} was written outside a kernel: "
+        f"{f'its element {element}' if element else 'it'} changed, but no kernel stored to it"
     ),
     "compute-in-kernel": "compute in the kernel, and store with tl.store",
     "atomic-on-unset": (
