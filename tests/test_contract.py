@@ -66,7 +66,9 @@ def kernels(path: Path) -> dict[str, ast.FunctionDef]:
     return {
         name: node
         for name, node in functions(path).items()
-        if any(ast.unparse(it).startswith("triton.jit") for it in node.decorator_list)
+        if any(
+            ast.unparse(it).startswith(("triton.jit", "gluon.jit")) for it in node.decorator_list
+        )
     }
 
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.proof
 
 # Appended to the solution. honest is its launcher, unlaunched the same without its launches.
 PREPARATION = """
+import triton.language as tl
 from course import loader
 from kernelgauge.core.tensors import flat
 from triton.runtime.jit import KernelInterface

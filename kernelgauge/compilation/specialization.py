@@ -50,7 +50,8 @@ def argument(value: Any, name: str) -> tuple:
         return _tensor(value, name)
     kind = type(value).__name__
     if kind == "TensorDescriptor":
-        return "descriptor", _tensor(value.base, name), tuple(value.block_shape)
+        layout = (_layout(value.layout),) if hasattr(value, "layout") else ()
+        return "descriptor", _tensor(value.base, name), tuple(value.block_shape), *layout
     if isinstance(value, tuple):
         items = tuple(argument(item, name) for item in value)
         return "tuple", items, getattr(value, "_fields", None)
@@ -88,6 +89,12 @@ def constant(value: Any, name: str) -> tuple:
         return "builtin", value.__module__, value.__name__
     why = note("constexpr-of-no-kernel", name=name, type=kind)
     raise CannotPass(why, note("what-a-constexpr-is"))
+
+
+def _layout(layout: Any) -> tuple:
+    """Return a layout of Gluon's: its class, and its fields without those that are lists."""
+    fields = {name: value for name, value in vars(layout).items() if not isinstance(value, list)}
+    return type(layout).__name__, tuple(fields.items())
 
 
 def settings(launch: Launch) -> str:

@@ -342,12 +342,22 @@ def make(kind: str, *data: Any) -> Any:
     return tl.dtype(data[0]) if kind == "dtype" else tl.constexpr(make(*data[0]))
 
 
-def make_descriptor(base: tuple, block_shape: tuple) -> Any:
-    """Return a tensor descriptor. Its shape and strides do not matter to the compiler."""
+def make_descriptor(base: tuple, block_shape: tuple, layout: tuple | None = None) -> Any:
+    """Return a tensor descriptor, Gluon's if it has a layout: its class, and its fields.
+
+    Its shape and strides do not matter to the compiler.
+    """
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     strides = [16 * 2**axis for axis in range(len(block_shape))][::-1]
     strides[-1] = 1
+    if layout:
+        from triton.experimental.gluon import language
+        from triton.experimental.gluon.nvidia import hopper
+
+        held = getattr(language, layout[0])(**dict(layout[1]))
+        shape = list(block_shape)
+        return hopper.TensorDescriptor(make(*base), shape, strides, shape, held)
     return TensorDescriptor(make(*base), list(block_shape), strides, list(block_shape))
 
 
