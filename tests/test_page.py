@@ -246,7 +246,11 @@ def hand_in(folder: Path, *people: str) -> str:
 
 
 def found(*given: str, **options) -> list[str]:
-    return list(people.find(SimpleNamespace(one_of_class=None, subject=list(given), **options)))
+    return list(
+        people.find(
+            SimpleNamespace(one_of_class=None, subject=list(given), **{"results": None, **options})
+        )
+    )
 
 
 def test_people_are_found(tmp_path):

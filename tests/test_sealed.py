@@ -13,12 +13,14 @@ from course.proof import runner
 from kernelgauge.core import timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.sealed import replay
+from kernelgauge.sealed import cell, replay
 
-pytestmark = [
-    pytest.mark.proof,
-    pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
-]
+try:
+    cell.in_force()
+    LACKS = ""
+except cell.CannotSeal as reason:
+    LACKS = str(reason)
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(bool(LACKS), reason=LACKS)]
 
 CHEATS = paths.ROOT / "tests" / "cheats"
 FILES = sorted([*CHEATS.glob("*.py"), *(CHEATS / "sealed").glob("*.py")])
