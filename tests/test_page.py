@@ -262,7 +262,7 @@ def test_people_are_found(tmp_path):
     assert found(f"{folder}/alice") == ["alice"]
     assert found(f"{folder}/bob", f"{one}/dora") == ["bob", "dora"]
     assert found(folder, one) == ["alice", "bob", "dora"]
-    assert people.find(SimpleNamespace(one_of_class=None, subject=None)) == {}
+    assert people.find(SimpleNamespace(one_of_class=None, subject=None, results=None)) == {}
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,9 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     decorator = ast.Name("_jit", ast.Load())
     first: ast.AST = (*definition.decorator_list, definition)[0]
     ast.copy_location(decorator, first)
-    copied = ast.FunctionDef(**{**dict(ast.iter_fields(definition)), "decorator_list": [decorator]})
+    # What Triton does not read is not executed, either: annotations of what a kernel returns.
+    kept = {"decorator_list": [decorator], "returns": None, "type_params": []}
+    copied = ast.FunctionDef(**{**dict(ast.iter_fields(definition)), **kept})
     ast.copy_location(copied, definition)
     module = ast.fix_missing_locations(ast.Module([copied], []))
     flags = __future__.annotations.compiler_flag if future else 0
