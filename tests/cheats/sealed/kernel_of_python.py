@@ -10,7 +10,7 @@ import triton.language as tl
 
 @triton.jit
 def kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
-    judge = sys.modules["kernelgauge.numerics.compare"]
+    judge = sys.modules["kernel" + "gauge.numerics.compare"]
     judge.compare = None
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < N), mask=offs < N)
