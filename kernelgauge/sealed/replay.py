@@ -218,8 +218,10 @@ class Session:
         if told is None:
             return None
         file, line, name = told
-        inside = settings.subjects is not None and Path(file).is_relative_to(settings.subjects)
-        if not inside or ".." in Path(file).parts or not 0 <= line < 2**20:
+        folder = settings.subjects
+        # A link would lead the judge to files that a cell does not have.
+        inside = folder is not None and Path(file).resolve().is_relative_to(folder.resolve())
+        if not inside or not 0 <= line < 2**20:
             raise Forged("a place outside the subject")
         return str(file), int(line), str(name)
 
