@@ -26,7 +26,7 @@ from course.plugin.ladder import SOLVED, ladder, path_of_tests
 # A process that neither its time limits nor a signal ends is killed after so many seconds.
 HARD_LIMIT = 1800
 TOLD = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs", "--cluster")
+ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs")
 # What XML does not know.
 ILLEGAL = dict.fromkeys({*range(32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF} - {9, 10, 13}, "?")
 VERDICTS = {

@@ -1,0 +1,67 @@
+"""`--results`: a class at once, each puzzle in a process of its own, and only what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from course import paths
+
+SWISH = "01_pointwise/swish"
+PEOPLE = {
+    "ada": (paths.SOLUTIONS / f"{SWISH}.py").read_text(),
+    "bob": "def swish(x):\n    return x\n",
+    "eve": "import os\n\n\ndef swish(x):\n    os._exit(3)\n",
+}
+
+
+def test_a_class(tmp_path):
+    for person, source in PEOPLE.items():
+        file = tmp_path / "class" / person / f"{SWISH}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(source)
+    results, found = tmp_path / "results", tmp_path / "found.xml"
+
+    first = grade(tmp_path / "class", results, found)
+    assert first.returncode == 1, first.stdout
+    assert {"ada  01_pointwise/swish  passed", "bob  01_pointwise/swish  wrong"} <= verdicts(first)
+    suites = {it.get("name"): it for it in ElementTree.parse(found).getroot()}
+    assert suites.keys() == PEOPLE.keys()
+    assert failures(suites["ada"]) == 0 < failures(suites["bob"])
+    assert failures(suites["eve"]) > 0
+    assert {it.get("message") for it in suites["bob"].iter("failure")} >= {"no-launch"}
+
+    one = results / "ada" / "01_pointwise-swish.json"
+    one.unlink()
+    before = (results / "bob" / one.name).stat().st_mtime_ns
+    again = grade(tmp_path / "class", results, found)
+    assert again.returncode == 1
+    assert {it.split()[0] for it in verdicts(again)} >= {"ada"}
+    assert "bob" not in {it.split()[0] for it in verdicts(again)}
+    assert "graded before: " in again.stdout
+    assert one.exists()
+    assert (results / "bob" / one.name).stat().st_mtime_ns == before
+
+
+def grade(folder: Path, results: Path, found: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "pytest", f"puzzles/{Path(SWISH).parent}/test_swish.py"]
+    command += ["--subject", str(folder), "--results", str(results), "--jobs", "2"]
+    command += ["--junitxml", str(found), "-p", "no:cacheprovider"]
+    of_pytest = {it: value for it, value in os.environ.items() if not it.startswith("PYTEST_")}
+    environment = of_pytest | {"TRITON_INTERPRET": "1"}
+    return subprocess.run(
+        command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def verdicts(run: subprocess.CompletedProcess) -> set[str]:
+    """What is told of each person's puzzle, without its number."""
+    return set(re.findall(r"^\d+ of \d+  (.+)$", run.stdout, re.MULTILINE))
+
+
+def failures(suite: ElementTree.Element) -> int:
+    return sum(int(suite.get(name, "0")) for name in ("failures", "errors"))
