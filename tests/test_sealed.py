@@ -107,3 +107,15 @@ def test_cheat_in_a_cell(file, graded):
     else:
         assert said == ""
     assert graded(puzzle, f"from honest import {puzzle.partition('/')[2]}\n") == ""
+
+
+def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):
+    monkeypatch.setattr(settings, "subjects", tmp_path)
+    own, link = tmp_path / "own.py", tmp_path / "link.py"
+    own.write_text("")
+    link.symlink_to(paths.SOLUTIONS / "01_pointwise" / "swish.py")
+    session = object.__new__(replay.Session)
+    assert session.place([str(own), 1, "kernel"]) == (str(own), 1, "kernel")
+    for file in (link, tmp_path / ".." / "own.py"):
+        with pytest.raises(cell.Forged):
+            session.place([str(file), 1, "kernel"])
