@@ -95,7 +95,13 @@ IN_A_CELL = {
 }
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda it: it.stem)
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(it, id=it.stem, marks=[pytest.mark.nightly] * (it.parent == CHEATS))
+        for it in FILES
+    ],
+)
 def test_cheat_in_a_cell(file, graded):
     """Each is rejected with the true reason, or harmless; the next subject gets its own verdict."""
     source = file.read_text()
