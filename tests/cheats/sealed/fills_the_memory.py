@@ -4,5 +4,5 @@ from honest import swish as honest
 
 
 def swish(x):
-    blocks = [bytearray(2**28) for _ in range(100)]
+    blocks = [bytearray(2**30) for _ in range(100)]
     return honest(x[: len(blocks)])
