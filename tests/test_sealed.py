@@ -57,6 +57,12 @@ def graded(tmp_path, monkeypatch):
 HARMLESS = "harmless"
 NOTHING_OF_OURS = "ModuleNotFoundError: No module named"
 IN_A_CELL = {
+    "array_interface": "ended the process of its cell",
+    "deafens_the_audit": "KeyError: 'kernelgauge.subject.audit'",
+    "in_place_by_numpy": "ended the process of its cell",
+    "raises_its_limits": HARMLESS,
+    "reference_by_another_name": "IndexError",
+    "results_as_numbers": "uses Tensor.tolist outside a kernel",
     "cached_by_content": "memory that an earlier call returned",
     # Each call has addresses of its own there.
     "cached_by_pointer": HARMLESS,
