@@ -11,7 +11,6 @@ from kernelgauge import words
 from kernelgauge.core.paths import display_path, load
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Unsolved
-from kernelgauge.sealed import replay
 from kernelgauge.subject import loader
 from kernelgauge.words.fault import note
 
@@ -22,7 +21,12 @@ def load_subject(chapter: str, name: str, function: str) -> Callable:
     Raises Unsolved without a file or with gaps in it, Wrong if it does not load.
     """
     path = settings.subjects / chapter / f"{name}.py"
-    found = (replay if settings.sealed else loader).load_subject(path, function)
+    if settings.sealed:
+        from kernelgauge.sealed import replay
+
+        found = replay.load_subject(path, function)
+    else:
+        found = loader.load_subject(path, function)
     if lines := gaps(path):
         raise Unsolved(words.say(note("fill-the-gaps", file=display_path(path), lines=lines)))
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kernelgauge.core.settings import settings
 from kernelgauge.run import Memory, NoMemory, Observer, Run
-from kernelgauge.sealed import replay
 from kernelgauge.subject import state
 
 # Look on in every test of this process.
@@ -23,6 +22,8 @@ def begin(case: str, *, defers: bool = False) -> Run:
     global _run
     state.begin()
     if settings.sealed:
+        from kernelgauge.sealed import replay
+
         replay.begin()
     _run = Run(case, observers, defers, memory)
     for observer in observers:

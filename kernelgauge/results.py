@@ -277,11 +277,10 @@ class ResultCheck:
         call.restore()
         subject.between = True
         try:
-            results = call.run(order="shuffled", poison=poison).results
+            outcome = call.run(order="shuffled", poison=poison)
         finally:
             subject.between = False
-        found = (self._mismatch(*pair, expected) for pair in enumerate(results))
-        if mismatch := next(filter(None, found), None):
+        if mismatch := self.mismatch_of(outcome, expected):
             said = note("wrong-with-a-call-between")
             raise self._left_over(mismatch.fault(), call, said, note("keep-on-ctx"))
 

@@ -1,6 +1,6 @@
 """Runs in a cell: call a launcher on tensors without contents, and tell what it asks for.
 
-    python -I recorder.py DESCRIPTOR FOLDER UID
+    python -s -P recorder.py DESCRIPTOR FOLDER UID
 
 This file is all that a cell has of the judge. The process is the cell's supervisor. It imports
 torch and Triton once, and forks for each test a process of its own, which executes the subject's
@@ -73,9 +73,9 @@ MEMORY, FILE, PROCESSES, SECONDS = 2**30, 2**24, 16, 120
 class Refused(Exception):
     """The launcher did what no launcher may."""
 
-    def __init__(self, kind, said, remedy=None, **values):
+    def __init__(self, said, remedy=None, **values):
         super().__init__(said)
-        self.told = ["refuse", kind, said, values, remedy, place()]
+        self.told = ["refuse", said, values, remedy, place()]
 
 
 def place():
@@ -203,7 +203,7 @@ class Session:
                 type(kernel).__module__,
             )
             return number
-        raise self.refuse("outside-kernel", "kernel-without-source", kernel=fn.__name__)
+        raise self.refuse("kernel-without-source", kernel=fn.__name__)
 
     def read(self, tensor):
         self.tell("read", self.encode(tensor))
@@ -252,17 +252,13 @@ class Functions(TorchFunctionMode):
             value = session.read(first)
             return READS[name](value) if READS[name] else value
         elif name in ESCAPES and isinstance(first, torch.Tensor):
-            raise session.refuse(
-                "outside-kernel", "uses-a-tensor-method", "compute-in-triton", method=name
-            )
+            raise session.refuse("uses-a-tensor-method", "compute-in-triton", method=name)
         if (
             func in FACTORIES
             and kwargs.get("device") is None
             and sys._getframe(1).f_code.co_filename.startswith(FOLDER)
         ):
-            raise session.refuse(
-                "outside-kernel", "allocates-without-a-device", "pass-the-device", function=name
-            )
+            raise session.refuse("allocates-without-a-device", "pass-the-device", function=name)
         device = kwargs.get("device")
         if device is not None:
             self.asked = str(torch.device(device))
@@ -319,7 +315,7 @@ class Operations(TorchDispatchMode):
         if func.namespace == "profiler" or name == "detach":
             return func(*args, **kwargs)
         if name in ("lift_fresh", "lift_fresh_copy"):
-            raise session.refuse("outside-kernel", "imports-data", "allocate-with-torch")
+            raise session.refuse("imports-data", "allocate-with-torch")
         if func.is_view:
             return func(*args, **kwargs)
         if func in (aten.fill_.Scalar, aten.zero_.default) and session.number_of(first) is not None:
@@ -329,9 +325,7 @@ class Operations(TorchDispatchMode):
             return session.read(first)
         copies = func in (aten.clone.default, aten._to_copy.default, aten.copy_.default)
         remedy = "pass-strides" if copies else "only-launch-in-the-launcher"
-        raise session.refuse(
-            "outside-kernel", "uses-a-torch-operation", remedy, operation=name.removesuffix("_")
-        )
+        raise session.refuse("uses-a-torch-operation", remedy, operation=name.removesuffix("_"))
 
 
 current = None
@@ -380,7 +374,7 @@ def nested(kernel, args, kwargs, grid):
 
 def tuned(tuner, args, kwargs, grid):
     if tuner.user_defined_pre_hook or tuner.user_defined_post_hook:
-        raise current.refuse("outside-kernel", "hook-in-a-cell", kernel=tuner.base_fn.__name__)
+        raise current.refuse("hook-in-a-cell", kernel=tuner.base_fn.__name__)
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     configs = list(tuner.configs)
     pruned = list(tuner.prune_configs(kwargs)) if len(configs) > 1 else configs
@@ -430,7 +424,7 @@ def differentiated(function, args, kwargs):
     leaves = [leaf(it) for it in args]
     out = function(*leaves, **kwargs)
     if not isinstance(out, torch.Tensor) or out.grad_fn is None:
-        raise current.refuse("wrong-form", "no-backward-pass", "return-what-apply-returns")
+        raise current.refuse("no-backward-pass", "return-what-apply-returns")
     kept, seen, nodes = [], set(), [out.grad_fn]
     while nodes:
         node = nodes.pop()
@@ -448,7 +442,7 @@ def differentiated(function, args, kwargs):
     gradients = torch.autograd.grad(out, list(given.values()), dout, allow_unused=True)
     for parameter, gradient in zip(given, gradients, strict=True):
         if gradient is None:
-            raise current.refuse("wrong-form", "no-gradient", parameter=parameter)
+            raise current.refuse("no-gradient", parameter=parameter)
     return (out.detach(), *gradients), kept
 
 

@@ -39,18 +39,17 @@ from kernelgauge.words.fault import Call, Fault, Place, note
 
 # What all allocations of a call may take that are filled.
 MAX_BYTES = 2**32
-# What a cell may say that its launcher did: kinds, the notes and their remedies.
+# What a cell may say that its launcher did, and the kind of each; and the remedies.
 REFUSALS = {
-    "kernel-without-source": None,
-    "hook-in-a-cell": None,
-    "uses-a-tensor-method": "compute-in-triton",
-    "uses-a-torch-operation": "only-launch-in-the-launcher",
-    "allocates-without-a-device": "pass-the-device",
-    "imports-data": "allocate-with-torch",
-    "no-backward-pass": "return-what-apply-returns",
-    "no-gradient": None,
+    "kernel-without-source": "outside-kernel", "hook-in-a-cell": "outside-kernel",
+    "uses-a-tensor-method": "outside-kernel", "uses-a-torch-operation": "outside-kernel",
+    "allocates-without-a-device": "outside-kernel", "imports-data": "outside-kernel",
+    "no-backward-pass": "wrong-form", "no-gradient": "wrong-form",
 }  # fmt: skip
-REMEDIES = {"pass-strides", *filter(None, REFUSALS.values())}
+REMEDIES = (
+    None, "compute-in-triton", "only-launch-in-the-launcher", "pass-the-device", "pass-strides",
+    "allocate-with-torch", "return-what-apply-returns",
+)  # fmt: skip
 
 _cell: Cell | None = None
 _session: Session | None = None
@@ -196,14 +195,10 @@ class Session:
             self.at(where, "raise _error" if innermost else "_raise()", error)
         if message[0] == "refuse":
             with _forged():
-                _, kind, said, values, remedy, place = message
-                kind = (
-                    "wrong-form"
-                    if said in ("no-backward-pass", "no-gradient")
-                    else "outside-kernel"
-                )
-                if said not in REFUSALS or remedy not in (*REMEDIES, None):
+                _, said, values, remedy, place = message
+                if said not in REFUSALS or remedy not in REMEDIES:
                     raise Forged("an unknown refusal")
+                kind = REFUSALS[said]
                 told = {str(n): str(v)[:200] for n, v in values.items()}
                 if kind == "outside-kernel":
                     told["subject"] = self.path.stem
@@ -220,7 +215,7 @@ class Session:
         file, line, name = told
         folder = settings.subjects
         # A link would lead the judge to files that a cell does not have.
-        inside = folder is not None and Path(file).resolve().is_relative_to(folder.resolve())
+        inside = folder is not None and Path(file).resolve().is_relative_to(folder)
         if not inside or not 0 <= line < 2**20:
             raise Forged("a place outside the subject")
         return str(file), int(line), str(name)
