@@ -84,7 +84,11 @@ class Flow:
     @property
     def times(self) -> float:
         """How many times the whole tensor was moved."""
-        return self.elements / self.numel if self.numel else 0.0
+        return self.share(self.elements)
+
+    def share(self, elements: float) -> float:
+        """So many elements over those of the tensor, which may have none."""
+        return elements / self.numel if self.numel else 0.0
 
     @property
     def ratio(self) -> float:
@@ -266,7 +270,7 @@ class TrafficMeter:
 
         Until then every tensor except the inputs counts as "result", and so does a single one.
         """
-        self._results, self._names = results, names if len(names) > 1 else ["result"]
+        self._results, self._names = results, names if len(names) != 1 else ["result"]
 
     def name_allocated(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set what the launcher allocated, the results included; `name_results` comes first."""
