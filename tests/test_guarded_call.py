@@ -780,3 +780,20 @@ def test_a_call_leaves_no_tensor_to_the_garbage_collection(copying):
         assert living_tensors() == before
     finally:
         gc.enable()
+
+
+def test_two_results_may_lie_in_one_allocation_but_not_in_one_place(copying, monkeypatch):
+    source = """
+        def copy(x):
+            both = torch.empty(2, len(x), device=x.device)
+            kernel[(len(x),)](x, both[0], len(x), BLOCK=1)
+            kernel[(len(x),)](x, both[1], len(x), BLOCK=1)
+            return both[0], both[{second}]
+        """
+    for second in (1, 0):
+        puzzle = copying(source.format(second=second), results=("first", "second"))
+        monkeypatch.setattr(loader, "load_reference", lambda *_: lambda x: (x.clone(), x.clone()))
+        with contextlib.nullcontext() if second else pytest.raises(Wrong, match="same allocation"):
+            puzzle.check(inputs.randn(100))
+        if second:
+            puzzle.traffic(inputs.randn(100)).check(writes={"first": 1, "second": 1})
