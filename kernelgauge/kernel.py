@@ -305,6 +305,9 @@ class Kernel:
             try:
                 results.compare(call, outcome, results.expected(call.original))
             except Wrong as wrong:
+                if wrong.fault.kind == "wrong-form":
+                    # No budget means anything.
+                    raise
                 traffic.wrong = wrong
         else:
             traffic.call = self.called(arguments)

@@ -45,7 +45,7 @@ def test_numerics_sums_in_float32(dtype, values):
 
 def test_traffic():
     puzzle.traffic(ranks(4, 8192)).check(
-        reads={"shards": 1, "result": 0.75}, writes=1, launches=8, sectors=1.1, scratch=0
+        reads={"shards": 1, "result": (4 - 1) / 4}, writes=1, launches=8, sectors=1.1, scratch=0
     )
 
 
