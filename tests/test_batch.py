@@ -6,10 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 from course import paths
+from course.plugin import batch
 
 SWISH = "01_pointwise/swish"
 PEOPLE = {
@@ -45,6 +48,43 @@ def test_a_class(tmp_path):
     assert "graded before: " in again.stdout
     assert one.exists()
     assert (results / "bob" / one.name).stat().st_mtime_ns == before
+
+    (tmp_path / "class" / "bob" / f"{SWISH}.py").write_text(PEOPLE["ada"])
+    changed = verdicts(grade(tmp_path / "class", results, found))
+    assert "bob  01_pointwise/swish  passed" in changed
+    assert "ada" not in {it.split()[0] for it in changed}
+
+
+def test_what_a_result_is_of(tmp_path):
+    """A digest tells the file, what it may import, the judge, and what was asked for."""
+    sources = {
+        "01_pointwise/swish.py": b"from helpers import tile",
+        "helpers/__init__.py": b"import math as tools",
+        "tools.py": b"",
+        "01_pointwise/other.py": b"",
+    }
+    files = {tmp_path / name: content for name, content in sources.items()}
+    own = tmp_path / "01_pointwise" / "swish.py"
+    needed = batch._needed(own, files)
+    assert {str(it.relative_to(tmp_path)) for it in needed} == {*sources} - {
+        "01_pointwise/other.py"
+    }
+
+    digest = batch._digest("judge", tmp_path, needed)
+    assert digest == batch._digest("judge", tmp_path, dict(needed))
+    assert digest != batch._digest("another judge", tmp_path, needed)
+    for changed in ({own: b""}, {tmp_path / "tools.py": b"1"}):
+        assert digest != batch._digest("judge", tmp_path, needed | changed)
+
+
+def test_the_judge_of_a_result(monkeypatch):
+    options = dict.fromkeys(batch.DECIDING)
+    judge = batch._digest_of_judge(SimpleNamespace(**options))
+    for option in batch.DECIDING:
+        assert judge != batch._digest_of_judge(SimpleNamespace(**options | {option: "other"}))
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda it: "9" if it == "triton" else version(it))
+    assert judge != batch._digest_of_judge(SimpleNamespace(**options))
 
 
 def grade(folder: Path, results: Path, found: Path) -> subprocess.CompletedProcess:

@@ -1,24 +1,31 @@
 """A class at once, `--results DIR`: each person's puzzle is graded in a process of its own.
 
 Several run in parallel, a crash costs its puzzle only, and what DIR holds already is not graded
-again. Each process is the command that was typed, about one folder and one puzzle's tests.
+again, unless the person's files, the judge or what was asked for have changed since. Each process
+is the command that was typed, about one folder and one puzzle's tests.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+import kernelgauge
+from course import paths
 from course.page import report as pages
 from course.page.report import Check, Report
 from course.plugin.ladder import SOLVED, ladder, path_of_tests
@@ -27,6 +34,11 @@ from course.plugin.ladder import SOLVED, ladder, path_of_tests
 HARD_LIMIT = 1800
 TOLD = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs")
+# What of a command a verdict depends on, beside the files.
+DECIDING = (
+    "sealed", "production", "targets", "speed_scale", "time_limit", "allow_unrepaired", "keyword",
+    "markexpr",
+)  # fmt: skip
 # What XML does not know.
 ILLEGAL = dict.fromkeys({*range(32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF} - {9, 10, 13}, "?")
 VERDICTS = {
@@ -42,6 +54,7 @@ class Unit:
     """One person's puzzle.
 
     data: where the process leaves what it found; what it prints goes to a file beside it
+    digest: of the person's files, the judge and the command
     """
 
     person: str
@@ -50,12 +63,13 @@ class Unit:
     data: Path
     command: tuple[str, ...]
     where: str
+    digest: str
 
     def is_done(self) -> bool:
-        """Return whether an earlier run has graded this."""
+        """Return whether an earlier run has graded this as it stands now."""
         try:
-            return bool(pages.load(self.data))
-        except (OSError, ValueError):
+            return [it.digest for it in pages.load(self.data)] == [self.digest]
+        except (OSError, ValueError, TypeError, KeyError):
             return False
 
 
@@ -65,8 +79,9 @@ def units(config, people: dict[str, Path]) -> list[Unit]:
     named = [Path(typed.dir, it.partition("::")[0]).resolve() for it in option.file_or_dir or ()]
     options = tuple(_shared(map(str, typed.args), option.file_or_dir or ()))
     folder = Path(option.results).absolute()
-    found = []
+    found, judge = [], _digest_of_judge(option)
     for person, files in people.items():
+        sources = {it: it.read_bytes() for it in sorted(files.rglob("*.py")) if it.is_file()}
         for puzzle in ladder():
             tests = path_of_tests(puzzle, SOLVED)
             wanted = not named or any(tests.is_relative_to(it) for it in named)
@@ -74,8 +89,43 @@ def units(config, people: dict[str, Path]) -> list[Unit]:
                 data = folder / person / f"{puzzle.replace('/', '-')}.json"
                 one = ("--one-of-class", str(files), str(data))
                 command = ("-m", "pytest", *one, *options, str(tests))
-                found.append(Unit(person, files, puzzle, data, command, str(typed.dir)))
+                digest = _digest(judge, files, _needed(files / f"{puzzle}.py", sources))
+                found.append(Unit(person, files, puzzle, data, command, str(typed.dir), digest))
     return found
+
+
+def _digest_of_judge(option) -> str:
+    """Return a digest of what decides beside a person's files: our own, versions and options."""
+    ours = [paths.ROOT / "conftest.py", *paths.PUZZLES.rglob("test_*.py")]
+    for folder in (Path(kernelgauge.__file__).parent, paths.ROOT / "course", paths.REFERENCE):
+        ours += folder.rglob("*.py")
+    decided: list = [platform.python_version(), os.environ.get("TRITON_INTERPRET")]
+    decided += [metadata.version(it) for it in ("torch", "triton", "numpy")]
+    decided += [getattr(option, it) for it in DECIDING]
+    return _digest(repr(decided), paths.HOME, {it: it.read_bytes() for it in sorted(ours)})
+
+
+def _digest(begin: str, folder: Path, files: dict[Path, bytes]) -> str:
+    hashed = hashlib.sha256(begin.encode())
+    for path, content in files.items():
+        name = os.path.relpath(path, folder)
+        hashed.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode())
+    return hashed.hexdigest()
+
+
+def _needed(file: Path, sources: dict[Path, bytes]) -> dict[Path, bytes]:
+    """Return of a person's files a puzzle's own, and all whose names occur in one of these."""
+    found: set[Path] = set()
+    waiting = {file}
+    while waiting:
+        found |= waiting
+        words = {word for it in waiting for word in re.findall(rb"\w+", sources[it])}
+        waiting = {it for it in sources if _module(it).encode() in words} - found
+    return {path: content for path, content in sources.items() if path in found}
+
+
+def _module(file: Path) -> str:
+    return file.parent.name if file.stem == "__init__" else file.stem
 
 
 def _shared(arguments: Iterable[str], files: Iterable[str]) -> Iterator[str]:
@@ -113,8 +163,17 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if status in TOLD and part.exists():
-        part.replace(unit.data)
+        keep(unit, part)
     return status
+
+
+def keep(unit: Unit, part: Path) -> None:
+    """Take over what was found of a unit, with the digest of what it was found of."""
+    found = pages.load(part)
+    for report in found:
+        report.digest = unit.digest
+    pages.save(part, found)
+    part.replace(unit.data)
 
 
 def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
