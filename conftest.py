@@ -31,6 +31,12 @@ def pytest_addoption(parser):
         "time; DIR keeps what was found, and what has not changed since is not graded again",
     )
     add("--jobs", type=int, metavar="N", help="how many processes --results runs at a time")
+    add(
+        "--cluster",
+        metavar="ADDRESS",
+        help="run what --results grades on a Ray cluster, each person's puzzle as one task; auto "
+        "is the cluster that this machine belongs to",
+    )
     add("--one-of-class", nargs=2, help=argparse.SUPPRESS)
     add(
         "--page",

@@ -12,12 +12,13 @@ import hashlib
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
@@ -29,11 +30,12 @@ from course import paths
 from course.page import report as pages
 from course.page.report import Check, Report
 from course.plugin.ladder import SOLVED, ladder, path_of_tests
+from kernelgauge import setup
 
 # A process that neither its time limits nor a signal ends is killed after so many seconds.
 HARD_LIMIT = 1800
 TOLD = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs")
+ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs", "--cluster")
 # What of a command a verdict depends on, beside the files.
 DECIDING = (
     "sealed", "production", "targets", "speed_scale", "time_limit", "allow_unrepaired", "keyword",
@@ -53,16 +55,23 @@ VERDICTS = {
 class Unit:
     """One person's puzzle.
 
+    folder: the person's
     data: where the process leaves what it found; what it prints goes to a file beside it
-    digest: of the person's files, the judge and the command
+    options: of the command
+    tests: the puzzle's
+    where: the command's working directory
+    sources: the person's file and those that it may import, by their paths in the folder
+    digest: of the sources, the judge and the command
     """
 
     person: str
     folder: Path
     puzzle: str
     data: Path
-    command: tuple[str, ...]
-    where: str
+    options: tuple[str, ...]
+    tests: Path
+    where: Path
+    sources: Mapping[str, bytes] = field(repr=False, hash=False)
     digest: str
 
     def is_done(self) -> bool:
@@ -81,16 +90,16 @@ def units(config, people: dict[str, Path]) -> list[Unit]:
     folder = Path(option.results).absolute()
     found, judge = [], _digest_of_judge(option)
     for person, files in people.items():
-        sources = {it: it.read_bytes() for it in sorted(files.rglob("*.py")) if it.is_file()}
+        every = sorted(it for it in files.rglob("*.py") if it.is_file())
+        sources = {str(it.relative_to(files)): it.read_bytes() for it in every}
         for puzzle in ladder():
             tests = path_of_tests(puzzle, SOLVED)
             wanted = not named or any(tests.is_relative_to(it) for it in named)
-            if wanted and (files / f"{puzzle}.py").is_file():
+            if wanted and f"{puzzle}.py" in sources:
                 data = folder / person / f"{puzzle.replace('/', '-')}.json"
-                one = ("--one-of-class", str(files), str(data))
-                command = ("-m", "pytest", *one, *options, str(tests))
-                digest = _digest(judge, files, _needed(files / f"{puzzle}.py", sources))
-                found.append(Unit(person, files, puzzle, data, command, str(typed.dir), digest))
+                needed = _needed(f"{puzzle}.py", sources)
+                told = options, tests, Path(typed.dir), needed, _digest(judge, needed)
+                found.append(Unit(person, files, puzzle, data, *told))
     return found
 
 
@@ -99,29 +108,32 @@ def _digest_of_judge(option) -> str:
     ours = [paths.ROOT / "conftest.py", *paths.PUZZLES.rglob("test_*.py")]
     for folder in (Path(kernelgauge.__file__).parent, paths.ROOT / "course", paths.REFERENCE):
         ours += folder.rglob("*.py")
-    decided: list = [platform.python_version(), os.environ.get("TRITON_INTERPRET")]
-    decided += [metadata.version(it) for it in ("torch", "triton", "numpy")]
-    decided += [getattr(option, it) for it in DECIDING]
-    return _digest(repr(decided), paths.HOME, {it: it.read_bytes() for it in sorted(ours)})
+    files = {os.path.relpath(it, paths.HOME): it.read_bytes() for it in sorted(ours)}
+    decided = [versions(), os.environ.get(setup.INTERPRET)]
+    return _digest(repr([*decided, *(getattr(option, it) for it in DECIDING)]), files)
 
 
-def _digest(begin: str, folder: Path, files: dict[Path, bytes]) -> str:
+def versions() -> tuple[str, ...]:
+    """Return the versions of what runs kernels."""
+    return platform.python_version(), *map(metadata.version, ("torch", "triton", "numpy"))
+
+
+def _digest(begin: str, files: Mapping[str, bytes]) -> str:
     hashed = hashlib.sha256(begin.encode())
-    for path, content in files.items():
-        name = os.path.relpath(path, folder)
+    for name, content in files.items():
         hashed.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode())
     return hashed.hexdigest()
 
 
-def _needed(file: Path, sources: dict[Path, bytes]) -> dict[Path, bytes]:
+def _needed(file: str, sources: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return of a person's files a puzzle's own, and all whose names occur in one of these."""
-    found: set[Path] = set()
+    found: set[str] = set()
     waiting = {file}
     while waiting:
         found |= waiting
         words = {word for it in waiting for word in re.findall(rb"\w+", sources[it])}
-        waiting = {it for it in sources if _module(it).encode() in words} - found
-    return {path: content for path, content in sources.items() if path in found}
+        waiting = {it for it in sources if _module(Path(it)).encode() in words} - found
+    return {name: content for name, content in sources.items() if name in found}
 
 
 def _module(file: Path) -> str:
@@ -144,10 +156,13 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
     """Grade one unit. Returns the exit status of its process, negative for a signal."""
     unit.data.parent.mkdir(parents=True, exist_ok=True)
     part = unit.data.with_suffix(".part.json")
-    command = [str(part) if it == str(unit.data) else it for it in unit.command]
-    with unit.data.with_suffix(".log").open("wb") as log:
+    one = ("--one-of-class", str(unit.folder), str(part))
+    command = (python, "-m", "pytest", *one, *unit.options, str(unit.tests))
+    # It does not outlive us, either.
+    bound = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+    with log_of(unit).open("wb") as log:
         process = subprocess.Popen(
-            [python, *command],
+            [*bound, *command],
             cwd=unit.where,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -167,6 +182,11 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
     return status
 
 
+def log_of(unit: Unit) -> Path:
+    """Return the file with what a unit's process printed."""
+    return unit.data.with_suffix(".log")
+
+
 def keep(unit: Unit, part: Path) -> None:
     """Take over what was found of a unit, with the digest of what it was found of."""
     found = pages.load(part)
@@ -178,14 +198,20 @@ def keep(unit: Unit, part: Path) -> None:
 
 def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
     """Grade everybody. Returns a report of each person, and the exit status."""
-    found, jobs = units(config, people), config.option.jobs or os.cpu_count() or 1
+    option, found = config.option, units(config, people)
     terminal = config.get_terminal_writer()
     waiting = [it for it in found if not it.is_done()]
     if len(waiting) < len(found):
         terminal.line(f"graded before: {len(found) - len(waiting)} of {len(found)}")
     statuses: dict[Unit, int] = {}
     try:
-        for number, (unit, status) in enumerate(_graded(waiting, jobs), 1):
+        if option.cluster and waiting:
+            from course.plugin import cluster
+
+            graded = cluster.graded(waiting, option.cluster)
+        else:
+            graded = _graded(waiting, option.jobs or os.cpu_count() or 1)
+        for number, (unit, status) in enumerate(graded, 1):
             statuses[unit] = status
             said = {0: "passed", 1: "wrong"}.get(status, f"not graded: status {status}")
             terminal.line(f"{number} of {len(waiting)}  {unit.person}  {unit.puzzle}  {said}")
@@ -193,18 +219,16 @@ def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
     except KeyboardInterrupt:
         return _reports(found, statuses), pytest.ExitCode.INTERRUPTED
     reports = _reports(found, statuses)
-    if config.option.xmlpath:
-        write_junit(Path(config.option.xmlpath), reports)
+    if option.xmlpath:
+        write_junit(Path(option.xmlpath), reports)
     checks = [check for it in reports for puzzle in it.graded for check in puzzle.checks]
     passes = all(it.verdict in ("passed", "not measured") for it in checks) and bool(checks)
     return reports, pytest.ExitCode.OK if passes else pytest.ExitCode.TESTS_FAILED
 
 
-def _graded(
-    waiting: list[Unit], jobs: int, how: Callable[[Unit], int] = grade
-) -> Iterator[tuple[Unit, int]]:
+def _graded(waiting: list[Unit], jobs: int) -> Iterator[tuple[Unit, int]]:
     with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(how, unit): unit for unit in waiting}
+        futures = {pool.submit(grade, unit): unit for unit in waiting}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

@@ -13,6 +13,7 @@ from course import paths
 from course.desk import hints
 from course.options import asked
 from course.plugin import (
+    cluster,
     desk,
     diagnoses,
     environment,
@@ -51,6 +52,8 @@ def pytest_cmdline_main(config):
     desk.check(option)
     if desk.is_asked(option):
         return desk.run(config)
+    if option.cluster:
+        cluster.check(option)
     if option.sealed:
         sealing.check(option)
     if option.solutions and option.subject:

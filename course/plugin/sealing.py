@@ -25,6 +25,9 @@ def check(option) -> None:
         raise pytest.UsageError(
             "--sealed grades other people's files: name them with --subject DIR"
         )
+    if option.cluster:
+        # Its nodes have the cells, and say the same there.
+        return
     from kernelgauge.sealed import cell
 
     try:
