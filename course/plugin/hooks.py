@@ -94,7 +94,7 @@ def pytest_configure(config):
     elif people := class_of_people.find(config.option):
         (settings.subjects,) = people.values()
     if config.option.sealed:
-        sealing.begin(config, config.stash[machine].interpreted)
+        sealing.begin(config)
     both = config.option.production or config.option.solutions
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from course.plugin import session
