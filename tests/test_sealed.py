@@ -124,6 +124,11 @@ def test_cheat_in_a_cell(file, graded):
     assert graded(puzzle, f"from honest import {puzzle.partition('/')[2]}\n") == ""
 
 
+def test_the_compiler_reads_what_was_checked(graded):
+    source = (CHEATS / "sealed" / "kernel_in_a_decorator.py").read_text()
+    assert graded("01_pointwise/swish", source, check="compiles") == ""
+
+
 def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "subjects", tmp_path)
     own, link = tmp_path / "own.py", tmp_path / "link.py"

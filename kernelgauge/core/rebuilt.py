@@ -10,9 +10,13 @@ from __future__ import annotations
 import __future__
 
 import ast
+import copy
 import functools
 import importlib
+import inspect
 import os
+import re
+import textwrap
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -173,9 +177,8 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
 
     import triton
 
-    decorator = ast.Name("_jit", ast.Load())
-    first: ast.AST = (*definition.decorator_list, definition)[0]
-    ast.copy_location(decorator, first)
+    # At the line of the definition: what stands above it is no part of the kernel's source.
+    decorator = ast.copy_location(ast.Name("_jit", ast.Load()), definition)
     # What Triton does not read is not executed, either: annotations of what a kernel returns.
     kept = {"decorator_list": [decorator], "returns": None, "type_params": []}
     copied = ast.FunctionDef(**{**dict(ast.iter_fields(definition)), **kept})
@@ -184,7 +187,7 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     flags = __future__.annotations.compiler_flag if future else 0
     space = {
         **names,
-        "_jit": lambda fn: triton.jit(fn, **record.options),
+        "_jit": lambda fn: triton.jit(_as_read(fn, definition), **record.options),
         "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
         "__name__": "sealed",
     }
@@ -192,6 +195,34 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     made = space[record.name]
     del space["_jit"]
     return made
+
+
+def _as_read(function: types.FunctionType, definition: ast.FunctionDef) -> types.FunctionType:
+    """Return a function whose source Triton takes for the definition that was checked.
+
+    Triton reads it as text: its compiler from the first line on that looks like a definition, its
+    interpreter from the last one on, also in a string. Raises NotAKernel.
+    """
+    lines, first = inspect.getsourcelines(function)
+    text = textwrap.dedent("".join(lines))
+    for number, line in enumerate(lines):
+        if line.strip().startswith("def ") != (number == 0):
+            raise NotAKernel("a line that reads as another definition", first + number)
+    try:
+        found = ast.parse(text).body
+    except SyntaxError:
+        found = []
+    is_one = len(found) == 1 and re.match(r"def\s+\w+\s*\(", text)
+    if not is_one or _told(found[0]) != _told(definition):
+        raise NotAKernel("text that reads as another definition", first)
+    return function
+
+
+def _told(definition: ast.stmt) -> str:
+    """Return what a definition says, whatever decorates it, and however far it is indented."""
+    plain = copy.copy(definition)
+    plain.decorator_list = []  # type: ignore[attr-defined]
+    return re.sub(r"(\\n|\s)+", " ", ast.dump(plain))
 
 
 class _Checker(ast.NodeVisitor):
