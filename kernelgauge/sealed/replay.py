@@ -40,7 +40,7 @@ from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.loader import no_function, require_file
 from kernelgauge.words.fault import Call, Fault, Place, note
 
-# What all allocations of a call may take that are filled.
+# What all allocations of a call may take that are filled, on the host.
 MAX_BYTES = 2**32
 # What is done: what it works on, looked up, and the doing.
 Step = tuple[Callable[[], Any], Callable[..., None]]
@@ -464,12 +464,13 @@ class _Replay:
         kind, sizes, steps = torch_dtype(dtype), _sizes(shape), _sizes(strides)
         if number != session.next or len(sizes) != len(steps):
             raise Forged("an allocation out of order")
+        where = gpus.meant(device)
         planned = torch.empty_strided(sizes, steps, dtype=kind, device="meta")
         size = planned.untyped_storage().nbytes()
-        self.allocated += 0 if is_huge(planned) else size
+        # What a GPU lacks it says itself.
+        self.allocated += 0 if is_huge(planned) or where.type == "cuda" else size
         if self.allocated > MAX_BYTES or size > 2**40:
             raise Forged("more memory than a call may allocate")
-        where = gpus.meant(device)
         value = None if fill is None else _number(fill)
 
         def allocate() -> None:
@@ -561,6 +562,7 @@ class _Replay:
 
         def act(positional: list, named: dict) -> None:
             prepare()
+            _check_options(jit, named | values)
             launch = functools.partial(runs[grid], *positional, **named | values)
             # A line that is executed where it stands costs more than a launch.
             self.session.at(where, "_call()", launch) if where and self.is_live else launch()
@@ -573,11 +575,7 @@ class _Replay:
         except NotAKernel as error:
             what, line = error.args
             record = self.session.kernels.records[number]
-            said = note("not-only-a-kernel", kernel=record.name, what=what)
-            place = Place(record.file, line)
-            raise Wrong(
-                Fault("outside-kernel", (said,), place, remedy=note("only-triton-in-a-kernel"))
-            ) from None
+            raise _not_triton(record.name, what, Place(record.file, line)) from None
 
     def _runs(self, jit: Any, nest: list) -> tuple[Any, Any, dict, Callable[[], None]]:
         """Return what to launch, its grid and values of heuristics, and what to do before."""
@@ -665,6 +663,7 @@ class _Chosen(KernelInterface):
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Run the kernel."""
+        _check_options(self.fn, kwargs)
         for config, own_grid, values in self.leaves:
             if config.all_kwargs().items() <= kwargs.items():
                 return self.fn.run(*args, grid=own_grid, warmup=warmup, **kwargs | values)
@@ -673,6 +672,21 @@ class _Chosen(KernelInterface):
             given = kwargs | config.all_kwargs() | values
             return self.fn.run(*args, grid=own_grid, warmup=warmup, **given)
         raise Forged("an autotuner without a config")
+
+
+def _check_options(jit: Any, given: dict[str, Any]) -> None:
+    """Raise Wrong if an option of a launch is more than a number.
+
+    Others name files, or are arguments of the programs that the compiler calls.
+    """
+    for name, value in given.items():
+        if name not in jit.arg_names and not isinstance(value, (int, float, type(None))):
+            raise _not_triton(jit.fn.__name__, f"the launch option {name}")
+
+
+def _not_triton(kernel: str, what: str, place: Place | None = None) -> Wrong:
+    said = note("not-only-a-kernel", kernel=kernel, what=what)
+    return Wrong(Fault("outside-kernel", (said,), place, remedy=note("only-triton-in-a-kernel")))
 
 
 @contextlib.contextmanager
