@@ -113,6 +113,8 @@ IN_A_CELL = {
 )
 def test_cheat_in_a_cell(file, graded):
     """Each is rejected with the true reason, or harmless; the next subject gets its own verdict."""
+    if file.stem == "hangs_in_the_kernel" and not settings.interpreted:
+        pytest.skip("a hung GPU ends the process that waits for it")
     source = file.read_text()
     puzzle, in_the_open, sealed = HEADER.match(source).groups()
     expected = IN_A_CELL.get(file.stem, in_the_open) if sealed is None else sealed
