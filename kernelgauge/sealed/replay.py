@@ -177,15 +177,13 @@ class Session:
         given_tensors = (it for it in (*args, *kwargs.values()) if isinstance(it, torch.Tensor))
         if not gradients and any(it.requires_grad for it in given_tensors):
             raise NotMeasured("a sealed launcher is differentiated in its cell, and not by a test")
-        names = self.launcher.__globals__
-        given = {n: v(None) for n, v in names.items() if callable(v) and n not in ("on", "meet")}
         recording = recording or Recording()
         replay = recording.replay = _Replay(self)
         recording.first = self.next
         recording.told = replay.tell(args, kwargs)
         with self._answering(), replay.running():
             self.goes_on = False
-            self.cell.send(["call", *recording.told, given, gradients])
+            self.cell.send(["call", *recording.told, gradients])
             while True:
                 message = self.cell.receive(_seconds())
                 self.goes_on = message[0] in ("return", "raise", "refuse")
@@ -366,7 +364,7 @@ class _Replay:
         return value
 
     def tell(self, args: tuple, kwargs: dict) -> list:
-        """Return what the cell is told of arguments: their memory, and what they are.
+        """Return what the cell is told of a call: memory, arguments, and what `given` gives.
 
         Of each memory its number, bytes, device and alignment.
         """
@@ -377,7 +375,9 @@ class _Replay:
             tensor, _, size = self.session.storages[number]
             address = tensor.untyped_storage().data_ptr()
             bases.append([number, size, gpus.told(tensor.device), address % 64])
-        return [bases, *told]
+        names = self.session.launcher.__globals__
+        given = {n: v(None) for n, v in names.items() if callable(v) and n not in ("on", "meet")}
+        return [bases, *told, given]
 
     def leave(self, count: int) -> None:
         """Leave so many of the `with on(...)` that are open, the innermost first."""
