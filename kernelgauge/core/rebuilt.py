@@ -55,6 +55,9 @@ REFUSED = {
 # An attribute of the function: the records of it and of all kernels that it calls.
 NEEDED = "_rebuilt_from"
 MAX_SOURCE_BYTES = 2**20
+# Kernels that were made, by all that decides what each is.
+MAX_KEPT = 200
+_kept: dict[str, Any] = {}
 
 
 class NotAKernel(Exception):
@@ -89,19 +92,43 @@ class Kernels:
         self._made: dict[int, Any] = {}
 
     def get(self, number: int) -> Any:
-        """Return a kernel, decorated as Triton's. Raises NotAKernel."""
+        """Return a kernel, decorated as Triton's. Raises NotAKernel.
+
+        Where nothing of it has changed it is that of an earlier test, with what Triton compiled.
+        """
         if number not in self._made:
-            record = self.records[number]
-            tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
-            definition = _definition(tree, record)
-            names = {name: self.decode(value) for name, value in record.names.items()}
-            names = {name: value for name, value in names.items() if value is not Unknown}
-            _Checker(definition, names, _public() | (self.fields - _reachable())).check()
-            made = _made(definition, record, names, future)
-            needed = {at: tuple(it) for at, it in self.needed_by(number).items()}
-            setattr(made.fn, NEEDED, needed)
-            self._made[number] = made
+            key = self._key(number)
+            made = self._made[number] = _kept.get(key) or self._make(number)
+            if len(_kept) >= MAX_KEPT:
+                _kept.clear()
+            if key:
+                _kept[key] = made
         return self._made[number]
+
+    def _make(self, number: int) -> Any:
+        record = self.records[number]
+        tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
+        definition = _definition(tree, record)
+        names = {name: self.decode(value) for name, value in record.names.items()}
+        names = {name: value for name, value in names.items() if value is not Unknown}
+        _Checker(definition, names, _public() | (self.fields - _reachable())).check()
+        made = _made(definition, record, names, future)
+        needed = {at: tuple(it) for at, it in self.needed_by(number).items()}
+        setattr(made.fn, NEEDED, needed)
+        return made
+
+    def _key(self, number: int) -> str:
+        """Return all that decides what a kernel is; "" where that is told by our numbers."""
+        needed = self.needed_by(number)
+        order = {at: place for place, at in enumerate(needed)}
+        told: list[Any] = [sorted(self.fields)]
+        for record in needed.values():
+            values = {n: it for n, it in record.names.items() if not _is_kernel(it)}
+            if "kernel" in repr(list(values.values())):
+                return ""
+            called = {n: order[it[1]] for n, it in record.names.items() if _is_kernel(it)}
+            told += [record._replace(names=values), called, os.stat(record.file).st_mtime_ns]
+        return repr(told)
 
     def needed_by(self, number: int) -> dict[int, Record]:
         """Return the records of a kernel and of all that it calls."""
