@@ -363,6 +363,7 @@ class Kernel:
         every_config: bool = False,
         spills: int | None = None,
         div_rn: bool = False,
+        asked: Sequence[str] = (),
         targets: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
@@ -370,12 +371,13 @@ class Kernel:
 
         Triton must accept it and its shared memory must fit, which LLVM IR settles. With
         `machine_code` the first configuration goes on to that for the last of the targets; where
-        spills are limited, all do.
+        spills are limited or something is asked of it, all do.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         spills: how many bytes a thread may spill to memory, if that is limited
         div_rn: whether each division of floats must be rounded to nearest, as tl.div_rn does
+        asked: what the machine code must have, of `ahead_of_time.ASKED`
         targets: the GPUs to compile for, instead of those of this run
         """
         arguments = self.arguments(inputs, options)
@@ -397,6 +399,7 @@ class Kernel:
                         machine_code=whole,
                         spills=spills,
                         div_rn=div_rn,
+                        asked=asked,
                     )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)

@@ -30,6 +30,8 @@ def _columns(outcomes: dict[str, Compiled | Wrong]) -> list[str]:
     made = {name: one for name, one in outcomes.items() if isinstance(one, Compiled)}
     rows = [("", {name: str(find_target(name)) for name in outcomes})]
     rows += [(title, {name: cell(one) for name, one in made.items()}) for title, cell in CELLS]
+    rare = [(title, {name: cell(one) for name, one in made.items()}) for title, cell in RARE]
+    rows += [row for row in rare if any(row[1].values())]
     rows += _loops(made)
     rows[1][1].update({name: why_not(one) for name, one in outcomes.items() if name not in made})
     least = [TITLE_WIDTH - 1] + [COLUMN_WIDTH - 1] * len(outcomes)
@@ -94,6 +96,12 @@ CELLS = (
     ("global stores", lambda one: _widths(one.stores or ()) or "none"),
     ("global atomics", lambda one: str(one.atomics) if one.atomics else "none"),
     ("asynchronous copies", _copies),
+)
+# What only few kernels have.
+RARE = (
+    ("instructions on mbarriers", lambda one: str(one.barriers or "")),
+    ("registers by setmaxnreg", lambda one: ", ".join(map(str, one.partitions or ()))),
+    ("products one by one", lambda one: "serialized by the assembler" if one.serialized else ""),
 )
 
 

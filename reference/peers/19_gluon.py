@@ -6,6 +6,13 @@ from course.benchmark.peers import COMPILED, Benchmark, Peer
 from course.benchmark.workloads import moved, randn
 
 BENCHMARKS = {
+    "gluon_copy": Benchmark(
+        "gluon_copy",
+        make=randn(1),
+        sizes=((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,)),
+        peers=(Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x)), COMPILED),
+        bytes_moved=moved(2),
+    ),
     "barrier_ring": Benchmark(
         "barrier_ring",
         make=randn(1),
