@@ -96,6 +96,7 @@ UNREACHED = {
     "17_persistent/persistent_softmax",
     "18_distributed/all_gather_matmul",
     "18_distributed/average_gradients",
+    "19_gluon/gluon_softmax",
 }
 MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 

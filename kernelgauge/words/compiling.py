@@ -277,6 +277,12 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the offsets of a descriptor count elements, not tiles: step * BLOCK_K, not step"
     ),
     "advice-warps-power-of-two": "num_warps is 1, 2, 4, 8, 16 or 32",
+    "advice-whole-pieces": (
+        "an asynchronous copy moves 4, 8 or 16 bytes at a time, and the compiler has to know that "
+        "these are whole: give the layout so many elements a thread, and where 8 divides N, say, "
+        "write N = N // 8 * 8, and the same for the strides: it sees then that neither the mask "
+        "nor an address falls between them"
+    ),
     "advice-power-of-two": (
         "every side of a tile must be a power of two: round up with triton.next_power_of_2(n) in "
         "the launcher, and mask the rest"

@@ -1,4 +1,4 @@
-"""Tests of 19.2, barrier ring."""
+"""Tests of 19.3, barrier ring."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn

@@ -3,7 +3,7 @@
 import torch
 
 from course.benchmark.peers import COMPILED, Benchmark, Peer
-from course.benchmark.workloads import moved, randn
+from course.benchmark.workloads import moved, randn, softmax
 
 BENCHMARKS = {
     "gluon_copy": Benchmark(
@@ -12,6 +12,9 @@ BENCHMARKS = {
         sizes=((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,)),
         peers=(Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x)), COMPILED),
         bytes_moved=moved(2),
+    ),
+    "gluon_softmax": softmax(
+        "gluon_softmax", ((4096, 4096), (16384, 4096), (20_011, 6000), (32768, 8192))
     ),
     "barrier_ring": Benchmark(
         "barrier_ring",

@@ -1,4 +1,4 @@
-"""Tests of 19.2, barrier ring, in production."""
+"""Tests of 19.3, barrier ring, in production."""
 
 from course.challenge import challenge
 from course.inputs import cases, integers, offset, randn, strided

@@ -1,4 +1,4 @@
-"""19.2  Barrier ring: one good answer.
+"""19.3  Barrier ring: one good answer.
 
 A tile's number alone gives its slot and its phase, so that both partitions agree without talking.
 The consumer gives a slot back as soon as the tile is in registers, before it stores the tile.
