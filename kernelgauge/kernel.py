@@ -410,7 +410,7 @@ class Kernel:
 
     def launches(self, arguments: Arguments) -> list[list[Launch]]:
         """Return what the subject launches, for each configuration of an autotuner."""
-        return launches_of(self.guarded(arguments))
+        return launches_of(self.guarded(arguments, runs=False))
 
     def counted(self, arguments: Arguments) -> Traffic | None:
         """Check the results of one case, with an autotuner's first configuration.
@@ -541,12 +541,19 @@ class Kernel:
         readable: int | None = None,
         *,
         other: tuple[Callable, Path] | None = None,
+        runs: bool = True,
     ) -> GuardedCall:
         """Return a call of the subject in guarded memory, to be run.
 
         readable: how many scalars the launcher may read back
         other: a function to call in place of the subject, and its file
+        runs: whether its kernels will run. Raises NotMeasured if this GPU cannot run them
         """
+        wanted = self.rules.capability
+        if runs and wanted and not settings.interpreted and settings.capability != wanted:
+            raise NotMeasured(
+                "these kernels take a GPU of compute capability {}.{}".format(*wanted)
+            )
         if not settings.installed:
             raise RuntimeError(
                 words.say(

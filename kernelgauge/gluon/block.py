@@ -207,7 +207,9 @@ class Block:
         return self._wrong("wrong-bytes", [said], note("expect-all-bytes"), place)
 
     def _advance(self, view: Any, barrier: Barrier, place: Place | None = None) -> None:
-        if barrier.missing == 0 and barrier.bytes < 0:
+        # Bytes that come after the phase that they were to end would end the next one too early.
+        short = barrier.bytes < 0 or (barrier.bytes == 0 and barrier.issued > barrier.expected)
+        if barrier.missing == 0 and short:
             hint = note("expect-all-bytes")
             raise self._wrong("wrong-bytes", [self._bytes(view)], hint, place)
         barrier.advance()

@@ -3,7 +3,7 @@
 import torch
 
 from course.benchmark.peers import COMPILED, Benchmark, Peer
-from course.benchmark.workloads import moved, randn, softmax
+from course.benchmark.workloads import matmul, moved, randn, softmax
 
 BENCHMARKS = {
     "gluon_copy": Benchmark(
@@ -23,4 +23,5 @@ BENCHMARKS = {
         peers=(Peer("torch.mul", lambda x: torch.mul(x, 2)), COMPILED),
         bytes_moved=moved(2),
     ),
+    "gluon_matmul": matmul("gluon_matmul", ((4096,) * 3, (4000, 4008, 4016), (8192,) * 3)),
 }
