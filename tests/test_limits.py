@@ -97,6 +97,7 @@ UNREACHED = {
     "18_distributed/all_gather_matmul",
     "18_distributed/average_gradients",
     "19_gluon/gluon_softmax",
+    "19_gluon/gluon_ws_matmul",
 }
 MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 

@@ -157,7 +157,7 @@ def _loops_of(file: str) -> list[tuple[int, int]]:
 
 
 def _sizes(loops: Sequence[Loop]) -> str:
-    many = f"{len(loops)} of " if len(loops) > 1 else ""
+    many = f"{len(loops)} x " if len(loops) > 1 else ""
     return f"{many}{_range(loop.instructions for loop in loops)} instructions"
 
 

@@ -21,3 +21,7 @@ def gluon_matmul(a, b, blocks):
         cause = "{0} is fetched at [{2}, {1}] instead of [{1}, {2}]"
         yield cause.format("b", "k", "n"), (a @ matmul.corners_swapped(b, tall, wide),)
         yield cause.format("a", "m", "k"), (matmul.corners_swapped(a, tall, wide) @ b,)
+
+
+def gluon_ws_matmul(a, b, blocks):
+    yield from gluon_matmul(a, b, blocks)

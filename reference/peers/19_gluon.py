@@ -5,6 +5,9 @@ import torch
 from course.benchmark.peers import COMPILED, Benchmark, Peer
 from course.benchmark.workloads import matmul, moved, randn, softmax
 
+# TMA asks for rows of whole 16 bytes.
+PRODUCTS = ((4096,) * 3, (4000, 4008, 4016), (8192,) * 3)
+
 BENCHMARKS = {
     "gluon_copy": Benchmark(
         "gluon_copy",
@@ -23,5 +26,6 @@ BENCHMARKS = {
         peers=(Peer("torch.mul", lambda x: torch.mul(x, 2)), COMPILED),
         bytes_moved=moved(2),
     ),
-    "gluon_matmul": matmul("gluon_matmul", ((4096,) * 3, (4000, 4008, 4016), (8192,) * 3)),
+    "gluon_matmul": matmul("gluon_matmul", PRODUCTS),
+    "gluon_ws_matmul": matmul("gluon_ws_matmul", PRODUCTS),
 }
