@@ -276,6 +276,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "advice-elements-not-tiles": (
         "the offsets of a descriptor count elements, not tiles: step * BLOCK_K, not step"
     ),
+    "advice-warps-of-layout": (
+        "warps_per_cta of the layout is [{warps}], whose product must be the number of warps that "
+        "run it: num_warps of the launch, which the kernel has as gl.num_warps()"
+    ),
     "advice-warps-power-of-two": "num_warps is 1, 2, 4, 8, 16 or 32",
     "advice-whole-pieces": (
         "an asynchronous copy moves 4, 8 or 16 bytes at a time, and the compiler has to know that "
