@@ -38,6 +38,8 @@ class GluonExecutor(Executor):
             try:
                 kernel(**given)
                 block.end()
+                if watch.traffic:
+                    watch.traffic.ahead += block.ahead
             finally:
                 BLOCK.reset(before[0])
                 PARTITION.reset(before[1])
