@@ -580,6 +580,7 @@ class Kernel:
             strict=self.strict,
             named=self.name_of,
             fixed_order=self.rules.deterministic,
+            case=self.run.case,
         )
         call.restore()
         return call

@@ -34,7 +34,8 @@ def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym):
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_M: gl.constexpr = slots.shape[1]
     BLOCK_N: gl.constexpr = slots.shape[2]
-    layout: gl.constexpr = gl.BlockedLayout([1, 4], [1, 32], [gl.num_warps(), 1], [1, 0])
+    VECTOR: gl.constexpr = 128 // slots.dtype.primitive_bitwidth
+    layout: gl.constexpr = gl.BlockedLayout([1, VECTOR], [1, 32], [gl.num_warps(), 1], [1, 0])
     rows = row + gl.arange(0, BLOCK_M, gl.SliceLayout(1, layout))
     for tile in range(tiles):
         slot = tile % SLOTS
@@ -80,7 +81,8 @@ def barrier_ring(x: torch.Tensor) -> torch.Tensor:
     if x.stride(1) != 1 or x.stride(0) * size % 16 or x.data_ptr() % 16 or x.stride(0) < x.shape[1]:
         raise ValueError("x must have contiguous rows that begin at multiples of 16 bytes, for TMA")
     M, N = x.shape
-    BLOCK_M, BLOCK_N = 8, 128
+    # 4 KiB, of which so many are under way that memory is kept busy.
+    BLOCK_M, BLOCK_N = 8, 512 // size
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     layout = gl.NVMMASharedLayout.get_default_for([BLOCK_M, BLOCK_N], DTYPES[x.dtype])
     barrier_ring_kernel[(triton.cdiv(M, BLOCK_M),)](
