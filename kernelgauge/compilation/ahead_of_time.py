@@ -143,7 +143,7 @@ ASKED: dict[str, Callable[[Compiled], bool]] = {
     "mbarriers": lambda it: bool(it.barriers),
     "wgmma": _multiplies,
     "wgmma in flight": lambda it: _multiplies(it) and not it.serialized,
-    "registers by setmaxnreg": lambda it: bool(it.partitions),
+    "setmaxnreg": lambda it: bool(it.partitions),
 }
 
 

@@ -146,7 +146,7 @@ TO_HAVE = {
         "the assembler serializes products whose accumulator is touched before it is waited for: "
         "pass it from warpgroup_mma to warpgroup_mma_wait(deps=...) and nowhere else"
     ),
-    "registers by setmaxnreg": "give warp_specialize worker_num_regs",
+    "setmaxnreg": "give warp_specialize worker_num_regs",
 }
 
 
