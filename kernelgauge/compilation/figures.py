@@ -100,7 +100,7 @@ CELLS = (
 # What only few kernels have.
 RARE = (
     ("instructions on mbarriers", lambda one: str(one.barriers or "")),
-    ("registers by setmaxnreg", lambda one: ", ".join(map(str, one.partitions or ()))),
+    ("setmaxnreg", lambda one: ", ".join(map(str, one.partitions or ()))),
     ("products one by one", lambda one: "serialized by the assembler" if one.serialized else ""),
 )
 

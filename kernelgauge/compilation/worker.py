@@ -200,8 +200,9 @@ def _rebuild(records: dict) -> None:
 
     kernels = Kernels({number: Record(*it) for number, it in records.items()})
     for number, record in kernels.records.items():
-        place = os.path.realpath(record.file), record.name, record.line
-        _functions[place] = kernels.get(number)
+        kernel = kernels.get(number)
+        place = os.path.realpath(record.file), record.name, kernel.fn.__code__.co_firstlineno
+        _functions[place] = kernel
 
 
 def compile_kernel(request: dict) -> Any:

@@ -25,7 +25,7 @@ from kernelgauge.core.functions import launcher_name
 from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import settings
-from kernelgauge.core.tensors import flat, put, storage_of, tensors
+from kernelgauge.core.tensors import flat, put, share_elements, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
@@ -483,7 +483,13 @@ class GuardedCall:
             if result.numel() and not guard.owns(result):
                 said = note("returned-foreign-memory", result=name)
                 raise Wrong(Fault("not-own-memory", (said,), tensor=name))
-            taken[storage] = note("memory-of-a-result", result=name)
+            for other, before in enumerate(results[:number]):
+                if storage_of(before) == storage and (
+                    self.arguments.lists or share_elements(before, result)
+                ):
+                    whose = note("memory-of-a-result", result=self.named(other, len(results)))
+                    said = note("returned-taken-memory", result=name, memory=whose)
+                    raise Wrong(Fault("not-own-memory", (said,), tensor=name))
         self._earlier.extend(results)
 
     def _taken(self) -> dict[int, Note]:

@@ -7,8 +7,8 @@ Copy a vector, with a layout that says which thread holds which elements.
 Given     x (N,): float16, bfloat16 or float32, contiguous, N >= 1
 Return    y (N,): a new tensor with the dtype of x
 New here  @gluon.jit; gl.BlockedLayout, which gl.arange and all that is made of it have
-Traffic   each element loaded once and stored once, one launch; loads and stores of 16 bytes a
-          thread in the machine code where 16 divides N
+Traffic   each element loaded once and stored once, coalesced, one launch; loads and stores of 16
+          bytes a thread in the machine code where 16 divides N
 Speed     at least 0.3x the speed of x.clone() at 64 Mi float32 elements
 
 Run       pytest puzzles/19_gluon/test_gluon_copy.py

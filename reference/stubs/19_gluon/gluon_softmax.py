@@ -9,8 +9,8 @@ Given     x (M, N): float16, bfloat16 or float32, contiguous, M >= 1, N a multip
 Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  gl.allocate_shared_memory; async_copy: copies into shared memory that start here, are
           committed as a group, and are waited for later
-Traffic   1 load and 1 store per element, one launch; a program takes many rows, and while it
-          stores one, the copy of another one is under way
+Traffic   1 load and 1 store per element, coalesced, one launch; a program takes many rows, and
+          while it stores one, the copy of another one is under way; no thread spills registers
 Speed     at least 3x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/19_gluon/test_gluon_softmax.py

@@ -10,8 +10,9 @@ Return    c (M, N): dtype of a, contiguous, summed in float32
 New here  barriers on which two consumers arrive; registers that one partition leaves to another; a
           producer that runs ahead into the next tile of the same program
 Traffic   at most multiprocessors(a.device) programs; each element of a loaded at most ceil(N / 64)
-          times, each of b at most ceil(M / 64) times, each of c stored once, one launch; while one
-          product is computed, the copies of another step are under way, by TMA
+          times, each of b at most ceil(M / 64) times, each of c stored once, coalesced, one launch;
+          while one product is computed, the copies of another step are under way, by TMA; no
+          thread spills registers
 Speed     at least 0.3x the speed of a @ b at 4096 x 4096 x 4096, bfloat16
 
 Run       pytest puzzles/19_gluon/test_gluon_ws_matmul.py
