@@ -1,8 +1,9 @@
 """Right answers that are built otherwise than ours pass the puzzles' own tests.
 
 tests/alternatives mirrors puzzles/. Its files pass both levels; those of its folder natural/, which
-are written as a tutorial would write them, solve their puzzle, on a GPU with its speed bar too. A
-case that rejects one of them is too narrow, or the judge is.
+are written as a tutorial would write them, solve their puzzle, on a GPU with its speed bar too, and
+so do those of unusual/, which nobody would write, without that. A case that rejects one of them is
+too narrow, or the judge is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kernelgauge.core.verdict import NotMeasured, Wrong
 pytestmark = pytest.mark.proof
 
 SHIPPED = paths.ROOT / "tests" / "alternatives"
-NATURAL = SHIPPED / "natural"
+NATURAL, UNUSUAL = SHIPPED / "natural", SHIPPED / "unusual"
 # Compilation takes seconds each, and rejects by what these differ in from ours: grid, tiles, dots.
 COMPILED = {"01_pointwise/vector_add", "07_matmul/tiled", "13_attention/flash_attention"}
 
@@ -55,7 +56,7 @@ def passes(puzzle: str, check: str, folder: Path, *levels: str) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "puzzle"),
-    [(folder, puzzle) for folder in (SHIPPED, NATURAL) for puzzle in puzzles_in(folder)],
+    [(folder, puzzle) for folder in (SHIPPED, NATURAL, UNUSUAL) for puzzle in puzzles_in(folder)],
     ids=lambda it: it.name if isinstance(it, Path) else it,
 )
 def test_it_is_built_otherwise(folder, puzzle):
@@ -79,6 +80,57 @@ def test_shipped_answer_passes_both_levels(puzzle, check):
 @pytest.mark.parametrize("puzzle", puzzles_in(NATURAL))
 def test_natural_answer_is_solved(puzzle, check):
     passes(puzzle, check, NATURAL)
+
+
+@pytest.mark.parametrize("check", [it for it in ladder.CHECKS if it != "speedup"])
+@pytest.mark.parametrize("puzzle", puzzles_in(UNUSUAL))
+def test_unusual_answer_is_solved(puzzle, check):
+    passes(puzzle, check, UNUSUAL)
+
+
+class LaunchedOtherwise(ast.NodeTransformer):
+    """Edits a launcher so that it launches, allocates and is called in other ways."""
+
+    def __init__(self, way: int):
+        self.way = way
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        called = node.func
+        if isinstance(called, ast.Subscript) and isinstance(called.value, ast.Name):
+            kernel, grid = called.value.id, ast.unparse(called.slice)
+            node.func = ast.parse(
+                (
+                    f"{{'kernel': {kernel}}}['kernel'][{grid}]",
+                    f"functools.partial({kernel}[{grid}])",
+                    f"functools.partial({kernel}.run, grid={grid}, warmup=False)",
+                    f"(lambda *_, **__: {kernel}[{grid}](*_, **__))",
+                    f"type('Kernels', (), {{'it': staticmethod({kernel}[{grid}])}}).it",
+                )[self.way % 5],
+                mode="eval",
+            ).body
+        return node
+
+
+CALLED = (
+    "{name} = functools.partial({name})",
+    "{name} = torch.no_grad()({name})",
+    "{name} = type('Launcher', (), {{'__call__': lambda self, *a, _f={name}, **o: _f(*a, **o)}})()",
+    "def _f(f):\n return functools.wraps(f)(lambda *a, **o: f(*a, **o))\n{name} = _f({name})",
+)
+
+
+@pytest.mark.parametrize("puzzle", puzzles_in(NATURAL))
+def test_natural_answer_is_launched_otherwise(puzzle, tmp_path):
+    way = puzzles_in(NATURAL).index(puzzle)
+    kernel = runner.module_of(puzzle).puzzle
+    tree = LaunchedOtherwise(way).visit(ast.parse((NATURAL / f"{puzzle}.py").read_text()))
+    # What is differentiated is not called without gradients.
+    called = CALLED[0 if kernel.rules.gradients else way % len(CALLED)].format(name=kernel.name)
+    tree.body += ast.parse(called).body
+    source = "import functools\n" + ast.unparse(ast.fix_missing_locations(tree))
+    with runner.graded(puzzle, source, tmp_path):
+        passes(puzzle, "shapes", tmp_path)
 
 
 # A natural answer in which something differs that no spec asks about.

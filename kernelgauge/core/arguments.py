@@ -74,7 +74,8 @@ class Arguments:
 
 def describe_value(value: object) -> str:
     """Describe a value in a message: a tensor by its dtype, shape and, if unusual, strides."""
-    if isinstance(value, torch.Tensor):
+    # What an object says of its class may be a lie.
+    if isinstance(value, torch.Tensor) and issubclass(type(value), torch.Tensor):
         layout = "" if value.is_contiguous() else f" with strides {value.stride()}"
         return f"{dtype_name(value.dtype)} {tuple(value.shape)}{layout}"
     if isinstance(value, (int, float, str, bool, type(None), tuple, torch.dtype)):

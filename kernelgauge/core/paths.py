@@ -38,7 +38,7 @@ def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleTyp
                 else:
                     spec.loader.exec_module(module)
         except BaseException:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
             raise
         _modules[path] = module
     return _modules[path]

@@ -127,7 +127,11 @@ class Kernels:
             if "kernel" in repr(list(values.values())):
                 return ""
             called = {n: order[it[1]] for n, it in record.names.items() if _is_kernel(it)}
-            told += [record._replace(names=values), called, os.stat(record.file).st_mtime_ns]
+            told += [
+                [values if it is record.names else it for it in record],
+                called,
+                os.stat(record.file).st_mtime_ns,
+            ]
         return repr(told)
 
     def needed_by(self, number: int) -> dict[int, Record]:

@@ -23,6 +23,18 @@ def storage_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
+def share_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether two views of one storage have bytes in common."""
+    marks = torch.zeros(a.untyped_storage().nbytes(), dtype=torch.uint8)
+
+    def of(x: torch.Tensor) -> torch.Tensor:
+        strides = (*(stride * x.itemsize for stride in x.stride()), 1)
+        return marks.as_strided((*x.shape, x.itemsize), strides, x.storage_offset() * x.itemsize)
+
+    of(a).fill_(1)
+    return bool(of(b).any())
+
+
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Copy to the CPU with the same strides, which `Tensor.cpu` loses if there are gaps."""
     if tensor.device.type == "cpu":

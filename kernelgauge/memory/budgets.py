@@ -39,9 +39,12 @@ class Traffic(TrafficMeter):
 
     call: what messages say of the run, where no test's name does
     wrong: raised where the run kept the budget with results that are wrong
+    ahead: how often Gluon kernels stored or multiplied while a copy into shared memory was under
+        way
     """
 
     call: Call | None = None
+    ahead: int = 0
     wrong: Wrong | None = None
 
     @cached_property
@@ -243,7 +246,7 @@ class Traffic(TrafficMeter):
             if not _exceeds(moved.loaded.times, times):
                 continue
             lines = sorted(moved.loaded.lines.items(), key=lambda line: line[1])
-            fewer = moved.loaded.times - lines[0][1] / moved.numel
+            fewer = moved.loaded.times - moved.loaded.share(lines[0][1])
             if len(lines) > 1 and not _exceeds(fewer, times):
                 last = max(site for site, _ in lines)
                 yield note("keep-what-was-loaded", call=self._call(last, "loaded"))
@@ -266,7 +269,7 @@ class Traffic(TrafficMeter):
                 "moved-too-often",
                 tensor=name,
                 way=direction,
-                lines=[(self._call(site, direction), n / moved.numel) for site, n in lines],
+                lines=[(self._call(site, direction), flow.share(n)) for site, n in lines],
             )
 
     def _over_by_launch(self, budgets: dict[str, Sequence[float]]) -> Iterator[Excess]:

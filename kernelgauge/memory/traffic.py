@@ -84,7 +84,11 @@ class Flow:
     @property
     def times(self) -> float:
         """How many times the whole tensor was moved."""
-        return self.elements / self.numel if self.numel else 0.0
+        return self.share(self.elements)
+
+    def share(self, elements: float) -> float:
+        """So many elements over those of the tensor, which may have none."""
+        return elements / self.numel if self.numel else 0.0
 
     @property
     def ratio(self) -> float:
@@ -160,6 +164,7 @@ class TrafficMeter:
         self.inputs = inputs
         self._results: Sequence[torch.Tensor] | None = None
         self._names: Sequence[str] = ()
+        self._joint: dict[str, str] = {}
         # By launch, argument of a launch, whether it is a store, and call site.
         self._flows: dict[tuple[int, int, bool, int], tuple[Region, Flow]] = {}
         self.terms: dict[int, list[Term]] = {}
@@ -266,18 +271,28 @@ class TrafficMeter:
 
         Until then every tensor except the inputs counts as "result", and so does a single one.
         """
-        self._results, self._names = results, names if len(names) > 1 else ["result"]
+        names = names if len(names) != 1 else ["result"]
+        together: dict[int, list[str]] = defaultdict(list)
+        given = {x.untyped_storage().data_ptr() for x in self.inputs.values()}
+        for number, (name, result) in enumerate(zip(names, results, strict=True)):
+            key = result.untyped_storage().data_ptr()
+            together[~number if key in given else key].append(name)
+        # A kernel may see those of one allocation as one tensor.
+        self._joint = {name: " and ".join(group) for group in together.values() for name in group}
+        self._results, self._names = results, [self._joint[name] for name in names]
 
     def name_allocated(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set what the launcher allocated, the results included; `name_results` comes first."""
         own = sorted(tensors, key=nbytes, reverse=True)
-        kept = {result.untyped_storage().data_ptr(): result for result in self._results or ()}
-        results = [kept.get(tensor.untyped_storage().data_ptr()) for tensor in own]
-        self.allocated = sum(map(nbytes, own)) - sum(nbytes(it) for it in results if it is not None)
+        kept: Counter[int] = Counter()
+        for result in self._results or ():
+            kept[result.untyped_storage().data_ptr()] += nbytes(result)
+        keys = [tensor.untyped_storage().data_ptr() for tensor in own]
+        self.allocated = sum(map(nbytes, own)) - sum(kept[key] for key in keys)
         self.allocations = [
             f"{dtype_name(tensor.dtype)} {tuple(tensor.shape)}"
-            for tensor, result in zip(own, results, strict=True)
-            if result is None
+            for tensor, key in zip(own, keys, strict=True)
+            if key not in kept
         ]
 
     def start_launch(self, launch: Launch) -> None:
@@ -355,12 +370,12 @@ class TrafficMeter:
     def tensors(self) -> dict[str, Moved]:
         """All traffic, by name of tensor."""
         # Kernels may see a tensor as one of another type, such as complex64 as pairs of float32.
-        known = [*self.inputs.items(), *((self._name(x), x) for x in self._results or ())]
-        sizes: dict[str, int] = {}
-        itemsizes: dict[str, int] = {}
-        for name, tensor in known:
-            sizes.setdefault(name, tensor.numel())
-            itemsizes.setdefault(name, tensor.element_size())
+        sizes = {name: tensor.numel() for name, tensor in self.inputs.items()}
+        itemsizes = {name: tensor.element_size() for name, tensor in self.inputs.items()}
+        for tensor in self._results or ():
+            if (name := self._name(tensor)) not in self.inputs:
+                sizes[name] = sizes.get(name, 0) + tensor.numel()
+                itemsizes.setdefault(name, tensor.element_size())
         others: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for region, _ in self._flows.values():
             name, key = self._name_of(region), region.storage.key
@@ -377,7 +392,7 @@ class TrafficMeter:
 
     def tensor(self, name: str) -> Moved:
         """Return the traffic of one tensor; "result" is all results together. Raises KeyError."""
-        tensors = self.tensors
+        tensors, name = self.tensors, self._joint.get(name, name)
         if name in tensors:
             return tensors[name]
         if name not in ("result", "scratch"):
@@ -459,7 +474,11 @@ class TrafficMeter:
     @property
     def result_names(self) -> list[str]:
         """The names of the results."""
-        return ["result"] if self._results is None else [self._name(r) for r in self._results]
+        return (
+            ["result"]
+            if self._results is None
+            else [*dict.fromkeys(map(self._name, self._results))]
+        )
 
     def _name_of(self, region: Region) -> str:
         return self._name(region.tensor, region.name)

@@ -25,7 +25,7 @@ from kernelgauge.core.functions import launcher_name
 from kernelgauge.core.launch import Launch, LaunchLog
 from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import settings
-from kernelgauge.core.tensors import flat, put, storage_of, tensors
+from kernelgauge.core.tensors import flat, put, share_elements, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
@@ -72,6 +72,7 @@ class GuardedCall:
     strict: whether kernels of its own must do all the work, for graded people: see `Kernel`
     named: what messages call a result, by its number and the number of results
     fixed_order: whether kernels must add floats in an order that something fixes
+    case: the test's name, as `Watch` takes it
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class GuardedCall:
         strict: bool = True,
         named: Callable[[int, int], str] | None = None,
         fixed_order: bool = False,
+        case: str = "",
     ):
-        self.fixed_order = fixed_order
+        self.fixed_order, self.case = fixed_order, case
         self.named = named or name_of
         self.subject, self.path, self.in_place = subject, path, in_place
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
@@ -366,6 +368,7 @@ class GuardedCall:
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
         options |= {"inputs": self.arguments.tensors, "fixed_order": self.fixed_order}
+        options["case"] = self.case
         log = Watch(**options) if self.interpreted else Recorder()
         if self.strict:
             guard.on_allocation = log.remember
@@ -480,7 +483,13 @@ class GuardedCall:
             if result.numel() and not guard.owns(result):
                 said = note("returned-foreign-memory", result=name)
                 raise Wrong(Fault("not-own-memory", (said,), tensor=name))
-            taken[storage] = note("memory-of-a-result", result=name)
+            for other, before in enumerate(results[:number]):
+                if storage_of(before) == storage and (
+                    self.arguments.lists or share_elements(before, result)
+                ):
+                    whose = note("memory-of-a-result", result=self.named(other, len(results)))
+                    said = note("returned-taken-memory", result=name, memory=whose)
+                    raise Wrong(Fault("not-own-memory", (said,), tensor=name))
         self._earlier.extend(results)
 
     def _taken(self) -> dict[int, Note]:

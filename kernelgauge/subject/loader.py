@@ -21,12 +21,13 @@ def load_subject(path: Path, function: str) -> Callable:
     try:
         module = load(path, untouched(path))
         surroundings.check(path)
+        state.use(path, module)
+        # A module may look names up by code of its own.
+        found = getattr(module, function, None)
     except BaseException as error:
         if timeouts.ends_the_run(error):
             raise
         raise Wrong(explain(error, path)) from error
-    state.use(path, module)
-    found = getattr(module, function, None)
     if found is None:
         raise no_function(path, note("no-function", function=function))
     if not callable(found):

@@ -7,7 +7,7 @@ module that holds anything new after a test is executed anew for the next one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -51,6 +51,7 @@ def use(path: Path, module: ModuleType) -> None:
 def _held(module: ModuleType) -> Iterator[tuple]:
     """Yield what the code of a module can find again in its next call."""
     seen: set[int] = set()
+    name_of_module = vars(module).get("__name__")
     # What the interpreter puts into a kernel's module, all its own names, is not the subject's.
     interpreter = sys.modules.get("triton.runtime.interpreter")
     lent = vars(interpreter) if interpreter else {}
@@ -66,7 +67,7 @@ def _held(module: ModuleType) -> Iterator[tuple]:
         if id(thing) in seen:
             continue
         seen.add(id(thing))
-        parts = _parts(thing, module.__name__)
+        parts = _parts(thing, name_of_module)
         if parts is not None:
             yield tuple(map(id, parts))
             waiting += parts
@@ -74,27 +75,37 @@ def _held(module: ModuleType) -> Iterator[tuple]:
             yield id(thing), thing._version
 
 
-def _parts(thing: Any, module: str) -> list[Any] | None:
+def _parts(thing: Any, module: Any) -> list[Any] | None:
     """Return what a container holds, or an object that this module defines; None of others."""
     if isinstance(thing, CONTAINERS):
         # Two small ints are one object, and so are two equal bytes.
         return [*thing, *thing.values()] if isinstance(thing, dict) else list(thing)
-    if isinstance(thing, FunctionType) and thing.__module__ == module:
+    if isinstance(thing, FunctionType) and _get(thing, "__module__") == module:
         cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_set(cell)]
         return [*cells, *(thing.__defaults__ or ()), thing.__dict__, thing.__kwdefaults__]
-    count: Callable | None = getattr(thing, "cache_info", None)
-    if callable(count) and getattr(thing, "__module__", None) == module:
+    count = _get(thing, "cache_info")
+    if callable(count) and _get(thing, "__module__") == module:
         return [count().currsize]
-    if isinstance(thing, type) and thing.__module__ == module:
+    if isinstance(thing, type) and _get(thing, "__module__") == module:
         return [value for name, value in vars(thing).items() if name != "__weakref__"]
-    if type(thing).__module__ == module and hasattr(thing, "__dict__"):
+    if _get(type(thing), "__module__") == module and isinstance(_get(thing, "__dict__"), dict):
         return [thing.__dict__]
     return None
 
 
+def _get(thing: Any, name: str) -> Any:
+    """Return an attribute, None where the subject's own code answers with an exception."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
+
+
 def _is_librarys(thing: Any) -> bool:
-    name = getattr(thing, "__module__", None) or type(thing).__module__
-    return str(name).partition(".")[0] in ("triton", *settings.packages)
+    name = _get(thing, "__module__") or _get(type(thing), "__module__")
+    if not isinstance(name, str):
+        return False
+    return name.partition(".")[0] in ("triton", *settings.packages)
 
 
 def _is_set(cell: Any) -> bool:

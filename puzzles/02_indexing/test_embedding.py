@@ -39,7 +39,7 @@ def test_numerics(dtype):
 def test_traffic():
     indices = integers(128, low=0, high=32, dtype="int64")
     puzzle.traffic(randn(32, 64), indices).check(
-        reads={"table": 4}, writes={"result": 1}, launches=2, sectors={"table": 1.1}
+        reads={"table": 128 / 32}, writes={"result": 1}, launches=2, sectors={"table": 1.1}
     )
 
 

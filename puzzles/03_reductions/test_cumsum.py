@@ -33,7 +33,7 @@ def test_numerics_carry_in_float32(dtype):
 
 def test_traffic():
     puzzle.traffic(randn(48, 1000)).check(
-        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors=1.1, total_reads=1.1 * 48000
+        reads={"x": 1, "result": 0}, writes=1, launches=1, sectors=1.1, total_reads=1.1 * 48 * 1000
     )
 
 

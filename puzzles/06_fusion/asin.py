@@ -9,7 +9,7 @@ Return    y (N,): a new tensor with the dtype of x, computed in float32; NaN whe
           [-1, 1]
 New here  libdevice, called like a function of tl. Its asin takes float32 or float64, nothing
           narrower
-Traffic   each element of x loaded once, each of y stored once, one launch
+Traffic   each element of x loaded once, each of y stored once, coalesced, one launch
 Speed     at least 0.3x the speed of torch.asin(x) at 64 Mi float32 elements
 
 Run       pytest puzzles/06_fusion/test_asin.py

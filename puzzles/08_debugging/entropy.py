@@ -13,7 +13,7 @@ Given     x (M, N): float16, bfloat16 or float32, contiguous, 1 <= N <= 65536; l
 Return    out (M,): a new tensor with the dtype of x, in nats, summed in float32 and rounded once
 New here  print(p) and breakpoint() inside a kernel, under TRITON_INTERPRET=1: find the first line
           that makes a NaN, not the last one that passes it on
-Traffic   each element loaded once, each result stored once, one launch
+Traffic   each element loaded once, each result stored once, coalesced, one launch
 Speed     at least 8x the speed of PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/08_debugging/test_entropy.py

@@ -14,7 +14,7 @@ Return    None; param and velocity are changed in place, computed in float32 and
           kernel stays autotuned, with at least 3 configs
 New here  TRITON_PRINT_AUTOTUNING=1 prints when Triton tunes; what tuning does to the arguments of
           a kernel, and the autotuner's options for that
-Traffic   3 loads and 2 stores per element, one launch
+Traffic   3 loads and 2 stores per element, coalesced, one launch
 Speed     at least 1.6x the speed of PyTorch at 2**26 float32 elements
 
 Run       pytest puzzles/08_debugging/test_momentum_step.py

@@ -13,7 +13,8 @@ Return    out (B,): a new tensor with the dtype of x, summed in float32 and roun
           bits on every run; a row of length 0 gives NaN, and so does NaN within the length
 New here  torch.empty is whatever was there before: fill it with NaN, and with a number, and see who
           reads it
-Traffic   each element within the lengths loaded once, none past them; at most two launches
+Traffic   each element within the lengths loaded once, none past them, coalesced; each result stored
+          once; at most two launches
 Speed     at least 6x PyTorch's speed at 256 x 2**20 bfloat16 elements, with lengths of all sizes
 
 Run       pytest puzzles/08_debugging/test_ragged_mean.py

@@ -12,7 +12,8 @@ Return    out (N,): a new tensor with the dtype of x, summed in float32 and roun
           bits on every run
 New here  the order of programs, which nothing guarantees: run them backwards. compute-sanitizer
           --tool racecheck and tl.debug_barrier() see no further than one program
-Traffic   at most 2.1 loads and 2.1 stores per element in all, by many programs
+Traffic   at most 2.1 loads and 2.1 stores per element in all, coalesced; by many programs, at
+          100,000 elements at least 4
 Speed     at least 0.5x the speed of torch.cumsum at 2**27 float32 elements
 
 Run       pytest puzzles/08_debugging/test_running_sum.py

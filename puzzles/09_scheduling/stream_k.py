@@ -13,8 +13,8 @@ Shares    number the steps of all tiles consecutively: of S steps, program p of 
           p * S // P up to (p + 1) * S // P. P is the number of multiprocessors, at most S. Whole
           tiles may be dealt out first, the same number to each program
 Traffic   96 x 96 x 3072 on 5 and 12 multiprocessors: as many programs, the busiest with at most
-          1.1x the mean work; each element of a and b loaded at most 3 times, each of c stored once;
-          partial sums at most as much again; at most 2 launches
+          1.1x the mean work; each element of a and b loaded at most 3 times, each of c stored once,
+          coalesced; partial sums at most as much again; at most 2 launches
 Speed     at least 0.4x the speed of a @ b at 1536 x 3072 x 16384, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_stream_k.py

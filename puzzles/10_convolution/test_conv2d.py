@@ -62,7 +62,10 @@ def test_numerics_sums_in_float32(dtype):
 
 def test_traffic():
     puzzle.traffic(*images(2, 32, 16, 16, 64, 3, 3, "float16", randn), 1, 1).check(
-        reads={"x": 9 * 2, "weight": 16}, writes=1, launches=1, scratch=0, sectors={"result": 1.1}
+        reads={"x": 3 * 3 * 64 // 32, "weight": 2 * 16 * 16 // 32},
+        writes=1,
+        launches=1,
+        sectors={"result": 1.1},
     )
 
 

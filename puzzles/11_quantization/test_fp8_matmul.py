@@ -46,7 +46,11 @@ def test_numerics(dtype):
 
 def test_traffic():
     puzzle.traffic(*layer(128, 256, 256)).check(
-        reads={"x": 8, "weight": 4}, writes=1, launches=1, sectors={"result": 1.1}, scratch=0
+        reads={"x": 256 // 32, "weight": 128 // 32},
+        writes=1,
+        launches=1,
+        sectors={"result": 1.1},
+        scratch=0,
     )
 
 

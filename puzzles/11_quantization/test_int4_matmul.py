@@ -72,7 +72,6 @@ def test_traffic(M, times):
         writes=1,
         launches=1,
         sectors={"weight": 2.1, "result": 1.1},
-        scratch=0,
     )
 
 

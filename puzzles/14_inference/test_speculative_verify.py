@@ -45,9 +45,12 @@ def test_numerics_draft_of_probability_0(p_of_draft):
 
 
 def test_traffic():
-    drafts, q, p, u = speculation([0, 2, 4], 4, 4096)
+    K, V = 4, 4096
+    drafts, q, p, u = speculation([0, 2, 4], K, V)
     puzzle.traffic(drafts, q, p, u).check(
-        reads={"draft_probs": 2.02 / 4, "target_probs": 2.02 / 5}, launches=2, scratch=0.01
+        reads={"draft_probs": 2 * 1.01 / K, "target_probs": 2 * 1.01 / (K + 1)},
+        launches=2,
+        scratch=0.01,
     )
 
 

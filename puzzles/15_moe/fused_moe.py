@@ -14,7 +14,7 @@ Return    out (T, D): dtype of x, contiguous, the same bits on every run. All su
 New here  everything in a row: 15.1, 15.2, a grouped product whose epilogue is SwiGLU, another one,
           and a sum over the choices in a fixed order. Bring the kernels of 15.1 and 15.2 along
 Traffic   at most 8 launches; products in blocks of 16 to 128 assignments of one expert; logits
-          read once, each weight at most once a block; gate and up are not stored
+          read once, each weight at most once a block; out stored once, gate and up never
 Speed     at least 1.5x the speed of a loop over the experts at T = 4096, D = 2048, F = 1408, 64
           experts, k = 8, bfloat16
 

@@ -72,8 +72,8 @@ def test_traffic():
         writes=1,
         launches=8,
         largest_write=(N + 128 * E) * max(D, F),
-        total_writes=(N + 128 * E) * (D + F) + T * D + 40 * N,
-        dot_macs=3 * (N + 128 * E) * D * F,
+        total_writes=1.1 * ((N + 128 * E) * (D + F) + T * D),
+        dot_macs=(N + 128 * E) * (2 * F * D + D * F),
         scratch=float("inf"),
     )
 

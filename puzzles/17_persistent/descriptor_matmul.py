@@ -14,7 +14,7 @@ New here  triton.tools.tensor_descriptor.TensorDescriptor, made by the launcher 
           and is not stored
 Traffic   at most multiprocessors(a.device) programs; a, b and c are loaded and stored by
           descriptors alone; each element of a loaded at most ceil(N / 32) times, each of b at most
-          ceil(M / 32) times; each of c stored once, one launch
+          ceil(M / 32) times; each of c stored once, coalesced, one launch
 Speed     at least 0.3x the speed of a @ b at 4096 x 4096 x 4096, bfloat16
 
 Run       pytest puzzles/17_persistent/test_descriptor_matmul.py

@@ -9,7 +9,8 @@ As many programs as the GPU has multiprocessors, and each takes row after row.
 Given     x (M, N): float16, bfloat16 or float32, contiguous, M >= 1, N from 1 to 8192
 Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  tl.num_programs; a loop over tiles whose next load runs while this tile is computed
-Traffic   at most multiprocessors(x.device) programs; 1 load and 1 store per element, one launch
+Traffic   at most multiprocessors(x.device) programs; 1 load and 1 store per element,
+          coalesced, one launch
 Speed     at least 4x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/17_persistent/test_persistent_softmax.py

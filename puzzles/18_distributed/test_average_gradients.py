@@ -60,8 +60,9 @@ def test_numerics_faulty_at_two_places_that_cancel():
 
 def test_traffic():
     # Counts may be stored by each block, to be added by those who read them.
-    puzzle.traffic(with_faults(4, 8192, [(1, 5000, nan)])).check(
-        reads={"grads": 5, "grads[1]": 1}, launches=8, total_writes=4 * (8192 + 8192 // 16)
+    R, N = 4, 8192
+    puzzle.traffic(with_faults(R, N, [(1, 5000, nan)])).check(
+        reads={"grads": 1 + R, "grads[1]": 1}, launches=2 * R, total_writes=R * (N + N // 16)
     )
 
 

@@ -1,6 +1,6 @@
 """Tests of 09.2, stream-K matmul, in production."""
 
-from course.challenge import challenge
+from course.challenge import broken_rule, challenge
 from course.inputs import (
     cases,
     dtypes,
@@ -166,7 +166,10 @@ def test_traffic_more_than_one_round():
     # Whole tiles of 64 x 64 take two rounds, the second of them for two programs.
     with puzzle.given(multiprocessors=10):
         traffic = puzzle.traffic(*matrices(256, 192, 1024, "bfloat16"))
-    traffic.check(grid_at_most=10, largest_share=1.1, reads={"a": 6, "b": 8}, writes=1, launches=2)
+    # The launch that adds up parts may have any number.
+    if traffic.programs != 10:
+        raise broken_rule(f"{traffic.programs} programs do the work, the spec asks for 10")
+    traffic.check(largest_share=1.1, reads={"a": 6, "b": 8}, writes=1, launches=2)
 
 
 def test_compiles_whole_tiles():

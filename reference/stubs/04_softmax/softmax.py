@@ -8,7 +8,7 @@ Turn each row into positive numbers whose sum is 1, without overflow.
 Given     x (M, N): float16, bfloat16 or float32, contiguous, M >= 1, N from 1 to 8192
 Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  two reductions of a row that stays on chip; -inf as the value of masked lanes
-Traffic   1 load and 1 store per element, one launch
+Traffic   1 load and 1 store per element, coalesced, one launch
 Speed     at least 4x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/04_softmax/test_softmax.py

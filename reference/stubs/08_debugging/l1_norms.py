@@ -10,7 +10,7 @@ Given     x (M, N): float16, bfloat16 or float32, contiguous; rows of any length
 Return    out (M,): a new tensor with the dtype of x, summed in float32 and rounded once
 New here  the compiler without a GPU: pytest -k compiles --targets sm_80,sm_90. Read its type, line
           and caret; tl.static_print("acc", acc.dtype) and tl.static_assert say what it knows
-Traffic   each element loaded once, each result stored once, one launch
+Traffic   each element loaded once, each result stored once, coalesced, one launch
 Speed     at least 6x the speed of PyTorch at 32768 x 8192 bfloat16 elements
 
 Run       pytest puzzles/08_debugging/test_l1_norms.py

@@ -13,7 +13,8 @@ New here  programs that find their tiles themselves: the launcher never reads en
           have to wait for the GPU, and launches the same grid for all of them
 Traffic   at most multiprocessors(a.device) programs, the busiest with at most 1.3x the mean of the
           multiply-adds; each element of a loaded at most ceil(N / 32) times, each of b at most
-          once for every 32 rows of its group, begun or whole; each of c stored once; one launch
+          once for every 32 rows of its group, begun or whole; each of c stored once; coalesced,
+          one launch
 Speed     at least 2.5x the speed of a loop over the groups at T = 16384, K = N = 2048, 64 groups,
           bfloat16
 

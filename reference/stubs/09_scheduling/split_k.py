@@ -11,8 +11,9 @@ New here  several programs for one tile: each sums one piece of K into float32 m
           and a second kernel adds the pieces in order
 Pieces    enough to give every multiprocessor one, of about the same length, at least two steps
 Traffic   32 x 32 x 6000 on 16 multiprocessors: at least 16 programs, the busiest with at most 1.1x
-          the mean work; a and b loaded once each, at most 2 launches. If all multiprocessors have a
-          tile, as at 256 x 256 x 256 on 2: one launch, and no memory besides c
+          the mean work; a and b loaded and c stored once, coalesced; at most 2 launches. If all
+          multiprocessors have a tile, as at 256 x 256 x 256 on 2: one launch, a and b loaded 8
+          times at most, c stored once, no other memory
 Speed     at least 0.35x the speed of a @ b at 512 x 512 x 131072, bfloat16
 
 Run       pytest puzzles/09_scheduling/test_split_k.py

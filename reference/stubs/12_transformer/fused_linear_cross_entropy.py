@@ -14,7 +14,7 @@ Return    (loss, dx, dweight): loss (), float32; dx and dweight like x and weigh
           rounded to the dtype of x, g after the one is subtracted (float32 factors may be tf32)
 New here  rows in chunks: logits, their gradient in the same place (12.5), two products, next chunk
 Traffic   at most 4.5 * M * V * D multiply-adds; no tensor larger than max(M, V) * max(D, 16). At M
-          and V 256, D 16, float16, at most 56 KiB allocated besides the results
+          and V 128, D 16, float16, at most 28 KiB allocated besides the results
 Speed     at least 0.5x the speed of PyTorch at M 8192, V 32768, D 2048, bfloat16
 
 Run       pytest puzzles/12_transformer/test_fused_linear_cross_entropy.py

@@ -14,7 +14,7 @@ Return    y (M, N): dtype of gate, contiguous, computed in float32; gelu(gate) m
 New here  recomputation: what is cheap to make again is not kept. tl has no tanh, but
           libdevice has, and (1 + tanh(z)) / 2 is sigmoid(2 * z)
 Traffic   gate and up loaded twice in all and dy once; y, dgate and dup stored once; nothing else is
-          kept for the backward pass or stored; one launch each way
+          kept for the backward pass or stored; coalesced, one launch each way
 Speed     forward and backward at least 1.3x the speed of PyTorch at 16384 x 11008 bfloat16 elements
 
 Run       pytest puzzles/12_transformer/test_geglu.py

@@ -13,7 +13,7 @@ New here  three kinds of tiles: below the diagonal (no mask), on it (masked), ab
           loaded); programs of different length, the longest first
 Traffic   q loaded once, k and v at most ceil(S / 64) times for each head of q, and at S 1024 at
           most 0.6 times that; tl.dot does at most 0.6 of all products there; out stored once (and
-          lse, if you like), nothing else, one launch
+          lse, if you like), nothing else, coalesced, one launch
 Speed     at least 4x the speed of PyTorch at B 1, H 16, S 4096, D 128, float16
 
 Run       pytest puzzles/13_attention/test_causal_attention.py

@@ -13,7 +13,7 @@ Given     logits (T, E): float16, bfloat16 or float32, contiguous, at most 1024 
 Return    weights (T, k) float32, experts (T, k) int32, balance () float32, computed in float32;
           the same bits on every run
 New here  choosing by repeated maxima; two sums over all tokens, besides a result for each
-Traffic   logits read once, weights and experts written once, at most two launches; what
+Traffic   logits read once, coalesced, weights and experts written once, at most two launches; what
           programs store for one another is at most a quarter of that
 Speed     at least 1x the speed of PyTorch at 262144 tokens, 64 experts, k = 8, bfloat16
 
