@@ -24,7 +24,7 @@ TABLE = ROOT / "docs" / "private_names.toml"
 PAGE = ROOT / "docs" / "private_names.md"
 
 # Private by their look, and documented by Python.
-PYTHONS = {"_exit", "_fields", "_getframe", "_thread"}
+PYTHONS = {"_exit", "_fields", "_getframe", "_replace", "_thread"}
 
 
 def page() -> str:
