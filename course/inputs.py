@@ -341,6 +341,15 @@ def last_key_wins(q: torch.Tensor, k: torch.Tensor, *others: Any) -> tuple[Any, 
     return q.abs() + 0.5, k, *others
 
 
+def ends_win(q: torch.Tensor, k: torch.Tensor, *others: Any) -> tuple[Any, ...]:
+    """q (B, H, S, D) and k (B, Hkv, T, D), changed so that the first and the last key win.
+
+    They share the probabilities unequally: a gradient that lacks one of them is a different one.
+    """
+    k[..., 0, :], k[..., -1, :] = 2, 2.2
+    return q.abs() + 0.5, k, *others
+
+
 def along(x: torch.Tensor, dim: int, *shape: int) -> torch.Tensor:
     """x (N,) along one dimension of this shape, and the same all over the others, by strides of 0.
 

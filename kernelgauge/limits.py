@@ -5,12 +5,17 @@ then, and bisection finds the limit. A limit mostly stands in the subject's own 
 as a product of two, and so each size is then tried just above, at and just below each of them.
 Which cases are tried depends on the file and on what the interpreter does for them, never on the
 time that it takes.
+
+Of a launch of many programs that need not know of each other a few run, at both ends and next to
+the numbers of the file. Where none of them stores as much as it would take on average to fill the
+results, the call is made once more with all programs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +23,11 @@ from kernelgauge.core import work
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import Wrong
-from kernelgauge.results import ResultCheck
+from kernelgauge.core.verdict import NotMeasured, Wrong
+from kernelgauge.memory.executor import sample
+from kernelgauge.results import Expected, ResultCheck
 from kernelgauge.subject.constants import AT_AN_END, Constant, constants
+from kernelgauge.subject.guarded_call import GuardedCall, Outcome
 from kernelgauge.words.fault import SHOWN, Cause, Fault, note
 
 if TYPE_CHECKING:
@@ -31,13 +38,20 @@ BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
 CALL = 60.0
-ELEMENTS = 1_000
+ELEMENTS = 2_500
 # Sizes below this come after larger ones.
 SMALL = 32
 # What a size is at first, before the numbers of the file are tried.
 GROWING = tuple(8**power * 4 + 1 for power in range(1, 7))
+# Of a launch of more programs a few run: at its ends, next to likely numbers, and others.
+MOST_PROGRAMS, LIKELY, OTHERS = 24, 8, 3
+# Units of work for a call of all programs that seems to be wrong.
+MOST_OF_ALL = 60_000.0
 # A GPU compiles a kernel anew for most sizes.
 MAX_CASES_ON_GPU = 16
+
+# What is told of a call until all programs ran: no program stores enough.
+UNFILLED = Fault("unwritten", ())
 
 Sizes = Mapping[str, range]
 Values = dict[str, int]
@@ -76,6 +90,10 @@ class _Search:
         code = kernel.path.read_text(encoding="utf-8") if kernel.path.exists() else ""
         self.constants = constants(code)
         self.spent, self.skipped = 0.0, 0
+        # Whether a few programs of a launch may run without the others.
+        self._apart = settings.interpreted
+        # Whether results that seem to be unfilled were unfilled so far.
+        self._suspects = True
         self._least = {name: values[0] for name, values in sizes.items()}
         # What calls took, by size and value.
         self._took: dict[str, dict[int, float]] = {name: {} for name in sizes}
@@ -92,7 +110,7 @@ class _Search:
         # The first rungs show what larger sizes will take.
         for name, value in itertools.chain(
             self._growing(share, GROWING[:2]),
-            _candidates(likely, self.sizes, steps=(1,)),
+            self._cheapest_first(_candidates(likely, self.sizes, steps=(1,))),
             self._growing(share, GROWING[2:]),
             _candidates(self.constants, self.sizes),
         ):
@@ -112,8 +130,8 @@ class _Search:
         except work.TooMuch:
             fault = None
             self.skipped += 1
-        if fault:
-            return self._told(name, value, fault)
+        if fault and (told := self._told(name, value, fault)):
+            return told
         self._took[name][value] = self.spent - before
         return None
 
@@ -142,6 +160,12 @@ class _Search:
                 if values[at] not in self._took[name]:
                     yield name, values[at]
 
+    def _cheapest_first(self, candidates: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+        while candidates:
+            yield candidates.pop(
+                candidates.index(min(candidates, key=lambda it: self._expected(*it)))
+            )
+
     def _is_spent(self, more: float = 0.0) -> bool:
         return self.spent + more >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
 
@@ -150,7 +174,7 @@ class _Search:
         if not settings.interpreted:
             return 0.0
         took, least = self._took[name], self._least[name]
-        smaller = max(it for it in took if it < value)
+        smaller = max(it for it in took if it <= value)
         if smaller == least:
             return took[least]
         return took[smaller] + (took[smaller] - took[least]) / (smaller - least) * (value - smaller)
@@ -162,9 +186,70 @@ class _Search:
             with work.at_most(most) as meter:
                 try:
                     meter.spend(CALL + _elements(arguments) / ELEMENTS)
-                    return _wrong(self.kernel, arguments)
+                    return self._wrong(arguments)
                 finally:
                     self.spent += meter.spent if settings.interpreted else 1
+
+    def _wrong(self, arguments: Arguments) -> Fault | None:
+        """Return what is wrong with a call, without a diagnosis, or UNFILLED. Raises TooMuch."""
+        call, results = self.kernel.guarded(arguments), ResultCheck(self.kernel)
+        how: dict[str, Any] = {"poison": self.kernel.poison, "rehearse": False}
+        try:
+            if self._apart and (outcome := self._of_some(call, how)):
+                count = sum(math.prod(launch.grid) for launch in outcome.launches)
+                # The reference, in two dtypes, comes to more than what few programs do.
+                work.spend(2 * sum(it.numel() for it in outcome.results) / ELEMENTS)
+                expected = results.expected(call.original)
+                if mismatch := results.mismatch_of(outcome, expected, partly=True):
+                    return mismatch.fault()
+                if not self._lacks(call, outcome, expected, count):
+                    return None
+                if count > MOST_PROGRAMS:
+                    return UNFILLED if self._suspects else None
+                call.restore()
+            outcome = call.run(order="shuffled", **how)
+            mismatch = results.mismatch_of(outcome, results.expected(call.original))
+        except Wrong as wrong:
+            return wrong.fault
+        return mismatch.fault() if mismatch else None
+
+    def _of_some(self, call: GuardedCall, how: dict[str, Any]) -> Outcome | None:
+        """Run a few programs of a call, if they need no others. Raises Wrong and TooMuch."""
+        try:
+            outcome = call.run(programs=self._some, **how)
+        except work.TooMuch:
+            raise
+        except NotMeasured:
+            # The launcher reads what was not computed.
+            self._apart = False
+        else:
+            assert outcome.watch
+            self._apart = len(outcome.launches) <= 1 and not outcome.watch.has_atomics
+        if self._apart:
+            return outcome
+        call.restore()
+        return None
+
+    def _lacks(self, call: GuardedCall, outcome: Outcome, expected: Expected, count: int) -> bool:
+        """Whether no program stored so much that so many like it fill each result.
+
+        Of what is changed in place, the elements that change have to be stored.
+        """
+        watch, needed = outcome.watch, [it.numel() for it in outcome.results]
+        assert watch
+        if self.kernel.rules.in_place:
+            before = (call.original.tensors[name] for name in self.kernel.rules.in_place)
+            needed = [int((x != y).sum()) for x, y in zip(before, expected.own, strict=True)]
+        pairs = zip(outcome.results, needed, strict=True)
+        return any(watch.most_stored(result) * count < least for result, least in pairs)
+
+    def _some(self, count: int) -> Iterable[int]:
+        """Return the programs of a launch that run in place of all."""
+        if count <= MOST_PROGRAMS:
+            return range(count)
+        near = [it.value for it in self.constants if it.value < count][:LIKELY]
+        others = sorted(sample(count))[:OTHERS]
+        return sorted({0, 1, count - 2, count - 1, *near, *others})
 
     @contextlib.contextmanager
     def _case(self, chosen: Values) -> Iterator[Arguments]:
@@ -176,8 +261,8 @@ class _Search:
         with self.setting(values):
             yield self.kernel.arguments(tuple(inputs), options)
 
-    def _told(self, name: str, value: int, fault: Fault) -> Fault:
-        """Return the fault with the sizes between which right turns into wrong."""
+    def _told(self, name: str, value: int, fault: Fault) -> Fault | None:
+        """Return the fault with the sizes between which right turns into wrong, None if none is."""
         values = self.sizes[name]
         low, high = (
             values.index(max(it for it in self._took[name] if it < value)),
@@ -196,12 +281,15 @@ class _Search:
             else:
                 low = at
         with self._case({name: values[high]}) as arguments:
-            with contextlib.suppress(work.TooMuch):
+            with contextlib.suppress(work.TooMuch), work.at_most(MOST_OF_ALL):
                 try:
                     self.kernel.check(*arguments.positional, **arguments.keyword)
                 except Wrong as wrong:
                     fault = wrong.fault
             call = self.kernel.called(arguments)
+        if fault is UNFILLED:
+            self._suspects = False
+            return None
         cause = _cause(self.constants, name, values[low], values[high])
         known = fault.call is not None or fault.place is not None
         return fault.but(
@@ -209,17 +297,6 @@ class _Search:
             cause=Cause(cause, SHOWN),
             remedy=fault.remedy or note("no-limit"),
         )
-
-
-def _wrong(kernel: Kernel, arguments: Arguments) -> Fault | None:
-    """Return what is wrong with a call, without a diagnosis."""
-    call, results = kernel.guarded(arguments), ResultCheck(kernel)
-    try:
-        outcome = call.run(order="shuffled", poison=kernel.poison, rehearse=False)
-        mismatch = results.mismatch_of(outcome, results.expected(call.original))
-    except Wrong as wrong:
-        return wrong.fault
-    return mismatch.fault() if mismatch else None
 
 
 def _elements(arguments: Arguments) -> int:

@@ -119,13 +119,21 @@ class ResultCheck:
                     raise Wrong(diagnose([observation])[0])
                 raise Wrong(observation.told(observation.fault.cause), observation)
 
-    def mismatch_of(self, outcome: Outcome, expected: Expected) -> Mismatch | None:
+    def mismatch_of(
+        self, outcome: Outcome, expected: Expected, *, partly: bool = False
+    ) -> Mismatch | None:
         """Return how the first wrong result differs, None if all are right.
 
         Raises Wrong where a result has another form. Nothing is diagnosed.
+
+        partly: only the elements that kernels stored count
         """
         self._check_forms(outcome.results, expected)
-        found = (self._mismatch(*pair, expected) for pair in enumerate(outcome.results))
+        results = outcome.results
+        if partly:
+            pairs = zip(results, expected.truth, strict=True)
+            results = tuple(_stored(outcome, *pair) for pair in pairs)
+        found = (self._mismatch(*pair, expected) for pair in enumerate(results))
         return next(filter(None, found), None)
 
     def _observation(
@@ -535,6 +543,15 @@ class ResultCheck:
 def _half(_: str, tensor: torch.Tensor) -> torch.Tensor:
     """Return the first half of a tensor in every dimension of more than one."""
     return tensor[tuple(slice((size + 1) // 2) for size in tensor.shape)]
+
+
+def _stored(outcome: Outcome, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """Return a result with the truth in place of elements that no kernel stored."""
+    assert outcome.watch
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[got.itemsize]
+    stored, right = torch.from_numpy(outcome.watch.stored(got)), truth.to(got.dtype)
+    got_bits, right_bits = got.contiguous().view(bits), right.contiguous().view(bits)
+    return torch.where(stored, got_bits, right_bits).view(got.dtype)
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

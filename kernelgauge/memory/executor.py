@@ -268,6 +268,8 @@ def _bad_grid(
 def _order(watch: Watch, launch: Launch) -> Iterable[int]:
     """Return the programs to run, in order, numbered as a GPU starts them (x fastest)."""
     count = math.prod(launch.grid)
+    if callable(watch.programs):
+        return watch.programs(count)
     if watch.programs == "ends":
         return sorted({0, count - 1}) if count else []
     if watch.programs == "some":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -40,6 +40,9 @@ Parts = list[tuple[Region, np.ndarray]]
 # What Triton calls the formats of 16 bits.
 NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 
+# Which programs of a launch run: see `Watch`.
+Programs = str | Callable[[int], Iterable[int]]
+
 _watches: list[Watch] = []
 
 
@@ -61,7 +64,7 @@ class Watch:
         and operations that a GPU approximates come out otherwise in the last bits
     count: whether to record the traffic of each access
     programs: which run: "all" of a launch, the first and the last ("ends"), a few that stand for
-        all ("some"), or "none"
+        all ("some"), "none", or a function that chooses of so many
     inputs: the subject's tensors, by the names of its parameters
     fixed_order: whether floats must be added in an order that something fixes
     as_started: whether programs begin in their order, and no more at once than fit on the GPU
@@ -84,7 +87,7 @@ class Watch:
         seed: int = 0,
         poison: bool = True,
         count: bool = False,
-        programs: str = "all",
+        programs: Programs = "all",
         inputs: dict[str, torch.Tensor] | None = None,
         record: Recording | None = None,
         fixed_order: bool = False,
@@ -205,6 +208,16 @@ class Watch:
             if (access := int(accesses[first:end].max(initial=0))) > 0:
                 return self.sites[self.history.site[access]].place_of(*ACCESS_CALLS[verb])
         return None
+
+    def most_stored(self, tensor: torch.Tensor) -> int:
+        """Return how many elements of a tensor were last stored by the program that stored most."""
+        region, last, first = self._last_stores(tensor)
+        unit = region.storage.ledger.unit
+        numbers = np.zeros(-(-region.extent // unit), dtype=np.int64)
+        for accesses in last.values():
+            np.maximum(numbers, accesses[first : first + len(numbers)], out=numbers)
+        programs = np.asarray(self.history.program)[numbers[numbers > 0]]
+        return int(np.bincount(programs).max(initial=0)) * unit // region.itemsize
 
     def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> Store | None:
         """Return the last store to an element, None if there was none."""

@@ -26,7 +26,8 @@ OPTIONS = {"axis", "dim", "maxnreg", "num_ctas", "num_stages", "num_warps"}
 # How many values integers of few bits have, and how far they count.
 NARROW = {"int8": (2**7, 2**8), "uint8": (2**8,), "int16": (2**15, 2**16), "uint16": (2**16,)}
 
-# How likely a size ends there: where it is compared or cut off, at any other number, at a product.
+# How likely a size ends there: where it is compared or cut off or its type ends, at any other
+# number, at a product.
 AT_AN_END, ANYWHERE, AT_A_PRODUCT, AT_ANY_PRODUCT = range(4)
 
 
@@ -57,7 +58,8 @@ def constants(code: str) -> list[Constant]:
     inside = {node for end in _ends(tree) for part in end for node in ast.walk(part)}
     single: dict[int, Constant] = {}
     for value, node, name in _numbers(tree):
-        rank = AT_AN_END if node in inside or name in hot else ANYWHERE
+        ends = node in inside or name in hot or _last_name(node) in NARROW
+        rank = AT_AN_END if ends else ANYWHERE
         if value not in single or rank < single[value].rank:
             single[value] = Constant(value, rank, (value,), (_text(node),), (node.lineno,))
     known = sorted(single.values(), key=lambda it: (it.rank, it.value))

@@ -29,7 +29,7 @@ from kernelgauge.core.tensors import flat, put, share_elements, storage_of, tens
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.memory.executor import KernelError, region_name
 from kernelgauge.memory.recording import Recording
-from kernelgauge.memory.watch import Watch
+from kernelgauge.memory.watch import Programs, Watch
 from kernelgauge.subject import tamper, unwritten
 from kernelgauge.subject.audit import REMEDY
 from kernelgauge.subject.autotuning import ConfigSweep
@@ -132,7 +132,7 @@ class GuardedCall:
         order: str = "ascending",
         poison: bool = True,
         count: bool = False,
-        programs: str = "all",
+        programs: Programs = "all",
         config: int | None = None,
         seed: int = 0,
         as_started: bool = False,
@@ -153,7 +153,8 @@ class GuardedCall:
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
         programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
-            for all ("some"), or "none", where only the grids are checked
+            for all ("some"), "none", where only the grids are checked, or those that a function
+            chooses of so many
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted

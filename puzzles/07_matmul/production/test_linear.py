@@ -8,6 +8,7 @@ from course.inputs import (
     dtypes,
     far_apart,
     integers,
+    large_at_the_end,
     offset,
     randn,
     strided,
@@ -110,9 +111,11 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 def test_masks_limits():
-    puzzle.limits(
-        lambda M, N, K: (randn(M, K), randn(N, K), randn(N), None), M=2**17, N=2**17, K=2**17
-    )
+    def build(M, N, K):
+        x, weight = large_at_the_end(randn(M, K), randn(K, N))
+        return x, weight.T.contiguous(), randn(N), None
+
+    puzzle.limits(build, M=2**17, N=2**17, K=2**17)
 
 
 # Any value.

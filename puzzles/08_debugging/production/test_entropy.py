@@ -86,6 +86,13 @@ def test_numerics_one_huge_value():
     puzzle.check(x)
 
 
+def test_numerics_small_probabilities_have_all_of_it():
+    # Each of a probability of 9e-11, beside one that is nearly 1.
+    x = randn(2, 2**16) * 0 - 23.1
+    x[:, 100] = 0
+    puzzle.check(x)
+
+
 test_numerics_each_special_value = special_values(
     puzzle, lambda: (randn(6, 300, dtype="float16"),), "x"
 )

@@ -161,6 +161,8 @@ def test_masks_more_programs_than_axis_1_takes(side, groups):
 def test_masks_limits():
     def build(N, C, P, Q, K, R, S, groups):
         x, weight = images(N, C * groups, P + R - 1, Q + S - 1, K * groups, R, S, groups=groups)
+        # The last term of each sum is a large one.
+        weight[..., -1, -1, -1] = 2**11
         return x.abs() + 1, weight.abs() + 1, 1, 0, 1, groups
 
     puzzle.limits(build, N=2**17, C=2**14, P=2**14, Q=2**14, K=2**14, R=2**9, S=2**9, groups=2**12)

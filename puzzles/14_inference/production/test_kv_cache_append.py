@@ -90,6 +90,11 @@ def test_masks_more_tokens_than_axis_1_takes():
     puzzle.check_grid(new, new, *append([0], Hkv=1, D=1)[2:4], slots, tensor([0], "int32"))
 
 
+def test_masks_many_programs_drop_tokens():
+    # However many tokens a program takes, several count at once.
+    puzzle.check(*append(list(range(10**6, 10**6 + 2048)), Hkv=1, D=4))
+
+
 # Any slot and layout.
 
 

@@ -116,8 +116,14 @@ def test_masks_pages_beyond_32_bits(which):
 
 
 def test_masks_limits():
+    def build(B, Hkv, group, T, page):
+        q, keys, *others = paged([T] * B, page=page, H=Hkv * group, Hkv=Hkv)
+        # The last key wins.
+        keys[others[1][:, (T - 1) // page].long(), (T - 1) % page] = 2
+        return q.abs() + 0.5, keys, *others
+
     puzzle.limits(
-        lambda B, Hkv, group, T, page: paged([T] * B, page=page, H=Hkv * group, Hkv=Hkv),
+        build,
         B=2**12,
         Hkv=2**12,
         group=2**12,

@@ -96,7 +96,13 @@ def test_masks_the_launcher_reads_nothing_back():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda B, K, V: speculation([K] * B, K, V), B=2**14, K=2**10, V=range(4, 2**18))
+    def build(B, K, V):
+        drafts, q, p, u = speculation([K] * B, K, V)
+        # The last token is drawn.
+        p[:, K, -1], u[:, K] = 1000.0, 0.5
+        return drafts, q, p, u
+
+    puzzle.limits(build, B=2**14, K=2**10, V=range(4, 2**18))
 
 
 # Any value.

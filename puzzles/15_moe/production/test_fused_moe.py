@@ -121,7 +121,11 @@ def test_masks_limits():
         x, logits, *weights = layer(T, E + k - 1, k, D, F)
         # The last expert is among those chosen.
         logits[:, -1] += 9
-        return x, logits, *weights
+        gate_up, down, k = weights
+        # And the last of what is hidden counts for more.
+        gate_up[:, [F - 1, 2 * F - 1]] *= 4
+        down[:, :, -1] *= 4
+        return x, logits, gate_up, down, k
 
     puzzle.limits(build, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
 
