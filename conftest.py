@@ -28,9 +28,15 @@ def pytest_addoption(parser):
         "--results",
         metavar="DIR",
         help="grade a class at once: each person's puzzle in a process of its own, several at a "
-        "time; DIR keeps what was found, and what it holds is not graded again",
+        "time; DIR keeps what was found, and what has not changed since is not graded again",
     )
     add("--jobs", type=int, metavar="N", help="how many processes --results runs at a time")
+    add(
+        "--cluster",
+        metavar="ADDRESS",
+        help="run what --results grades on a Ray cluster, each person's puzzle as one task; auto "
+        "is the cluster that this machine belongs to",
+    )
     add("--one-of-class", nargs=2, help=argparse.SUPPRESS)
     add(
         "--page",

@@ -366,6 +366,7 @@ class Kernel:
         every_config: bool = False,
         spills: int | None = None,
         div_rn: bool = False,
+        asked: Sequence[str] = (),
         targets: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
@@ -373,12 +374,13 @@ class Kernel:
 
         Triton must accept it and its shared memory must fit, which LLVM IR settles. With
         `machine_code` the first configuration goes on to that for the last of the targets; where
-        spills are limited, all do.
+        spills are limited or something is asked of it, all do.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
         spills: how many bytes a thread may spill to memory, if that is limited
         div_rn: whether each division of floats must be rounded to nearest, as tl.div_rn does
+        asked: what the machine code must have, of `ahead_of_time.ASKED`
         targets: the GPUs to compile for, instead of those of this run
         """
         arguments = self.arguments(inputs, options)
@@ -400,6 +402,7 @@ class Kernel:
                         machine_code=whole,
                         spills=spills,
                         div_rn=div_rn,
+                        asked=asked,
                     )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)
@@ -410,7 +413,7 @@ class Kernel:
 
     def launches(self, arguments: Arguments) -> list[list[Launch]]:
         """Return what the subject launches, for each configuration of an autotuner."""
-        return launches_of(self.guarded(arguments))
+        return launches_of(self.guarded(arguments, runs=False))
 
     def counted(self, arguments: Arguments) -> Traffic | None:
         """Check the results of one case, with an autotuner's first configuration.
@@ -469,11 +472,15 @@ class Kernel:
         def check(tensors: tuple, results: Any) -> None:
             ResultCheck(self).compare_large(arguments, tensors, results)
 
+        # What stands for a function in a cell is timed without it.
+        subject = getattr(self.subject, "timed", lambda: self.subject)()
+
         def against(opponent: Callable, at_least: float) -> RaceResult:
-            untouched = tamper.untouched(self.path) if self.strict else contextlib.nullcontext()
+            watched = self.strict and not settings.sealed
+            untouched = tamper.untouched(self.path) if watched else contextlib.nullcontext()
             with untouched, one_stream():
                 return measure.race(
-                    self.on_tensors(self.subject, arguments),
+                    self.on_tensors(subject, arguments),
                     self.on_tensors(opponent, arguments),
                     contents,
                     at_least=at_least,
@@ -541,12 +548,19 @@ class Kernel:
         readable: int | None = None,
         *,
         other: tuple[Callable, Path] | None = None,
+        runs: bool = True,
     ) -> GuardedCall:
         """Return a call of the subject in guarded memory, to be run.
 
         readable: how many scalars the launcher may read back
         other: a function to call in place of the subject, and its file
+        runs: whether its kernels will run. Raises NotMeasured if this GPU cannot run them
         """
+        wanted = self.rules.capability
+        if runs and wanted and not settings.interpreted and settings.capability != wanted:
+            raise NotMeasured(
+                "these kernels take a GPU of compute capability {}.{}".format(*wanted)
+            )
         if not settings.installed:
             raise RuntimeError(
                 words.say(
@@ -566,6 +580,7 @@ class Kernel:
             strict=self.strict,
             named=self.name_of,
             fixed_order=self.rules.deterministic,
+            case=self.run.case,
         )
         call.restore()
         return call

@@ -23,6 +23,7 @@ class Rules:
     ranks: the arguments are lists, with a tensor for each rank, which lie on all GPUs
     alike: the results of all ranks must agree bit for bit; or the names of those that must
     contiguous: results must be contiguous at the first level too, because layout is what it teaches
+    capability: the only compute capability of a GPU that the kernels run on, as (9, 0)
     rounded: take more yardsticks, runs of the reference with every step rounded at random: for
         references in which large terms cancel between steps, as in attention's backward pass
     """
@@ -37,4 +38,5 @@ class Rules:
     ranks: bool = False
     alike: bool | tuple[str, ...] = False
     contiguous: bool = False
+    capability: tuple[int, int] | None = None
     rounded: bool = False

@@ -19,6 +19,7 @@ from kernelgauge.core.settings import settings
 if TYPE_CHECKING:
     from kernelgauge.speed.gpu import Cache
 
+INTERPRET = "TRITON_INTERPRET"
 # More threads wait for one another. In the interpreter tensors are small.
 MAX_THREADS, MAX_THREADS_INTERPRETED = 4, 1
 
@@ -53,16 +54,20 @@ def choose_mode() -> bool:
     import torch
 
     process.fork_early()
-    asked = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
-    interpreted = asked or not torch.cuda.is_available()
+    interpreted = asks_to_interpret() or not torch.cuda.is_available()
     if interpreted and _is_imported_to_compile():
         raise TooLate(
             "Triton was imported before kernelgauge.install() could switch its interpreter on: "
             "call install() first, or set TRITON_INTERPRET=1 in the environment"
         )
     if interpreted:
-        os.environ["TRITON_INTERPRET"] = "1"
+        os.environ[INTERPRET] = "1"
     return interpreted
+
+
+def asks_to_interpret() -> bool:
+    """Return whether the environment asks for the interpreter."""
+    return os.environ.get(INTERPRET, "").lower() in ("1", "true", "on", "yes", "y")
 
 
 def _is_imported_to_compile() -> bool:

@@ -6,10 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 from course import paths
+from course.plugin import batch
 
 SWISH = "01_pointwise/swish"
 PEOPLE = {
@@ -28,39 +31,83 @@ def test_a_class(tmp_path):
 
     first = grade(tmp_path / "class", results, found)
     assert first.returncode == 1, first.stdout
-    assert {"ada  01_pointwise/swish  passed", "bob  01_pointwise/swish  wrong"} <= verdicts(first)
-    suites = {it.get("name"): it for it in ElementTree.parse(found).getroot()}
-    assert suites.keys() == PEOPLE.keys()
-    assert failures(suites["ada"]) == 0 < failures(suites["bob"])
-    assert failures(suites["eve"]) > 0
-    assert {it.get("message") for it in suites["bob"].iter("failure")} >= {"no-launch"}
+    assert {"ada  01_pointwise/swish  passed", "bob  01_pointwise/swish  wrong"} <= verdicts(
+        first.stdout
+    )
+    told = {it.get("name"): it for it in suites(found)}
+    assert told.keys() == PEOPLE.keys()
+    assert failures(told["ada"]) == 0 < failures(told["bob"])
+    assert failures(told["eve"]) > 0
+    assert {it.get("message") for it in told["bob"].iter("failure")} >= {"no-launch"}
 
     one = results / "ada" / "01_pointwise-swish.json"
     one.unlink()
     before = (results / "bob" / one.name).stat().st_mtime_ns
     again = grade(tmp_path / "class", results, found)
     assert again.returncode == 1
-    assert {it.split()[0] for it in verdicts(again)} >= {"ada"}
-    assert "bob" not in {it.split()[0] for it in verdicts(again)}
+    assert {it.split()[0] for it in verdicts(again.stdout)} >= {"ada"}
+    assert "bob" not in {it.split()[0] for it in verdicts(again.stdout)}
     assert "graded before: " in again.stdout
     assert one.exists()
     assert (results / "bob" / one.name).stat().st_mtime_ns == before
 
+    (tmp_path / "class" / "bob" / f"{SWISH}.py").write_text(PEOPLE["ada"])
+    changed = verdicts(grade(tmp_path / "class", results, found).stdout)
+    assert "bob  01_pointwise/swish  passed" in changed
+    assert "ada" not in {it.split()[0] for it in changed}
 
-def grade(folder: Path, results: Path, found: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pytest", f"puzzles/{Path(SWISH).parent}/test_swish.py"]
-    command += ["--subject", str(folder), "--results", str(results), "--jobs", "2"]
-    command += ["--junitxml", str(found), "-p", "no:cacheprovider"]
+
+def test_what_a_result_is_of():
+    """A digest tells the file, what it may import, the judge, and what was asked for."""
+    sources = {
+        f"{SWISH}.py": b"from helpers import tile",
+        "helpers/__init__.py": b"import math as tools",
+        "tools.py": b"",
+    }
+    needed = batch._needed(f"{SWISH}.py", sources | {"01_pointwise/other.py": b""})
+    assert needed == sources
+
+    digest = batch._digest("judge", needed)
+    assert digest == batch._digest("judge", dict(needed))
+    assert digest != batch._digest("another judge", needed)
+    for changed in ({f"{SWISH}.py": b""}, {"tools.py": b"1"}):
+        assert digest != batch._digest("judge", needed | changed)
+
+
+def test_the_judge_of_a_result(monkeypatch):
+    options = dict.fromkeys(batch.DECIDING)
+    judge = batch._digest_of_judge(SimpleNamespace(**options))
+    for option in batch.DECIDING:
+        assert judge != batch._digest_of_judge(SimpleNamespace(**options | {option: "other"}))
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda it: "9" if it == "triton" else version(it))
+    assert judge != batch._digest_of_judge(SimpleNamespace(**options))
+
+
+def command(folder: Path, results: Path, found: Path) -> list[str]:
+    tests = f"puzzles/{Path(SWISH).parent}/test_swish.py"
+    told = ["--subject", str(folder), "--results", str(results), "--junitxml", str(found)]
+    return [sys.executable, "-m", "pytest", tests, *told, "-p", "no:cacheprovider"]
+
+
+def process() -> dict:
+    """Return how a command's process is to be made."""
     of_pytest = {it: value for it, value in os.environ.items() if not it.startswith("PYTEST_")}
-    environment = of_pytest | {"TRITON_INTERPRET": "1"}
-    return subprocess.run(
-        command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    return {"cwd": paths.ROOT, "env": of_pytest | {"TRITON_INTERPRET": "1"}}
 
 
-def verdicts(run: subprocess.CompletedProcess) -> set[str]:
+def grade(*files: Path) -> subprocess.CompletedProcess:
+    whole = [*command(*files), "--jobs", "2"]
+    return subprocess.run(whole, **process(), capture_output=True, text=True, check=False)
+
+
+def verdicts(printed: str) -> set[str]:
     """What is told of each person's puzzle, without its number."""
-    return set(re.findall(r"^\d+ of \d+  (.+)$", run.stdout, re.MULTILINE))
+    return set(re.findall(r"^\d+ of \d+  (.+)$", printed, re.MULTILINE))
+
+
+def suites(found: Path) -> list[ElementTree.Element]:
+    return list(ElementTree.parse(found).getroot())
 
 
 def failures(suite: ElementTree.Element) -> int:

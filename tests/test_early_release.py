@@ -126,3 +126,26 @@ def test_a_store_under_part_of_the_atomics_mask_is_of_the_same_thread():
         early_release.find(ptx.replace("@%p3 st", "st").replace("atom", "bar.sync 0;\natom"))
         is None
     )
+
+
+def test_a_store_reaches_the_atomic_along_the_jumps():
+    """The atomic after a loop may stand before the loop's own code."""
+    ptx = """
+    ld.param.b64 %rd1, [kernel_param_0];
+    ld.param.b64 %rd2, [kernel_param_1];
+    mov.u32 %r1, %tid.x;
+    setp.eq.b32 %p1, %r1, 0;
+    bra.uni $L__BB0_2;
+$L__BB0_1:
+    @%p1 atom.global.gpu.acq_rel.add.u32 %r6, [ %rd2 + 0 ], %r7;
+    setp.eq.b32 %p4, %r6, %r8;
+    ret;
+$L__BB0_2:
+    ld.global.b32 { %r9 }, [ %rd1 + 0 ];
+    st.global.b32 [ %rd1 + 0 ], { %r5 };
+    @%p2 bra $L__BB0_2;
+    bra.uni $L__BB0_1;
+    """
+    assert early_release.find(ptx) == (0, 0)
+    assert early_release.find(ptx.replace("@%p2 bra", "bar.sync 0;\n@%p2 bra")) is None
+    assert early_release.find(ptx.replace("bra.uni $L__BB0_1", "ret")) is None

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from course import paths
+from course.proof import mutants, runner
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory.watch import Watch
 from kernelgauge.words import message
@@ -326,6 +328,19 @@ def test_an_order_is_replayed_by_its_seed(tmp_path):
     first = [kind(seed) for seed in range(6)]
     assert len(set(first)) > 1
     assert first == [kind(seed) for seed in range(6)]
+
+
+def test_each_case_of_a_puzzle_has_an_order_of_its_own_which_k_replays(tmp_path):
+    edit = (
+        "phase = tile // SLOTS & 1\n        mbarrier.wait(full",
+        "phase = tile & 1\n        mbarrier.wait(full",
+    )
+    source = mutants.edited(paths.SOLUTIONS / "19_gluon" / "barrier_ring.py", *edit)
+    cases = [it for it in runner.cases_of("19_gluon/barrier_ring", "solved") if "orders" in it.test]
+    with runner.graded("19_gluon/barrier_ring", source, tmp_path):
+        first, again = ([str(runner.first_fault([it])[1]) for it in cases] for _ in range(2))
+    assert first == again
+    assert len(set(first)) > 1
 
 
 def test_no_thread_is_left_after_a_fault(tmp_path):

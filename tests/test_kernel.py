@@ -18,6 +18,7 @@ import kernelgauge
 from course.paths import ROOT
 from kernelgauge.core import blame
 from kernelgauge.core.settings import settings
+from kernelgauge.core.verdict import NotMeasured
 
 KERNELS = """
 import triton
@@ -468,3 +469,11 @@ def test_who_calls_the_instrument_is_not_what_it_runs(monkeypatch):
     instrument = eval("lambda function: function()", {"__name__": "kernelgauge.kernel"})
     assert instrument(blame.current_place) is None
     assert instrument(lambda: blame.current_place()).file == __file__
+
+
+def test_kernels_of_another_gpu_are_not_measured(monkeypatch):
+    kernel = kernelgauge.Kernel(blame.is_unsolved, reference=blame.is_unsolved, capability=(9, 0))
+    monkeypatch.setattr(settings, "interpreted", False)
+    monkeypatch.setattr(settings, "capability", (8, 0))
+    with pytest.raises(NotMeasured, match=r"take a GPU of compute capability 9\.0"):
+        kernel.guarded(None)

@@ -88,6 +88,8 @@ UNREACHED = {
     "17_persistent/persistent_softmax",
     "18_distributed/all_gather_matmul",
     "18_distributed/average_gradients",
+    "19_gluon/gluon_softmax",
+    "19_gluon/gluon_ws_matmul",
 }
 MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 

@@ -207,6 +207,27 @@ def test_what_lies_behind_the_end_belongs_to_its_loop():
     assert len(loop.instructions) == 8 + 3
 
 
+PARTITIONS = """
+        /*0000*/                   LDS.U8 R2, [R2] ;
+        /*0010*/                   BRX R2 -0x10   (*"BRANCH_TARGETS .L_one,.L_other"*) ;
+.L_one:
+        /*0020*/                   USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0 ;
+        /*0030*/              @!P0 BRA `(.L_one) ;
+.L_a:
+        /*0040*/                   FADD R3, R3, R1 ;
+        /*0050*/               @P0 BRA `(.L_a) ;
+        /*0060*/                   EXIT ;
+.L_other:
+        /*0070*/                   FMUL R3, R3, R1 ;
+        /*0080*/               @P0 BRA `(.L_other) ;
+        /*0090*/                   EXIT ;
+"""
+
+
+def test_the_loops_of_all_partitions_are_found_and_no_wait_for_registers():
+    assert [loop.label for loop in Listing(PARTITIONS).loops] == [".L_a", ".L_other"]
+
+
 # Occupancy
 
 

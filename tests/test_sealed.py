@@ -113,6 +113,8 @@ IN_A_CELL = {
 )
 def test_cheat_in_a_cell(file, graded):
     """Each is rejected with the true reason, or harmless; the next subject gets its own verdict."""
+    if file.stem == "hangs_in_the_kernel" and not settings.interpreted:
+        pytest.skip("a hung GPU ends the process that waits for it")
     source = file.read_text()
     puzzle, in_the_open, sealed = HEADER.match(source).groups()
     expected = IN_A_CELL.get(file.stem, in_the_open) if sealed is None else sealed
@@ -122,6 +124,11 @@ def test_cheat_in_a_cell(file, graded):
     else:
         assert said == ""
     assert graded(puzzle, f"from honest import {puzzle.partition('/')[2]}\n") == ""
+
+
+def test_the_compiler_reads_what_was_checked(graded):
+    source = (CHEATS / "sealed" / "kernel_in_a_decorator.py").read_text()
+    assert graded("01_pointwise/swish", source, check="compiles") == ""
 
 
 def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):

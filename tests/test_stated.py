@@ -46,7 +46,7 @@ WORDS = {
     "allocated": r"allocated",
     "scratch": r"nothing|no memory|no other memory|part|little else|store for one another",
     "scalars": r"never (reads|does)",
-    "spills": r"spills at most",
+    "spills": r"spills at most|no thread spills",
     "saved_for_backward": r"kept for the backward pass",
     "declared_configs": r"[Aa]t least \d+",
     "check_late": r"meet",

@@ -51,7 +51,7 @@ def matmul_operations(M: int, N: int, K: int) -> int:
     return 2 * M * N * K
 
 
-def matmul(function: str) -> Benchmark:
+def matmul(function: str, sizes: tuple[Size, ...] = MATMUL_SIZES) -> Benchmark:
     """Return the benchmark of a product of (M, K) with (K, N)."""
     return Benchmark(
         function,
@@ -59,7 +59,7 @@ def matmul(function: str) -> Benchmark:
             torch.randn(M, K, dtype=dtype),
             torch.randn(K, N, dtype=dtype),
         ),
-        sizes=MATMUL_SIZES,
+        sizes=sizes,
         dtypes=HALF,
         peers=(CUBLASLT,),
         bytes_moved=matmul_bytes,

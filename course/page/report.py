@@ -144,6 +144,7 @@ class Report:
     command: what was typed
     puzzles: the whole ladder, in the order of the climb
     problem: why nothing could be graded, "" if it was
+    digest: of all that decided it, where --results keeps it; "" elsewhere
     """
 
     person: str
@@ -153,6 +154,7 @@ class Report:
     command: str
     puzzles: list[Puzzle] = field(default_factory=list)
     problem: str = ""
+    digest: str = ""
 
     @property
     def graded(self) -> list[Puzzle]:

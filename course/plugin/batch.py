@@ -1,32 +1,46 @@
 """A class at once, `--results DIR`: each person's puzzle is graded in a process of its own.
 
 Several run in parallel, a crash costs its puzzle only, and what DIR holds already is not graded
-again. Each process is the command that was typed, about one folder and one puzzle's tests.
+again, unless the person's files, the judge or what was asked for have changed since. Each process
+is the command that was typed, about one folder and one puzzle's tests.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
+import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+import kernelgauge
+from course import paths
 from course.page import report as pages
 from course.page.report import Check, Report
 from course.plugin.ladder import SOLVED, ladder, path_of_tests
+from kernelgauge import setup
 
 # A process that neither its time limits nor a signal ends is killed after so many seconds.
 HARD_LIMIT = 1800
 TOLD = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs")
+ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs", "--cluster")
+# What of a command a verdict depends on, beside the files.
+DECIDING = (
+    "sealed", "production", "targets", "speed_scale", "time_limit", "allow_unrepaired", "keyword",
+    "markexpr",
+)  # fmt: skip
 # What XML does not know.
 ILLEGAL = dict.fromkeys({*range(32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF} - {9, 10, 13}, "?")
 VERDICTS = {
@@ -41,21 +55,30 @@ VERDICTS = {
 class Unit:
     """One person's puzzle.
 
+    folder: the person's
     data: where the process leaves what it found; what it prints goes to a file beside it
+    options: of the command
+    tests: the puzzle's
+    where: the command's working directory
+    sources: the person's file and those that it may import, by their paths in the folder
+    digest: of the sources, the judge and the command
     """
 
     person: str
     folder: Path
     puzzle: str
     data: Path
-    command: tuple[str, ...]
-    where: str
+    options: tuple[str, ...]
+    tests: Path
+    where: Path
+    sources: Mapping[str, bytes] = field(repr=False, hash=False)
+    digest: str
 
     def is_done(self) -> bool:
-        """Return whether an earlier run has graded this."""
+        """Return whether an earlier run has graded this as it stands now."""
         try:
-            return bool(pages.load(self.data))
-        except (OSError, ValueError):
+            return [it.digest for it in pages.load(self.data)] == [self.digest]
+        except (OSError, ValueError, TypeError, KeyError):
             return False
 
 
@@ -65,17 +88,56 @@ def units(config, people: dict[str, Path]) -> list[Unit]:
     named = [Path(typed.dir, it.partition("::")[0]).resolve() for it in option.file_or_dir or ()]
     options = tuple(_shared(map(str, typed.args), option.file_or_dir or ()))
     folder = Path(option.results).absolute()
-    found = []
+    found, judge = [], _digest_of_judge(option)
     for person, files in people.items():
+        every = sorted(it for it in files.rglob("*.py") if it.is_file())
+        sources = {str(it.relative_to(files)): it.read_bytes() for it in every}
         for puzzle in ladder():
             tests = path_of_tests(puzzle, SOLVED)
             wanted = not named or any(tests.is_relative_to(it) for it in named)
-            if wanted and (files / f"{puzzle}.py").is_file():
+            if wanted and f"{puzzle}.py" in sources:
                 data = folder / person / f"{puzzle.replace('/', '-')}.json"
-                one = ("--one-of-class", str(files), str(data))
-                command = ("-m", "pytest", *one, *options, str(tests))
-                found.append(Unit(person, files, puzzle, data, command, str(typed.dir)))
+                needed = _needed(f"{puzzle}.py", sources)
+                told = options, tests, Path(typed.dir), needed, _digest(judge, needed)
+                found.append(Unit(person, files, puzzle, data, *told))
     return found
+
+
+def _digest_of_judge(option) -> str:
+    """Return a digest of what decides beside a person's files: our own, versions and options."""
+    ours = [paths.ROOT / "conftest.py", *paths.PUZZLES.rglob("test_*.py")]
+    for folder in (Path(kernelgauge.__file__).parent, paths.ROOT / "course", paths.REFERENCE):
+        ours += folder.rglob("*.py")
+    files = {os.path.relpath(it, paths.HOME): it.read_bytes() for it in sorted(ours)}
+    decided = [versions(), os.environ.get(setup.INTERPRET)]
+    return _digest(repr([*decided, *(getattr(option, it) for it in DECIDING)]), files)
+
+
+def versions() -> tuple[str, ...]:
+    """Return the versions of what runs kernels."""
+    return platform.python_version(), *map(metadata.version, ("torch", "triton", "numpy"))
+
+
+def _digest(begin: str, files: Mapping[str, bytes]) -> str:
+    hashed = hashlib.sha256(begin.encode())
+    for name, content in files.items():
+        hashed.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode())
+    return hashed.hexdigest()
+
+
+def _needed(file: str, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return of a person's files a puzzle's own, and all whose names occur in one of these."""
+    found: set[str] = set()
+    waiting = {file}
+    while waiting:
+        found |= waiting
+        words = {word for it in waiting for word in re.findall(rb"\w+", sources[it])}
+        waiting = {it for it in sources if _module(Path(it)).encode() in words} - found
+    return {name: content for name, content in sources.items() if name in found}
+
+
+def _module(file: Path) -> str:
+    return file.parent.name if file.stem == "__init__" else file.stem
 
 
 def _shared(arguments: Iterable[str], files: Iterable[str]) -> Iterator[str]:
@@ -94,10 +156,13 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
     """Grade one unit. Returns the exit status of its process, negative for a signal."""
     unit.data.parent.mkdir(parents=True, exist_ok=True)
     part = unit.data.with_suffix(".part.json")
-    command = [str(part) if it == str(unit.data) else it for it in unit.command]
-    with unit.data.with_suffix(".log").open("wb") as log:
+    one = ("--one-of-class", str(unit.folder), str(part))
+    command = (python, "-m", "pytest", *one, *unit.options, str(unit.tests))
+    # It does not outlive us, either.
+    bound = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+    with log_of(unit).open("wb") as log:
         process = subprocess.Popen(
-            [python, *command],
+            [*bound, *command],
             cwd=unit.where,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -113,20 +178,40 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if status in TOLD and part.exists():
-        part.replace(unit.data)
+        keep(unit, part)
     return status
+
+
+def log_of(unit: Unit) -> Path:
+    """Return the file with what a unit's process printed."""
+    return unit.data.with_suffix(".log")
+
+
+def keep(unit: Unit, part: Path) -> None:
+    """Take over what was found of a unit, with the digest of what it was found of."""
+    found = pages.load(part)
+    for report in found:
+        report.digest = unit.digest
+    pages.save(part, found)
+    part.replace(unit.data)
 
 
 def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
     """Grade everybody. Returns a report of each person, and the exit status."""
-    found, jobs = units(config, people), config.option.jobs or os.cpu_count() or 1
+    option, found = config.option, units(config, people)
     terminal = config.get_terminal_writer()
     waiting = [it for it in found if not it.is_done()]
     if len(waiting) < len(found):
         terminal.line(f"graded before: {len(found) - len(waiting)} of {len(found)}")
     statuses: dict[Unit, int] = {}
     try:
-        for number, (unit, status) in enumerate(_graded(waiting, jobs), 1):
+        if option.cluster and waiting:
+            from course.plugin import cluster
+
+            graded = cluster.graded(waiting, option.cluster)
+        else:
+            graded = _graded(waiting, option.jobs or os.cpu_count() or 1)
+        for number, (unit, status) in enumerate(graded, 1):
             statuses[unit] = status
             said = {0: "passed", 1: "wrong"}.get(status, f"not graded: status {status}")
             terminal.line(f"{number} of {len(waiting)}  {unit.person}  {unit.puzzle}  {said}")
@@ -134,18 +219,16 @@ def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
     except KeyboardInterrupt:
         return _reports(found, statuses), pytest.ExitCode.INTERRUPTED
     reports = _reports(found, statuses)
-    if config.option.xmlpath:
-        write_junit(Path(config.option.xmlpath), reports)
+    if option.xmlpath:
+        write_junit(Path(option.xmlpath), reports)
     checks = [check for it in reports for puzzle in it.graded for check in puzzle.checks]
     passes = all(it.verdict in ("passed", "not measured") for it in checks) and bool(checks)
     return reports, pytest.ExitCode.OK if passes else pytest.ExitCode.TESTS_FAILED
 
 
-def _graded(
-    waiting: list[Unit], jobs: int, how: Callable[[Unit], int] = grade
-) -> Iterator[tuple[Unit, int]]:
+def _graded(waiting: list[Unit], jobs: int) -> Iterator[tuple[Unit, int]]:
     with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(how, unit): unit for unit in waiting}
+        futures = {pool.submit(grade, unit): unit for unit in waiting}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

@@ -13,6 +13,7 @@ from course import paths
 from course.desk import hints
 from course.options import asked
 from course.plugin import (
+    cluster,
     desk,
     diagnoses,
     environment,
@@ -51,6 +52,8 @@ def pytest_cmdline_main(config):
     desk.check(option)
     if desk.is_asked(option):
         return desk.run(config)
+    if option.cluster:
+        cluster.check(option)
     if option.sealed:
         sealing.check(option)
     if option.solutions and option.subject:
@@ -91,7 +94,7 @@ def pytest_configure(config):
     elif people := class_of_people.find(config.option):
         (settings.subjects,) = people.values()
     if config.option.sealed:
-        sealing.begin(config, config.stash[machine].interpreted)
+        sealing.begin(config)
     both = config.option.production or config.option.solutions
     config.args[:] = list(dict.fromkeys(selection.arguments(config.args, both)))
     from course.plugin import session

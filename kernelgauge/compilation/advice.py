@@ -34,6 +34,8 @@ ADVICE = (
     (r"AST node type: (?P<node>\w+)", "advice-no-such-construct"),
     (r"f-string", "advice-constexprs-in-f-string"),
     (r"block offset start must be 16-byte aligned", "advice-elements-not-tiles"),
+    (r"cp\.async does not support transfers smaller", "advice-whole-pieces"),
+    (r"invalid layout: .*warpsPerCTA = \[(?P<warps>[\d, ]+)\]", "advice-warps-of-layout"),
     (r"num_warps must be a power of 2", "advice-warps-power-of-two"),
     (r"must be a power of 2", "advice-power-of-two"),
     (

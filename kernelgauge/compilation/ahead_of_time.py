@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -62,6 +62,9 @@ class Compiled:
     loads, stores: accesses to global memory by their width in bits per thread, as in (128, 8)
     atomics: how many
     copies: asynchronous copies by name and width, 0 where that is not per thread
+    barriers: instructions on mbarriers
+    partitions: registers a thread that partitions take for themselves, by setmaxnreg
+    serialized: whether the assembler waits for each warpgroup's product before the next
     occupancy: programs on a multiprocessor at a time
     settings: constexprs and options of the launch, for messages
     file: where the kernel is defined
@@ -79,6 +82,9 @@ class Compiled:
     stores: tuple[tuple[int, int], ...] | None = None
     atomics: int | None = None
     copies: tuple[tuple[str, int, int], ...] | None = None
+    barriers: int | None = None
+    partitions: tuple[int, ...] | None = None
+    serialized: bool | None = None
     loops: tuple[Loop, ...] | None = None
     occupancy: Occupancy | None = None
     settings: str
@@ -115,6 +121,32 @@ class Compiled:
         return 0
 
 
+def _copied(compiled: Compiled, *names: str) -> int:
+    return sum(count for name, _, count in compiled.copies or () if name in names)
+
+
+def _multiplies(compiled: Compiled) -> bool:
+    return any(name.startswith("wgmma") for name, _ in compiled.tensor_cores or ())
+
+
+# What machine code can be asked for. Copies of whole tiles are as wide as can be.
+ASKED: dict[str, Callable[[Compiled], bool]] = {
+    "128-bit loads": lambda it: (
+        any(bits >= 128 for bits, _ in it.loads or ())
+        or any(bits == 0 or bits >= 128 for _, bits, _ in it.copies or ())
+    ),
+    "128-bit stores": lambda it: (
+        any(bits >= 128 for bits, _ in it.stores or ()) or _copied(it, "TMA stores") > 0
+    ),
+    "asynchronous copies": lambda it: _copied(it, "cp.async", "TMA loads", "bulk copies") > 0,
+    "TMA loads": lambda it: _copied(it, "TMA loads") > 0,
+    "mbarriers": lambda it: bool(it.barriers),
+    "wgmma": _multiplies,
+    "wgmma in flight": lambda it: _multiplies(it) and not it.serialized,
+    "setmaxnreg": lambda it: bool(it.partitions),
+}
+
+
 class DoesNotFit(Wrong):
     """A kernel compiles, and needs more shared memory or threads than a GPU has."""
 
@@ -128,6 +160,7 @@ def check_compiles(
     details: bool = False,
     spills: int | None = None,
     div_rn: bool = False,
+    asked: Sequence[str] = (),
     time_limit: float = MAX_SECONDS,
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
@@ -143,9 +176,11 @@ def check_compiles(
     details: whether to find registers, spills and kinds of instructions too
     spills: how many bytes a thread may spill to memory, if that is asked
     div_rn: whether each division of floats must be rounded to nearest
+    asked: names of `ASKED`, each of which one of the kernels must have for each target
     time_limit: seconds of processor time for one kernel and target
     """
-    details = details or spills is not None
+    launches = list(launches)
+    details = details or spills is not None or bool(asked)
     gpus = [find_target(name) for name in targets]
     done: list[Compiled] = []
     seen = set()
@@ -172,6 +207,11 @@ def check_compiles(
                 break
         if faults:
             raise _wrong(faults)
+    for gpu in gpus:
+        made = [it for it in done if it.target == gpu.name]
+        for name in asked:
+            if not any(map(ASKED[name], made)):
+                raise Wrong(_lacking(launches[0], gpu, name, made[0]))
     return done
 
 
@@ -298,6 +338,17 @@ def _inexact_division(launch: Launch, gpu: Target, instruction: str, line: int) 
     said = _head("rounds-divisions-otherwise", launch, gpu), note("division-is", ptx=instruction)
     place = Place(launch.kernel.__code__.co_filename, line) if line else _place(launch)
     return Fault("own-rule", said, place, remedy=note("use-div-rn"))
+
+
+def _lacking(launch: Launch, gpu: Target, name: str, compiled: Compiled) -> Fault:
+    """Return the fault of a kernel whose machine code lacks what was asked for."""
+    found = {
+        "loads": compiled.loads, "stores": compiled.stores, "copies": compiled.copies,
+        "products": compiled.tensor_cores, "serialized": compiled.serialized,
+    }  # fmt: skip
+    said = _head("lacks-in-machine-code", launch, gpu, asked=name), note("found-there", **found)
+    remedy = note("to-have-in-machine-code", asked=name)
+    return Fault("own-rule", (*said, *_launched(launch)), _place(launch), remedy=remedy)
 
 
 def _spilling(launch: Launch, gpu: Target, compiled: Compiled, budget: int) -> Fault | None:

@@ -17,12 +17,17 @@ LOCATION = re.compile(r"\.loc\s+\d+ (\d+)")
 REGISTER = re.compile(r"%\w+")
 ADDRESS = re.compile(r"\[\s*(%\w+)")
 PARAMETER = re.compile(r"\w+_param_\d+")
+LABEL = re.compile(r"\$L__BB\w+")
 # What is loaded does not lie where the address points to.
 FROM_MEMORY = ("ld.global", "ld.shared", "ld.acquire", "atom.", "red.", "st.", "cp.")
 
 
 class Instruction(NamedTuple):
-    """One line of PTX. line: that of the kernel's file; target: the register that it sets."""
+    """One line of PTX.
+
+    line: that of the kernel's file
+    target: the register that it sets, or the label that it is or jumps to
+    """
 
     operation: str
     predicate: str
@@ -80,18 +85,42 @@ def find(ptx: str) -> tuple[int, int] | None:
     for one in code:
         if one.does("ld.global", "cp.async") and one.address:
             loaded |= tensors(one.address)
-    stores: list[Instruction] = []
-    for one in code:
-        if BARRIER.search(one.operation):
-            stores = []
-        elif one.does("st.global"):
-            stores.append(one)
-        elif one.does("atom", "red.") and re.search(r"\.(release|acq_rel)\b", one.operation):
-            for store in stores:
-                alone = threads(store.predicate) & threads(one.predicate)
-                if not alone and tensors(store.address) & loaded:
-                    return store.line, one.line
+    for one, stores in _stores_before(code):
+        for store in stores:
+            alone = threads(store.predicate) & threads(one.predicate)
+            if not alone and tensors(store.address) & loaded:
+                return store.line, one.line
     return None
+
+
+def _stores_before(code: list[Instruction]) -> list[tuple[Instruction, list[Instruction]]]:
+    """Return each atomic that releases, and the stores from which a path without barrier leads."""
+    labels = {one.target: number for number, one in enumerate(code) if one.does("label")}
+    # The numbers of the stores that may come before each instruction.
+    before: list[set[int]] = [set() for _ in range(len(code) + 1)]
+    seen, waiting = set(), [0]
+    while waiting:
+        number = waiting.pop()
+        if number == len(code):
+            continue
+        seen.add(number)
+        one, stores = code[number], before[number]
+        if BARRIER.search(one.operation):
+            stores = set()
+        elif one.does("st.global"):
+            stores = stores | {number}
+        nexts = [] if one.does("bra", "ret") and not one.predicate else [number + 1]
+        if one.target in labels and one.does("bra"):
+            nexts.append(labels[one.target])
+        for following in nexts:
+            if following not in seen or not stores <= before[following]:
+                before[following] |= stores
+                waiting.append(following)
+    return [
+        (one, [code[store] for store in sorted(before[number])])
+        for number, one in enumerate(code)
+        if one.does("atom", "red.") and re.search(r"\.(release|acq_rel)\b", one.operation)
+    ]
 
 
 def _parsed(ptx: str) -> list[Instruction]:
@@ -99,9 +128,14 @@ def _parsed(ptx: str) -> list[Instruction]:
     for text in map(str.strip, ptx.splitlines()):
         if location := LOCATION.match(text):
             line = int(location[1])
+        if (label := LABEL.match(text)) and text.startswith(f"{label[0]}:"):
+            code.append(Instruction("label", "", label[0], [], "", line))
         if not (parsed := INSTRUCTION.match(text)):
             continue
         predicate, operation, operands = parsed.groups(default="")
+        if operation.startswith("bra") and (label := LABEL.match(operands)):
+            code.append(Instruction("bra", predicate, label[0], [], "", line))
+            continue
         registers = REGISTER.findall(operands) + PARAMETER.findall(operands)
         addresses = ADDRESS.findall(operands)
         target = (

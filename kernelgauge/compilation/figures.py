@@ -30,6 +30,8 @@ def _columns(outcomes: dict[str, Compiled | Wrong]) -> list[str]:
     made = {name: one for name, one in outcomes.items() if isinstance(one, Compiled)}
     rows = [("", {name: str(find_target(name)) for name in outcomes})]
     rows += [(title, {name: cell(one) for name, one in made.items()}) for title, cell in CELLS]
+    rare = [(title, {name: cell(one) for name, one in made.items()}) for title, cell in RARE]
+    rows += [row for row in rare if any(row[1].values())]
     rows += _loops(made)
     rows[1][1].update({name: why_not(one) for name, one in outcomes.items() if name not in made})
     least = [TITLE_WIDTH - 1] + [COLUMN_WIDTH - 1] * len(outcomes)
@@ -95,6 +97,12 @@ CELLS = (
     ("global atomics", lambda one: str(one.atomics) if one.atomics else "none"),
     ("asynchronous copies", _copies),
 )
+# What only few kernels have.
+RARE = (
+    ("instructions on mbarriers", lambda one: str(one.barriers or "")),
+    ("setmaxnreg", lambda one: ", ".join(map(str, one.partitions or ()))),
+    ("products one by one", lambda one: "serialized by the assembler" if one.serialized else ""),
+)
 
 
 def _loops(made: dict[str, Compiled]) -> list[tuple[str, dict[str, str]]]:
@@ -149,7 +157,7 @@ def _loops_of(file: str) -> list[tuple[int, int]]:
 
 
 def _sizes(loops: Sequence[Loop]) -> str:
-    many = f"{len(loops)} of " if len(loops) > 1 else ""
+    many = f"{len(loops)} x " if len(loops) > 1 else ""
     return f"{many}{_range(loop.instructions for loop in loops)} instructions"
 
 

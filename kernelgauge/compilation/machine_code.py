@@ -23,6 +23,9 @@ TMA = {"UTMALDG": "TMA loads", "UTMASTG": "TMA stores", "UTMAREDG": "TMA atomics
 TMA |= {"UBLKCP": "bulk copies"}
 # PTX has div.rn.f32 beside these.
 INEXACT_DIVISION = re.compile(r"\bdiv\.(?:full|approx)[.\w]*")
+# Of ptxas, C7510 and its like: "wgmma.mma_async instructions are serialized due to ...".
+SERIALIZED = "wgmma.mma_async instructions are serialized"
+REGISTERS = re.compile(r"\b0x[0-9a-f]+")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 AMD_ACCESS = re.compile(r"\b(?:global|buffer|flat)_(load|store|atomic)_(\w+)")
@@ -50,12 +53,20 @@ def resources(code: dict, kernel: str) -> dict:
 def _nvidia(ptx: str, cubin: bytes, listing: sass.Listing) -> dict:
     usage = sass.run_tool("cuobjdump", "--dump-resource-usage", cubin=cubin)
     registers, stack = map(int, re.findall(r"REG:(\d+) STACK:(\d+)", usage)[0])
-    code = listing.instructions
+    code, products = listing.instructions, tensor_cores(listing.instructions)
+    has_groups = any(name.startswith("wgmma") for name, _ in products)
+    said = _assembler(ptx) if stack or has_groups else ""
+    spills = SPILLS.findall(said)
+    takes = [one.operands for one in code if one.does("USETMAXREG")]
     return {
         "registers": registers,
-        # An array of a library's function, such as that of tl.sin, lies on the stack too.
-        "spills": stack if stack and _spills(ptx) else 0,
-        "tensor_cores": tensor_cores(code),
+        # An array of a library's function, such as that of tl.sin, lies on the stack too. Where
+        # the assembler does not say, a stack is one of spills.
+        "spills": stack if not spills or any(map(int, spills[0])) else 0,
+        "tensor_cores": products,
+        "serialized": SERIALIZED in said,
+        "barriers": sum(one.does("SYNCS") for one in code),
+        "partitions": tuple(sorted({int(it, 0) for it in REGISTERS.findall(" ".join(takes))})),
         "loads": _widths(code, LOADS),
         "stores": _widths(code, STORES),
         "atomics": sum(one.does(*ATOMICS) for one in code),
@@ -121,8 +132,8 @@ def inexact_division(ptx: str) -> tuple[str, int] | None:
     return None
 
 
-def _spills(ptx: str) -> bool:
-    """Return whether the assembler keeps values on the stack for want of registers, as it says."""
+def _assembler(ptx: str) -> str:
+    """Return what the assembler says of a kernel: its spills, and its warnings."""
     target = re.findall(r"^\.target (\w+)", ptx, re.MULTILINE)[0]
     newer = sass.tool("ptxas-blackwell")
     is_newer = int(re.findall(r"\d+", target)[0]) >= 100 and os.path.exists(newer)
@@ -132,9 +143,7 @@ def _spills(ptx: str) -> bool:
             file.write(ptx)
         assembler = newer if is_newer else sass.tool("ptxas")
         options = ["-v", f"--gpu-name={target}", path, "-o", f"{path}.cubin"]
-        said = subprocess.run([assembler, *options], capture_output=True, text=True).stderr
-    # Where it does not say, a stack is one of spills.
-    return not (found := SPILLS.findall(said)) or any(map(int, found[0]))
+        return subprocess.run([assembler, *options], capture_output=True, text=True).stderr
 
 
 def _amd(assembly: str) -> dict:
@@ -155,6 +164,9 @@ def _amd(assembly: str) -> dict:
         "stores": widths("store"),
         "atomics": sum(done == "atomic" for done, _ in accesses),
         "copies": (),
+        "barriers": 0,
+        "partitions": (),
+        "serialized": False,
         "loops": _amd_loops(assembly),
     }
 

@@ -15,11 +15,13 @@ INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([\w.]+)
 LABEL = re.compile(r"(\S+):$")
 SOURCE = re.compile(r'\s*//## File "(.*)", line (\d+)')
 TARGET = re.compile(r"`\((\S+?)\)")
+# Of a BRX: (*"BRANCH_TARGETS .L_x_2,.L_x_28"*)
+TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]+)")
 # These end a path, unless they are predicated.
 ENDS = ("EXIT", "RET", "KILL")
 JUMPS = ("BRA", "JMP", "BRX", "BSYNC")
-# What makes an innermost loop a wait for an asynchronous copy or product.
-WAITS = ("SYNCS", "NANOSLEEP")
+# What makes an innermost loop a wait: for an asynchronous copy or product, or for registers.
+WAITS = ("SYNCS", "NANOSLEEP", "USETMAXREG")
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ class Listing:
             if one.does("BSSY"):
                 meet[one.operands.partition(",")[0]] = set(TARGET.findall(one.operands))
         last = self.instructions[end - 1]
-        named = set(TARGET.findall(last.operands)) if last.does("BRA", "JMP", "BRX") else set()
+        named = set(TARGET.findall(last.operands)) if last.does("BRA", "JMP") else set()
+        if last.does("BRX") and (listed := TARGETS.search(last.operands)):
+            named = set(listed[1].split(","))
         if last.does("BSYNC"):
             named = meet.get(last.operands.strip(), set())
         goes_on = last.is_conditional or not (named or last.does(*ENDS))

@@ -50,7 +50,7 @@ def argument(value: Any, name: str) -> tuple:
         return _tensor(value, name)
     kind = type(value).__name__
     if kind == "TensorDescriptor":
-        layout = (_layout(value.layout),) if hasattr(value, "layout") else ()
+        layout = (("layout", *_layout(value.layout)),) if hasattr(value, "layout") else ()
         return "descriptor", _tensor(value.base, name), tuple(value.block_shape), *layout
     if isinstance(value, tuple):
         items = tuple(argument(item, name) for item in value)
@@ -87,14 +87,23 @@ def constant(value: Any, name: str) -> tuple:
         return "function", code.co_filename, function.__name__, code.co_firstlineno
     if getattr(value, "__triton_builtin__", False):
         return "builtin", value.__module__, value.__name__
+    if type(value).__module__.startswith("triton.experimental.gluon"):
+        return "layout", *_layout(value)
     why = note("constexpr-of-no-kernel", name=name, type=kind)
     raise CannotPass(why, note("what-a-constexpr-is"))
 
 
 def _layout(layout: Any) -> tuple:
-    """Return a layout of Gluon's: its class, and its fields without those that are lists."""
-    fields = {name: value for name, value in vars(layout).items() if not isinstance(value, list)}
-    return type(layout).__name__, tuple(fields.items())
+    """Return a layout of Gluon's: its module, its class, and its fields that are not empty."""
+    fields = {name: value for name, value in vars(layout).items() if value not in ([], None)}
+    kind = type(layout)
+    return kind.__module__, kind.__name__, tuple((n, _field(it)) for n, it in fields.items())
+
+
+def _field(value: Any) -> tuple:
+    if isinstance(value, list):
+        return "list", tuple(map(_field, value))
+    return constant(value, "layout")
 
 
 def settings(launch: Launch) -> str:

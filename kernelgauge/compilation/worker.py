@@ -200,8 +200,9 @@ def _rebuild(records: dict) -> None:
 
     kernels = Kernels({number: Record(*it) for number, it in records.items()})
     for number, record in kernels.records.items():
-        place = os.path.realpath(record.file), record.name, record.line
-        _functions[place] = kernels.get(number)
+        kernel = kernels.get(number)
+        place = os.path.realpath(record.file), record.name, kernel.fn.__code__.co_firstlineno
+        _functions[place] = kernel
 
 
 def compile_kernel(request: dict) -> Any:
@@ -328,6 +329,11 @@ def make(kind: str, *data: Any) -> Any:
         return FakeTensor(*data)
     if kind == "descriptor":
         return make_descriptor(*data)
+    if kind == "layout":
+        fields = {name: make(*value) for name, value in data[2]}
+        return getattr(importlib.import_module(data[0]), data[1])(**fields)
+    if kind == "list":
+        return [make(*item) for item in data[0]]
     if kind == "tuple":
         items = [make(*item) for item in data[0]]
         return collections.namedtuple("Fields", data[1])(*items) if data[1] else tuple(items)
@@ -352,12 +358,10 @@ def make_descriptor(base: tuple, block_shape: tuple, layout: tuple | None = None
     strides = [16 * 2**axis for axis in range(len(block_shape))][::-1]
     strides[-1] = 1
     if layout:
-        from triton.experimental.gluon import language
         from triton.experimental.gluon.nvidia import hopper
 
-        held = getattr(language, layout[0])(**dict(layout[1]))
         shape = list(block_shape)
-        return hopper.TensorDescriptor(make(*base), shape, strides, shape, held)
+        return hopper.TensorDescriptor(make(*base), shape, strides, shape, make(*layout))
     return TensorDescriptor(make(*base), list(block_shape), strides, list(block_shape))
 
 

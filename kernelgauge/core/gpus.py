@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import torch
@@ -47,6 +48,21 @@ def synchronize() -> None:
     """Wait until all GPUs that this process uses are idle."""
     for device in used():
         torch.cuda.synchronize(device)
+
+
+def idle_within(seconds: float) -> bool:
+    """Wait until all GPUs that this process uses have done what their streams hold, but no longer.
+
+    Returns whether they have.
+    """
+    until = time.monotonic() + seconds
+    for device in used():
+        done = torch.cuda.current_stream(device).record_event()
+        while not done.query():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.0001)
+    return True
 
 
 def leave() -> None:

@@ -10,9 +10,13 @@ from __future__ import annotations
 import __future__
 
 import ast
+import copy
 import functools
 import importlib
+import inspect
 import os
+import re
+import textwrap
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +55,9 @@ REFUSED = {
 # An attribute of the function: the records of it and of all kernels that it calls.
 NEEDED = "_rebuilt_from"
 MAX_SOURCE_BYTES = 2**20
+# Kernels that were made, by all that decides what each is.
+MAX_KEPT = 200
+_kept: dict[str, Any] = {}
 
 
 class NotAKernel(Exception):
@@ -85,19 +92,47 @@ class Kernels:
         self._made: dict[int, Any] = {}
 
     def get(self, number: int) -> Any:
-        """Return a kernel, decorated as Triton's. Raises NotAKernel."""
+        """Return a kernel, decorated as Triton's. Raises NotAKernel.
+
+        Where nothing of it has changed it is that of an earlier test, with what Triton compiled.
+        """
         if number not in self._made:
-            record = self.records[number]
-            tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
-            definition = _definition(tree, record)
-            names = {name: self.decode(value) for name, value in record.names.items()}
-            names = {name: value for name, value in names.items() if value is not Unknown}
-            _Checker(definition, names, _public() | (self.fields - _reachable())).check()
-            made = _made(definition, record, names, future)
-            needed = {at: tuple(it) for at, it in self.needed_by(number).items()}
-            setattr(made.fn, NEEDED, needed)
-            self._made[number] = made
+            key = self._key(number)
+            made = self._made[number] = _kept.get(key) or self._make(number)
+            if len(_kept) >= MAX_KEPT:
+                _kept.clear()
+            if key:
+                _kept[key] = made
         return self._made[number]
+
+    def _make(self, number: int) -> Any:
+        record = self.records[number]
+        tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
+        definition = _definition(tree, record)
+        names = {name: self.decode(value) for name, value in record.names.items()}
+        names = {name: value for name, value in names.items() if value is not Unknown}
+        _Checker(definition, names, _public() | (self.fields - _reachable())).check()
+        made = _made(definition, record, names, future)
+        needed = {at: tuple(it) for at, it in self.needed_by(number).items()}
+        setattr(made.fn, NEEDED, needed)
+        return made
+
+    def _key(self, number: int) -> str:
+        """Return all that decides what a kernel is; "" where that is told by our numbers."""
+        needed = self.needed_by(number)
+        order = {at: place for place, at in enumerate(needed)}
+        told: list[Any] = [sorted(self.fields)]
+        for record in needed.values():
+            values = {n: it for n, it in record.names.items() if not _is_kernel(it)}
+            if "kernel" in repr(list(values.values())):
+                return ""
+            called = {n: order[it[1]] for n, it in record.names.items() if _is_kernel(it)}
+            told += [
+                [values if it is record.names else it for it in record],
+                called,
+                os.stat(record.file).st_mtime_ns,
+            ]
+        return repr(told)
 
     def needed_by(self, number: int) -> dict[int, Record]:
         """Return the records of a kernel and of all that it calls."""
@@ -173,9 +208,8 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
 
     import triton
 
-    decorator = ast.Name("_jit", ast.Load())
-    first: ast.AST = (*definition.decorator_list, definition)[0]
-    ast.copy_location(decorator, first)
+    # At the line of the definition: what stands above it is no part of the kernel's source.
+    decorator = ast.copy_location(ast.Name("_jit", ast.Load()), definition)
     # What Triton does not read is not executed, either: annotations of what a kernel returns.
     kept = {"decorator_list": [decorator], "returns": None, "type_params": []}
     copied = ast.FunctionDef(**{**dict(ast.iter_fields(definition)), **kept})
@@ -184,7 +218,7 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     flags = __future__.annotations.compiler_flag if future else 0
     space = {
         **names,
-        "_jit": lambda fn: triton.jit(fn, **record.options),
+        "_jit": lambda fn: triton.jit(_as_read(fn, definition), **record.options),
         "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
         "__name__": "sealed",
     }
@@ -192,6 +226,34 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     made = space[record.name]
     del space["_jit"]
     return made
+
+
+def _as_read(function: types.FunctionType, definition: ast.FunctionDef) -> types.FunctionType:
+    """Return a function whose source Triton takes for the definition that was checked.
+
+    Triton reads it as text: its compiler from the first line on that looks like a definition, its
+    interpreter from the last one on, also in a string. Raises NotAKernel.
+    """
+    lines, first = inspect.getsourcelines(function)
+    text = textwrap.dedent("".join(lines))
+    for number, line in enumerate(lines):
+        if line.strip().startswith("def ") != (number == 0):
+            raise NotAKernel("a line that reads as another definition", first + number)
+    try:
+        found = ast.parse(text).body
+    except SyntaxError:
+        found = []
+    is_one = len(found) == 1 and re.match(r"def\s+\w+\s*\(", text)
+    if not is_one or _told(found[0]) != _told(definition):
+        raise NotAKernel("text that reads as another definition", first)
+    return function
+
+
+def _told(definition: ast.stmt) -> str:
+    """Return what a definition says, whatever decorates it, and however far it is indented."""
+    plain = copy.copy(definition)
+    plain.decorator_list = []  # type: ignore[attr-defined]
+    return re.sub(r"(\\n|\s)+", " ", ast.dump(plain))
 
 
 class _Checker(ast.NodeVisitor):

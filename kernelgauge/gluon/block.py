@@ -75,6 +75,7 @@ class Block:
 
     random: decides the order in which partitions and asynchronous operations go on
     code: of the kernel
+    ahead: how often a partition stored or multiplied while a copy into shared memory was under way
     """
 
     def __init__(self, random: np.random.Generator, code: CodeType, warps: int):
@@ -83,6 +84,8 @@ class Block:
         self.turns = Turns(random, self.main, self._deadlock)
         self.events: list[Event | None] = [None]
         self.operations: list[Operation] = []
+        self.ahead = 0
+        self._fetching: list[Operation] = []
         self._kernel: FrameType | None = None
 
     # Accesses
@@ -148,7 +151,14 @@ class Block:
         operation.place = _place(frame)
         operation.seen[operation.number] = 1
         self.operations.append(operation)
+        if operation.fetches:
+            self._fetching.append(operation)
         return operation
+
+    def works(self, partition: Partition) -> None:
+        """Note that a partition stores or multiplies, for `ahead`."""
+        self._fetching = [it for it in self._fetching if it.number not in partition.seen]
+        self.ahead += bool(self._fetching)
 
     def end(self) -> None:
         """Raise Wrong if the program ends before its asynchronous operations are waited for."""
@@ -197,7 +207,9 @@ class Block:
         return self._wrong("wrong-bytes", [said], note("expect-all-bytes"), place)
 
     def _advance(self, view: Any, barrier: Barrier, place: Place | None = None) -> None:
-        if barrier.missing == 0 and barrier.bytes < 0:
+        # Bytes that come after the phase that they were to end would end the next one too early.
+        short = barrier.bytes < 0 or (barrier.bytes == 0 and barrier.issued > barrier.expected)
+        if barrier.missing == 0 and short:
             hint = note("expect-all-bytes")
             raise self._wrong("wrong-bytes", [self._bytes(view)], hint, place)
         barrier.advance()

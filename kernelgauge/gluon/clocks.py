@@ -53,6 +53,7 @@ class Operation(Agent):
     finish: does what happens then
     after: the operation that has to finish first
     place: where it was issued
+    fetches: whether it copies into shared memory
     late: returns what is wrong if it is still to happen and should not be
     """
 
@@ -60,6 +61,7 @@ class Operation(Agent):
     place: Place | None = None
     late: Callable[[], Exception | None] = lambda: None
     after: Operation | None = None
+    fetches: bool = False
     done: bool = False
 
     @property

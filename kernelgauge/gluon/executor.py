@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -29,15 +30,19 @@ class GluonExecutor(Executor):
 
     def _run_programs(self, tracker: Tracker, arguments: dict[str, object]) -> None:
         watch, kernel = tracker.watch, self._kernel
+        case = zlib.crc32(f"{watch.case} {watch.order}".encode())
         warps = language.value(tracker.launch.options.get("num_warps", 4))
 
         def program(**given: Any) -> None:
-            random = np.random.default_rng((watch.seed, len(watch.launches), tracker.number))
+            numbers = case, watch.seed, len(watch.launches), tracker.number
+            random = np.random.default_rng(numbers)
             block = Block(random, kernel.__code__, warps)
             before = BLOCK.set(block), PARTITION.set(block.main)
             try:
                 kernel(**given)
                 block.end()
+                if watch.traffic:
+                    watch.traffic.ahead += block.ahead
             finally:
                 BLOCK.reset(before[0])
                 PARTITION.reset(before[1])

@@ -295,7 +295,7 @@ def tma_load(
         result.memory.data[result.ids] = data
         block.land(barrier, copy, phase, result.nbytes)
 
-    copy = block.operation("the copy", partition, finish=finish)
+    copy = block.operation("the copy", partition, finish=finish, fetches=True)
     copy.late = lambda: (
         None if state.phase == phase else block.late(barrier, phase, result.nbytes, copy.place)
     )
@@ -315,6 +315,7 @@ def _load(pointers: tl.tensor, mask: tl.tensor, dtype: tl.dtype) -> np.ndarray:
 def tma_store(tensor_desc: Descriptor, coord: Any, src: Buffer) -> None:
     """Copy shared memory to a box; what lies outside the tensor is left out."""
     partition, block = here(), BLOCK.get()
+    block.works(partition)
     tensor_desc.check(src)
     copy = block.operation("the copy", partition)
     block.read(src, copy)
@@ -361,7 +362,7 @@ def async_copy(
     def finish() -> None:
         smem.memory.data[smem.ids] = data
 
-    copy = block.operation("the copy", partition, finish=finish)
+    copy = block.operation("the copy", partition, finish=finish, fetches=True)
     block.write(smem, copy)
     block.turns.issue(copy)
     partition.copies[-1].append(copy)
@@ -434,6 +435,7 @@ def warpgroup_mma(
 ) -> Any:
     """Return acc + a @ b, of which a may be a tile; asynchronously, it has to be waited for."""
     partition, block = here(), BLOCK.get()
+    block.works(partition)
     last = partition.products[-1] if partition.products else None
     product = block.operation("the product", partition, after=last)
     for operand in (a, b):
@@ -562,13 +564,19 @@ def arange(start: Any, end: Any, layout: Any = None) -> tl.tensor:
     return tl.arange(start, end)
 
 
+def store(*args: Any, **options: Any) -> None:
+    """Store a tile to global memory."""
+    BLOCK.get().works(PARTITION.get())
+    tl.store(*args, **options)
+
+
 def _named(*functions: Callable) -> dict[str, Callable]:
     return {it.__name__: it for it in functions}
 
 
 _LANGUAGE = _named(
     allocate_shared_memory, arange, convert_layout, full, full_like, num_ctas, num_warps,
-    thread_barrier, warp_specialize, zeros, zeros_like,
+    store, thread_barrier, warp_specialize, zeros, zeros_like,
 )  # fmt: skip
 _LANGUAGE |= {"set_auto_layout": convert_layout, "barrier": thread_barrier, "dot_fma": mma_v2}
 _BARRIERS = _named(allocate_mbarrier, init, invalidate, expect, arrive, wait)

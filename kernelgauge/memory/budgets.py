@@ -39,9 +39,12 @@ class Traffic(TrafficMeter):
 
     call: what messages say of the run, where no test's name does
     wrong: raised where the run kept the budget with results that are wrong
+    ahead: how often Gluon kernels stored or multiplied while a copy into shared memory was under
+        way
     """
 
     call: Call | None = None
+    ahead: int = 0
     wrong: Wrong | None = None
 
     @cached_property

@@ -59,6 +59,7 @@ class Watch:
     order: of the programs of each launch, "ascending" (x fastest), "shuffled", or "reversed", in
         which any two programs that were shuffled run the other way round
     seed: of the shuffled order
+    case: its name, by which the partitions of a Gluon kernel run in orders of their own
     poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0,
         and operations that a GPU approximates come out otherwise in the last bits
     count: whether to record the traffic of each access
@@ -91,11 +92,13 @@ class Watch:
         record: Recording | None = None,
         fixed_order: bool = False,
         as_started: bool = False,
+        case: str = "",
     ):
         if order not in ("ascending", "shuffled", "reversed"):
             raise ValueError(f'order is {order!r}, not "ascending", "shuffled" or "reversed"')
         inputs = inputs or {}
         self.order, self.seed, self.poison, self.programs = order, seed, poison, programs
+        self.case = case
         self.record, self.fixed_order = record, fixed_order
         self.as_started, self.waits_beyond_the_gpu = as_started, False
         self.launches: list[Launch] = []

@@ -2,7 +2,9 @@
 
 - cell: Cell, the process; in_force
 - recorder.py: what runs in it
-- replay: load, which returns a subject's function whose calls go through a cell
+- gpus: what it is told of GPUs
+- replay: load_subject, which returns a subject's function whose calls go through a cell, and Timed,
+  which calls it without one
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ tests, no reference, no solutions, no network, none of the judge's environment. 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import select
@@ -26,6 +27,7 @@ SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TRITON_CACHE_DIR": "/tmp",
+    "CUDA_VISIBLE_DEVICES": "",
 }  # fmt: skip
 # What of the judge may be installed beside torch, and is hidden.
 HIDDEN = ("kernelgauge", "course")
@@ -92,11 +94,8 @@ def _command(folder: Path, copied: Path, descriptor: int) -> list[str]:
     command = _sandbox()
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm"]
-    roots: set[str] = {
-        sys.base_prefix,
-        sysconfig.get_paths()["purelib"],
-        sysconfig.get_paths()["platlib"],
-    }
+    paths = _paths()
+    roots = {sys.base_prefix, *paths}
     roots.add(os.path.realpath(sys.base_prefix))
     bound = [*map(Path, roots), folder]
     parents = {str(parent) for path in bound for parent in path.parents}
@@ -112,13 +111,26 @@ def _command(folder: Path, copied: Path, descriptor: int) -> list[str]:
     command += ["--ro-bind", str(recorder_file()), inside]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
-    path = os.pathsep.join(
-        sorted({sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]})
-    )
-    command += ["--setenv", "PYTHONPATH", path, "--remount-ro", "/dev", "--remount-ro", "/"]
+    command += [
+        "--setenv",
+        "PYTHONPATH",
+        os.pathsep.join(paths),
+        "--remount-ro",
+        "/dev",
+        "--remount-ro",
+        "/",
+    ]
     user = FIRST_USER + os.getpid() if os.geteuid() == 0 else 0
     python = os.path.realpath(sys.executable)
     return [*command, python, "-s", "-P", inside, str(descriptor), f"{folder}/", str(user)]
+
+
+def _paths() -> list[str]:
+    """Return where torch, Triton and what they need are installed."""
+    found = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
+    specs = map(importlib.util.find_spec, ("torch", "triton"))
+    found |= {str(Path(it.origin).parents[1]) for it in specs if it and it.origin}
+    return sorted(found)
 
 
 class Cell:
@@ -149,8 +161,10 @@ class Cell:
         )
         theirs.close()
 
-    def open(self, file: Path, function: str, seconds: float) -> list:
+    def open(self, file: Path, function: str, gpus: dict | None, seconds: float) -> list:
         """Begin a test: a process of its own executes the file. Returns what it tells of it.
+
+        gpus: what it is to be told of GPUs, as `gpus.facts` has it
 
         Raises Ended, Silent or Forged.
         """
@@ -160,7 +174,7 @@ class Cell:
             self.is_ready = True
         self.is_open = True
         self._test += 1
-        self.send(["open", self._test, str(file), function])
+        self.send(["open", self._test, str(file), function, gpus])
         return self.receive(seconds)
 
     def is_free(self) -> bool:

@@ -7,8 +7,8 @@ torch and Triton once, and forks for each test a process of its own, which execu
 file. Nothing that it tells is believed: it is a request to the judge, which makes the allocations
 and launches the kernels itself, on memory that this process never sees.
 
-Every message is a line of JSON. Of the judge: ["open", test, file, function], ["call", ...], a
-value that was asked for, ["close", test]. Of the cell, a line for each thing that is done:
+Every message is a line of JSON. Of the judge: ["open", test, file, function, gpus], ["call", ...],
+a value that was asked for, ["close", test]. Of the cell, a line for each thing that is done:
 
     ["new", number, dtype, shape, strides, device, like, fill]     an allocation
     ["fill", tensor, value]
@@ -40,7 +40,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from triton.backends.compiler import GPUTarget
 from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -222,6 +224,118 @@ def name_of(dtype):
     return str(dtype).removeprefix("torch.")
 
 
+# What the judge tells of its GPUs, None in the interpreter: see kernelgauge/sealed/gpus.py.
+gpus = None
+
+
+def index_of(device=None):
+    """Return the number of a GPU named as torch.cuda takes it, the current one by default."""
+    if device is None:
+        return gpus["current"]
+    if isinstance(device, int):
+        return device
+    index = torch.device(device).index
+    return gpus["current"] if index is None else index
+
+
+def name_of_device(device):
+    device = torch.device(device)
+    return f"cuda:{index_of(device)}" if gpus and device.type == "cuda" else str(device)
+
+
+class Gpu:
+    """Stands for torch.cuda.device: one GPU is current, and the judge launches on it."""
+
+    def __init__(self, device):
+        if device is not None and index_of(device) != gpus["current"]:
+            raise RuntimeError("a sealed launcher uses another GPU with the functions of its stub")
+        self.idx = gpus["current"]
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *_):
+        return False
+
+
+class Stream:
+    """Stands for the current stream, the only one that there is."""
+
+    cuda_stream = stream_id = 0
+
+    def __init__(self, *args, **kwargs):
+        raise self.changed()
+
+    @staticmethod
+    def changed(*_, **__):
+        said = "changes-the-stream", "launch-on-the-current-stream"
+        return current.refuse(*said) if current else Refused(*said)
+
+    @property
+    def device(self):
+        return torch.device("cuda", gpus["current"])
+
+    def nothing(self, *_, **__):
+        pass
+
+    synchronize = wait_stream = wait_event = record_event = nothing
+
+    def query(self):
+        return True
+
+
+def pretend(told):
+    """Let torch.cuda and Triton's driver say of the judge's GPUs what it told."""
+    global gpus
+    gpus = told
+    if gpus is None:
+        return
+    devices = [types.SimpleNamespace(**it) for it in gpus["devices"]]
+    stream = object.__new__(Stream)
+
+    def properties(device=None):
+        return devices[index_of(device)]
+
+    def change(*_, **__):
+        raise Stream.changed()
+
+    def nothing(*_, **__):
+        pass
+
+    answers = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: len(devices),
+        "current_device": index_of,
+        "get_device_properties": properties,
+        "get_device_name": lambda device=None: properties(device).name,
+        "get_device_capability": lambda device=None: (
+            properties(device).major,
+            properties(device).minor,
+        ),
+        "device": Gpu,
+        "current_stream": lambda device=None: stream,
+        "default_stream": lambda device=None: stream,
+        "Stream": Stream,
+        **dict.fromkeys(("stream", "set_stream"), change),
+        **dict.fromkeys(("init", "_lazy_init", "synchronize", "empty_cache"), nothing),
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)
+    utils = types.SimpleNamespace(get_device_properties=lambda number: gpus["driver"][number])
+    driver.set_active(
+        types.SimpleNamespace(
+            utils=utils,
+            get_current_device=index_of,
+            get_active_torch_device=lambda: torch.device("cuda", index_of()),
+            get_current_target=lambda: GPUTarget(*gpus["target"]),
+            get_current_stream=lambda device=None: 0,
+            get_device_interface=lambda: torch.cuda,
+            is_active=lambda: True,
+        )
+    )
+
+
 class Functions(TorchFunctionMode):
     """Answers what a tensor without contents cannot, and puts what is allocated on no device."""
 
@@ -240,6 +354,9 @@ class Functions(TorchFunctionMode):
                 return session.device_of(first).type == "cuda"
             if what in ("is_meta", "is_cpu"):
                 return what == "is_cpu" and session.device_of(first).type == "cpu"
+        elif name == "get_device":
+            index = session.device_of(first).index
+            return -1 if index is None else index
         elif name == "data_ptr":
             number = session.number_of(first)
             aligned = session.aligned.get(number, 0)
@@ -261,9 +378,13 @@ class Functions(TorchFunctionMode):
             raise session.refuse("allocates-without-a-device", "pass-the-device", function=name)
         device = kwargs.get("device")
         if device is not None:
-            self.asked = str(torch.device(device))
+            self.asked = name_of_device(device)
             kwargs["device"] = "meta" if self.asked != "meta" or first is not None else device
         args = tuple("meta" if isinstance(it, torch.device) else it for it in args)
+        if name in ("to", "cuda") and gpus and session.device_of(first).type == "cuda":
+            # Where it lies already.
+            args = (first, *(it for it in args[1:] if not isinstance(it, (str, int))))
+            return first if len(args) == 1 and not kwargs else func(*args, **kwargs)
         try:
             return func(*args, **kwargs)
         finally:
@@ -492,6 +613,9 @@ def call(session, function, bases, args, kwargs, given, gradients):
         if session.refused:
             raise session.refused
         value, kept = session.encode(result), session.encode(kept)
+        # What the launcher itself keeps, and not what this call holds.
+        del result, args, kwargs
+        session.bases, session.inputs = {}, {}
         alive = [number for number, weak in session.weak.items() if not weak.expired()]
         session.tell("return", value, kept, alive)
     except BaseException as error:
@@ -547,9 +671,10 @@ def meet_in_the_open(module):
     return True
 
 
-def serve(pipe, file, name):
+def serve(pipe, file, name, told):
     """Load the subject's file, and answer calls until the judge closes the test."""
     session = Session(pipe)
+    pretend(told)
     module = types.ModuleType("subject")
     module.__file__ = file
     sys.modules["subject"] = module

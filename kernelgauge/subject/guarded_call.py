@@ -72,6 +72,7 @@ class GuardedCall:
     strict: whether kernels of its own must do all the work, for graded people: see `Kernel`
     named: what messages call a result, by its number and the number of results
     fixed_order: whether kernels must add floats in an order that something fixes
+    case: the test's name, as `Watch` takes it
     """
 
     def __init__(
@@ -86,8 +87,9 @@ class GuardedCall:
         strict: bool = True,
         named: Callable[[int, int], str] | None = None,
         fixed_order: bool = False,
+        case: str = "",
     ):
-        self.fixed_order = fixed_order
+        self.fixed_order, self.case = fixed_order, case
         self.named = named or name_of
         self.subject, self.path, self.in_place = subject, path, in_place
         self.readable, self.interpreted, self.strict = readable, interpreted, strict
@@ -367,6 +369,7 @@ class GuardedCall:
 
     def _launch_log(self, guard: Guard, **options: Any) -> LaunchLog:
         options |= {"inputs": self.arguments.tensors, "fixed_order": self.fixed_order}
+        options["case"] = self.case
         log = Watch(**options) if self.interpreted else Recorder()
         if self.strict:
             guard.on_allocation = log.remember

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+# Of each kind, how many.
+Counted = Sequence[tuple] | None
+
 # Nodes of Python's syntax tree that are not named like the keyword that a learner writes.
 CONSTRUCTS = {
     "AsyncWith": "with",
@@ -122,6 +125,41 @@ LIMITS = {
     "waits": ("waiting for memory", "trips to memory, one after the other"),
 }
 
+# How machine code comes to what is asked of it.
+TO_HAVE = {
+    "128-bit loads": (
+        "a thread loads at once what it holds side by side: 16 bytes, if size_per_thread of the "
+        "layout says so and neither the mask nor the address may fall between them"
+    ),
+    "128-bit stores": (
+        "a thread stores at once what it holds side by side: 16 bytes, if size_per_thread of the "
+        "layout says so and neither the mask nor the address may fall between them"
+    ),
+    "asynchronous copies": (
+        "start the copies of the next tiles by async_copy.async_copy_global_to_shared or "
+        "tma.async_copy_global_to_shared, and wait for them later"
+    ),
+    "TMA loads": "fetch tiles by tma.async_copy_global_to_shared, with a TensorDescriptor",
+    "mbarriers": "let copies arrive on an mbarrier, and wait for its phase",
+    "wgmma": "multiply by warpgroup_mma, with both factors in shared memory",
+    "wgmma in flight": (
+        "the assembler serializes products whose accumulator is touched before it is waited for: "
+        "pass it from warpgroup_mma to warpgroup_mma_wait(deps=...) and nowhere else"
+    ),
+    "setmaxnreg": "give warp_specialize worker_num_regs",
+}
+
+
+def _found_there(
+    loads: Counted, stores: Counted, copies: Counted, products: Counted, serialized: bool
+) -> str:
+    parts = [f"{count} x {bits}-bit global loads" for bits, count in loads or ()]
+    parts += [f"{count} x {bits}-bit global stores" for bits, count in stores or ()]
+    parts += [f"{count} {name}" for name, _, count in copies or ()]
+    parts += [f"{count} {name}{' one by one' * serialized}" for name, count in products or ()]
+    return f"it has {', '.join(parts) or 'neither loads nor stores'}"
+
+
 WORDS: Mapping[str, str | Callable[..., str]] = {
     # What is wrong with a kernel, for which targets.
     "does-not-compile": _rejected("does not compile"),
@@ -135,6 +173,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "compiler-crashed": _crashed,
     "does-not-fit-gpu": _rejected("does not fit"),
     "spills-registers": _rejected("spills registers to memory"),
+    "lacks-in-machine-code": _rejected("has no {asked} in its machine code"),
+    "found-there": _found_there,
+    "to-have-in-machine-code": lambda asked: TO_HAVE[asked],
     "rounds-divisions-otherwise": _rejected("does not round its divisions to nearest"),
     "hands-on-too-early": _rejected("lets others load what it may still be storing"),
     "kernel-of-no-file": (
@@ -235,7 +276,17 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "advice-elements-not-tiles": (
         "the offsets of a descriptor count elements, not tiles: step * BLOCK_K, not step"
     ),
+    "advice-warps-of-layout": (
+        "warps_per_cta of the layout is [{warps}], whose product must be the number of warps that "
+        "run it: num_warps of the launch, which the kernel has as gl.num_warps()"
+    ),
     "advice-warps-power-of-two": "num_warps is 1, 2, 4, 8, 16 or 32",
+    "advice-whole-pieces": (
+        "an asynchronous copy moves 4, 8 or 16 bytes at a time, and the compiler has to know that "
+        "these are whole: give the layout so many elements a thread, and where 8 divides N, say, "
+        "write N = N // 8 * 8, and the same for the strides: it sees then that neither the mask "
+        "nor an address falls between them"
+    ),
     "advice-power-of-two": (
         "every side of a tile must be a power of two: round up with triton.next_power_of_2(n) in "
         "the launcher, and mask the rest"

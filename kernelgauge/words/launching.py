@@ -86,6 +86,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{subject} gives the autotuner of {kernel} a pre_hook or post_hook, which a sealed run "
         "cannot record: name the tensors in reset_to_zero or restore_value"
     ),
+    "reads-other-values": (
+        "the launcher reads a value from the GPU that was {then} and is {now} with other inputs: a "
+        "sealed launcher is timed on what it launched before"
+    ),
     # How it is checked.
     "install-first": "call kernelgauge.install() first, before Triton is imported",
     "checked-while-compiling": (

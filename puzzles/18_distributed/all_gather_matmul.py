@@ -23,6 +23,8 @@ Run       pytest puzzles/18_distributed/test_all_gather_matmul.py
 Production (puzzles/PRODUCTION.md says how) adds
 
 Sizes     8 ranks; weights and results with offsets beyond 2**31 elements
+Traffic   large matrices whose rows begin at no multiple of 16 bytes may be copied first, in
+          launches of their own
 Values    two runs agree bit for bit
 Raise     ValueError that names shards if there is none, if one is not 2-D, not contiguous, has
           another shape or another dtype, and weights if there are not as many, or if one is not

@@ -20,8 +20,9 @@ def test_masks(R, N):
     puzzle.check(ranks(R, N, make=integers))
 
 
-def test_masks_late_ranks_are_waited_for():
-    puzzle.check_late(ranks(3, 300, make=integers))
+@cases(two_ranks=(2,), three_ranks=(3,))
+def test_masks_late_ranks_are_waited_for(R):
+    puzzle.check_late(ranks(R, 300, make=integers))
 
 
 @dtypes("float32", "float16", "bfloat16")

@@ -1,9 +1,9 @@
-"""Tests of 19.1, barrier ring."""
+"""Tests of 19.3, barrier ring."""
 
 from course.challenge import challenge
 from course.inputs import cases, dtypes, integers, randn
 
-puzzle = challenge("barrier_ring")
+puzzle = challenge("barrier_ring", capability=(9, 0))
 
 
 @cases(

@@ -3,9 +3,22 @@
 import torch
 
 from course.benchmark.peers import COMPILED, Benchmark, Peer
-from course.benchmark.workloads import moved, randn
+from course.benchmark.workloads import matmul, moved, randn, softmax
+
+# TMA asks for rows of whole 16 bytes.
+PRODUCTS = ((4096,) * 3, (4003, 4008, 4016), (8192,) * 3)
 
 BENCHMARKS = {
+    "gluon_copy": Benchmark(
+        "gluon_copy",
+        make=randn(1),
+        sizes=((2**20,), (2**24,), (2**27,), (200_000_003,), (2**28,)),
+        peers=(Peer("Tensor.copy_", lambda x: torch.empty_like(x).copy_(x)), COMPILED),
+        bytes_moved=moved(2),
+    ),
+    "gluon_softmax": softmax(
+        "gluon_softmax", ((4096, 4096), (16384, 4096), (20_011, 6000), (32768, 8192))
+    ),
     "barrier_ring": Benchmark(
         "barrier_ring",
         make=randn(1),
@@ -13,4 +26,6 @@ BENCHMARKS = {
         peers=(Peer("torch.mul", lambda x: torch.mul(x, 2)), COMPILED),
         bytes_moved=moved(2),
     ),
+    "gluon_matmul": matmul("gluon_matmul", PRODUCTS),
+    "gluon_ws_matmul": matmul("gluon_ws_matmul", PRODUCTS),
 }

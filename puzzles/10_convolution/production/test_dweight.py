@@ -156,8 +156,9 @@ def test_numerics_many_parts():
     puzzle.check(dy * 1000, x, 1)
 
 
+# Without padding: whether 0 times NaN counts there differs between PyTorch's libraries.
 test_numerics_each_special_value = special_values(
-    puzzle, lambda: (*images(2, 5, 8, 9, 4, 8, 9, "float16", randn), 3, 1, 1), "dy x"
+    puzzle, lambda: (*images(2, 5, 8, 9, 4, 6, 7, "float16", randn), 3), "dy x"
 )
 
 

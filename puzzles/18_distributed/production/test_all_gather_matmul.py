@@ -67,6 +67,11 @@ def test_masks_off_16_bytes():
     puzzle.check([offset(x) for x in shards], [offset(x) for x in weights])
 
 
+@cases(aligned=(2, 128, 768, 1024), odd=(2, 131, 513, 1031))
+def test_masks_large(R, M, N, K):
+    puzzle.check(*layer(R, M, N, K, make=integers))
+
+
 def test_masks_more_programs_than_run_at_once():
     # A GPU starts them in their order, and the last when others end.
     puzzle.check(*layer(2, 20, 256 * 33, 16, make=integers))
@@ -116,7 +121,7 @@ def test_traffic_each_peer_is_fetched_once():
     )
 
 
-@cases(ragged=(2, 100, 70, 33), one_rank=(1, 128, 256, 64))
+@cases(ragged=(2, 100, 70, 33), one_rank=(1, 128, 256, 64), large=(2, 128, 768, 1024))
 def test_compiles(R, M, N, K):
     puzzle.compiles(*layer(R, M, N, K))
 

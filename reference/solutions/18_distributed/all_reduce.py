@@ -1,12 +1,13 @@
 """18.1  All-reduce in one shot: one good answer.
 
-The ranks are unrolled, so that the loads from all shards are on their way together. A small tensor
-is cut into blocks of 1024, which many programs wait for side by side, as a peer's memory is far; a
-large one into blocks of 4096. Whole blocks go without a mask, because one that may end anywhere
-makes each element a load of its own.
+The ranks are unrolled, so that the loads from all shards are on their way together. Where each rank
+has a GPU of its own, few large programs meet those of their number at the other ranks inside the
+launch, which takes less time than events. Ranks that share a GPU could wait forever for one another
+there, and meet before and after.
 """
 
 import contextlib
+import functools
 
 import torch
 import triton
@@ -27,6 +28,45 @@ def meet(tensors: list[torch.Tensor]) -> None:
             stream.wait_event(event)
 
 
+# Programs that meet inside a launch: so few run at once on every GPU.
+PROGRAMS = 64
+
+
+@functools.cache
+def signals_of(devices: tuple[torch.device, ...], streams: tuple[int, ...]) -> list[torch.Tensor]:
+    """Signals for `meet_inside` on each device, all 0 whenever no kernel runs."""
+    signals = [torch.zeros(PROGRAMS, 2, len(devices), dtype=torch.int32, device=d) for d in devices]
+    meet(signals)
+    return signals
+
+
+def signals_for(tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Signals by which the ranks meet in a launch; None where they share a GPU, or are alone."""
+    devices = tuple(x.device for x in tensors)
+    if len(set(devices)) < max(2, len(devices)):
+        return None
+    # Calls on other streams may overlap, and need signals of their own.
+    return signals_of(devices, tuple(torch.cuda.current_stream(d).cuda_stream for d in devices))
+
+
+@triton.jit
+def meet_inside(peers, own_ptr, rank, BEGINNING: tl.constexpr):
+    """Wait for the programs of this number at the other ranks, and see what they have stored.
+
+    peers: the signals of the other ranks, from the next one on; own_ptr: this rank's
+    """
+    R: tl.constexpr = len(peers) + 1
+    place = (tl.program_id(0) * 2 + BEGINNING) * R
+    # One thread signals: not before all have loaded and stored.
+    tl.debug_barrier()
+    for peer in tl.static_range(R - 1):
+        tl.atomic_add(peers[peer] + place + rank, 1, sem="release", scope="sys")
+    for peer in tl.static_range(R - 1):
+        signal_ptr = own_ptr + place + (rank + 1 + peer) % R
+        while tl.atomic_cas(signal_ptr, 1, 0, sem="acquire", scope="sys") != 1:
+            pass
+
+
 @triton.jit
 def add_up(shards, offs, mask):
     acc = tl.load(shards[0] + offs, mask=mask).to(tl.float32)
@@ -35,20 +75,27 @@ def add_up(shards, offs, mask):
     return acc
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rank"])
 def all_reduce_kernel(
     shards, out_ptr,
     N,
+    peers, own_signals_ptr, rank,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    pid = tl.program_id(0).to(tl.int64)
-    offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
-    if (pid + 1) * BLOCK <= N:
-        tl.store(out_ptr + offs, add_up(shards, offs, None))
-    else:
-        mask = offs < N
-        tl.store(out_ptr + offs, add_up(shards, offs, mask), mask=mask)
+    if peers is not None:
+        meet_inside(peers, own_signals_ptr, rank, BEGINNING=True)
+    for block in range(tl.program_id(0), tl.cdiv(N, BLOCK), tl.num_programs(0)):
+        begin = tl.cast(block, tl.int64) * BLOCK
+        offs = begin + tl.arange(0, BLOCK)  # [BLOCK]
+        # Whole blocks have no mask: with one that may end anywhere, each element is a load of its
+        # own.
+        if begin + BLOCK <= N:
+            tl.store(out_ptr + offs, add_up(shards, offs, None))
+        else:
+            mask = offs < N
+            tl.store(out_ptr + offs, add_up(shards, offs, mask), mask=mask)
+    if peers is not None:
+        meet_inside(peers, own_signals_ptr, rank, BEGINNING=False)
 
 
 def all_reduce(shards: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -61,13 +108,23 @@ def all_reduce(shards: list[torch.Tensor]) -> list[torch.Tensor]:
         raise ValueError("shards must be contiguous")
     results = [torch.empty_like(x) for x in shards]
     N = first.numel()
-    # A peer's memory is far: what is small goes to many programs, which wait side by side.
-    BLOCK, num_warps = (1024, 4) if N <= 2**20 else (4096, 8)
-    meet(shards)
-    for own, out in zip(shards, results, strict=True):
+    signals = signals_for(shards)
+    if signals is None:
+        # A peer's memory is far: what is small goes to many programs, which wait side by side.
+        BLOCK, num_warps = (1024, 4) if N <= 2**20 else (4096, 8)
+        programs = triton.cdiv(N, BLOCK)
+        meet(shards)
+    else:
+        BLOCK, num_warps = 8192, 16
+        programs = min(PROGRAMS, triton.cdiv(N, BLOCK))
+    for rank, (own, out) in enumerate(zip(shards, results, strict=True)):
+        peers = own_signals = None
+        if signals is not None:
+            peers, own_signals = (*signals[rank + 1 :], *signals[:rank]), signals[rank]
         with on(own):
-            all_reduce_kernel[(triton.cdiv(N, BLOCK),)](
-                tuple(shards), out, N, BLOCK=BLOCK, num_warps=num_warps
+            all_reduce_kernel[(programs,)](
+                tuple(shards), out, N, peers, own_signals, rank, BLOCK=BLOCK, num_warps=num_warps
             )
-    meet(shards)
+    if signals is None:
+        meet(shards)
     return results

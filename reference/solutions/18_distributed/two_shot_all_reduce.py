@@ -4,9 +4,13 @@ Each rank adds up one slice and stores it into the results of all ranks at once,
 instead of leaving it to be fetched. Slices begin at multiples of 16 elements, so that each lane
 moves 16 bytes at once. Small tensors are cut into more and shorter blocks, whose programs wait side
 by side.
+
+Where each rank has a GPU of its own, the launches run at the same time, and the ranks meet inside,
+as in 18.1: each program with that of its number at every other rank.
 """
 
 import contextlib
+import functools
 
 import torch
 import triton
@@ -27,6 +31,45 @@ def meet(tensors: list[torch.Tensor]) -> None:
             stream.wait_event(event)
 
 
+# Programs that meet inside a launch: so few run at once on every GPU.
+PROGRAMS = 64
+
+
+@functools.cache
+def signals_of(devices: tuple[torch.device, ...], streams: tuple[int, ...]) -> list[torch.Tensor]:
+    """Signals for `meet_inside` on each device, all 0 whenever no kernel runs."""
+    signals = [torch.zeros(PROGRAMS, 2, len(devices), dtype=torch.int32, device=d) for d in devices]
+    meet(signals)
+    return signals
+
+
+def signals_for(tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Signals by which the ranks meet in a launch; None where they share a GPU, or are alone."""
+    devices = tuple(x.device for x in tensors)
+    if len(set(devices)) < max(2, len(devices)):
+        return None
+    # Calls on other streams may overlap, and need signals of their own.
+    return signals_of(devices, tuple(torch.cuda.current_stream(d).cuda_stream for d in devices))
+
+
+@triton.jit
+def meet_inside(peers, own_ptr, rank, BEGINNING: tl.constexpr):
+    """Wait for the programs of this number at the other ranks, and see what they have stored.
+
+    peers: the signals of the other ranks, from the next one on; own_ptr: this rank's
+    """
+    R: tl.constexpr = len(peers) + 1
+    place = (tl.program_id(0) * 2 + BEGINNING) * R
+    # One thread signals: not before all have loaded and stored.
+    tl.debug_barrier()
+    for peer in tl.static_range(R - 1):
+        tl.atomic_add(peers[peer] + place + rank, 1, sem="release", scope="sys")
+    for peer in tl.static_range(R - 1):
+        signal_ptr = own_ptr + place + (rank + 1 + peer) % R
+        while tl.atomic_cas(signal_ptr, 1, 0, sem="acquire", scope="sys") != 1:
+            pass
+
+
 @triton.jit
 def push(shards, results, offs, mask):
     acc = tl.load(shards[0] + offs, mask=mask).to(tl.float32)
@@ -36,19 +79,26 @@ def push(shards, results, offs, mask):
         tl.store(results[rank] + offs, acc, mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rank"])
 def reduce_slice_kernel(
     shards, results,
     first, last,
+    peers, own_signals_ptr, rank,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    begin = first + tl.program_id(0).to(tl.int64) * BLOCK
-    offs = begin + tl.arange(0, BLOCK)  # [BLOCK]
-    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
-    if begin + BLOCK <= last:
-        push(shards, results, offs, None)
-    else:
-        push(shards, results, offs, offs < last)
+    if peers is not None:
+        meet_inside(peers, own_signals_ptr, rank, BEGINNING=True)
+    for block in range(tl.program_id(0), tl.cdiv(last - first, BLOCK), tl.num_programs(0)):
+        begin = first + tl.cast(block, tl.int64) * BLOCK
+        offs = begin + tl.arange(0, BLOCK)  # [BLOCK]
+        # Whole blocks have no mask: with one that may end anywhere, each element is a load of its
+        # own.
+        if begin + BLOCK <= last:
+            push(shards, results, offs, None)
+        else:
+            push(shards, results, offs, offs < last)
+    if peers is not None:
+        meet_inside(peers, own_signals_ptr, rank, BEGINNING=False)
 
 
 def two_shot_all_reduce(shards: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -63,13 +113,25 @@ def two_shot_all_reduce(shards: list[torch.Tensor]) -> list[torch.Tensor]:
     N = first.numel()
     # Slices begin at multiples of 16 elements, so that each lane loads 16 bytes at once.
     part = triton.cdiv(triton.cdiv(N, len(shards)), 16) * 16
-    BLOCK, num_warps = (1024, 4) if N <= 2**20 else (4096, 8)
-    meet(shards)
+    signals = signals_for(shards)
+    if signals is None:
+        BLOCK, num_warps = (1024, 4) if N <= 2**20 else (4096, 8)
+        programs = triton.cdiv(part, BLOCK)
+        meet(shards)
+    else:
+        BLOCK, num_warps = 8192, 16
+        programs = min(PROGRAMS, triton.cdiv(part, BLOCK))
     for rank, own in enumerate(shards):
         begin, end = min(rank * part, N), min((rank + 1) * part, N)
+        peers = own_signals = None
+        if signals is not None:
+            peers, own_signals = (*signals[rank + 1 :], *signals[:rank]), signals[rank]
         with on(own):
-            reduce_slice_kernel[(triton.cdiv(end - begin, BLOCK),)](
-                tuple(shards), tuple(results), begin, end, BLOCK=BLOCK, num_warps=num_warps
-            )
-    meet(shards)
+            # As many programs where the slice is shorter: each is waited for.
+            reduce_slice_kernel[(programs,)](
+                tuple(shards), tuple(results), begin, end, peers, own_signals, rank,
+                BLOCK=BLOCK, num_warps=num_warps,
+            )  # fmt: skip
+    if signals is None:
+        meet(shards)
     return results

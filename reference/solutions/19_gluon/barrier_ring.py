@@ -1,4 +1,4 @@
-"""19.1  Barrier ring: one good answer.
+"""19.3  Barrier ring: one good answer.
 
 A tile's number alone gives its slot and its phase, so that both partitions agree without talking.
 The consumer gives a slot back as soon as the tile is in registers, before it stores the tile.
@@ -8,7 +8,7 @@ import torch
 import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32}
@@ -34,7 +34,8 @@ def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym):
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_M: gl.constexpr = slots.shape[1]
     BLOCK_N: gl.constexpr = slots.shape[2]
-    layout: gl.constexpr = gl.BlockedLayout([1, 4], [1, 32], [gl.num_warps(), 1], [1, 0])
+    VECTOR: gl.constexpr = 128 // slots.dtype.primitive_bitwidth
+    layout: gl.constexpr = gl.BlockedLayout([1, VECTOR], [1, 32], [gl.num_warps(), 1], [1, 0])
     rows = row + gl.arange(0, BLOCK_M, gl.SliceLayout(1, layout))
     for tile in range(tiles):
         slot = tile % SLOTS
@@ -60,6 +61,7 @@ def barrier_ring_kernel(
     for slot in gl.static_range(SLOTS):
         mbarrier.init(full.index(slot), count=1)
         mbarrier.init(empty.index(slot), count=1)
+    fence_async_shared()
     row = gl.program_id(0) * BLOCK_M
     tiles = gl.cdiv(N, BLOCK_N)
     gl.warp_specialize(
@@ -79,7 +81,8 @@ def barrier_ring(x: torch.Tensor) -> torch.Tensor:
     if x.stride(1) != 1 or x.stride(0) * size % 16 or x.data_ptr() % 16 or x.stride(0) < x.shape[1]:
         raise ValueError("x must have contiguous rows that begin at multiples of 16 bytes, for TMA")
     M, N = x.shape
-    BLOCK_M, BLOCK_N = 8, 128
+    # 4 KiB, of which so many are under way that memory is kept busy.
+    BLOCK_M, BLOCK_N = 8, 512 // size
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     layout = gl.NVMMASharedLayout.get_default_for([BLOCK_M, BLOCK_N], DTYPES[x.dtype])
     barrier_ring_kernel[(triton.cdiv(M, BLOCK_M),)](

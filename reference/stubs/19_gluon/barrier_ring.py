@@ -1,4 +1,4 @@
-"""19.1  Barrier ring
+"""19.3  Barrier ring
 
 Copy rows, doubled: one partition fetches tiles into a ring of two slots, another takes them out.
 

@@ -4,5 +4,5 @@ from honest import swish as honest
 
 
 def swish(x):
-    blocks = [bytearray(2**30) for _ in range(100)]
+    blocks = [bytearray(2**31) for _ in range(50)]
     return honest(x[: len(blocks)])
