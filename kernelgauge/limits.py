@@ -162,9 +162,9 @@ class _Search:
 
     def _cheapest_first(self, candidates: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
         while candidates:
-            yield candidates.pop(
-                candidates.index(min(candidates, key=lambda it: self._expected(*it)))
-            )
+            cheapest = min(candidates, key=lambda it: self._expected(*it))
+            candidates.remove(cheapest)
+            yield cheapest
 
     def _is_spent(self, more: float = 0.0) -> bool:
         return self.spent + more >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)

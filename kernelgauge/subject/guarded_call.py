@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bdb
 import contextlib
-import time
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -599,11 +599,8 @@ def _takes(launch: Launch, tensor: torch.Tensor) -> bool:
 
 def _synchronize() -> None:
     """Wait for the GPUs in steps, so that a time limit can interrupt the wait for a hung kernel."""
-    for device in gpus.used():
-        done = torch.cuda.current_stream(device).record_event()
-        while not done.query():
-            time.sleep(0.0001)
-        torch.cuda.synchronize(device)
+    gpus.idle_within(math.inf)
+    gpus.synchronize()
 
 
 def _end_worker_if_context_is_dead(error: BaseException) -> None:
