@@ -122,6 +122,10 @@ def test_compiles_small_tiles():
     puzzle.compiles(*matrices(64, 128, 64, "float16"))
 
 
+def test_compiles_one_column():
+    puzzle.compiles(*matrices(1025, 5, 1))
+
+
 def test_compiles_ragged():
     puzzle.compiles(randn(35, 67, dtype="bfloat16").T, randn(35, 33, dtype="bfloat16"))
 
