@@ -17,6 +17,7 @@ import torch
 from course import paths
 from course.plugin import hooks
 from kernelgauge.core import gpus
+from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.speed import gpu, gpu_lock
 from tests import faults
 
@@ -339,21 +340,33 @@ class LargeTest:
         if self.error:
             raise self.error
 
-    def run(self):
+    def run(self, ends):
         run = hooks.pytest_runtest_call(self)
         next(run)
-        error = faults.wrong("uses too much", "raises")
-        error.__cause__ = torch.OutOfMemoryError()
-        with pytest.raises((StopIteration, ValueError)):
-            run.throw(error)
+        with pytest.raises(ends):
+            run.throw(uses_too_much())
+
+
+def uses_too_much():
+    error = faults.wrong("uses too much", "raises")
+    error.__cause__ = torch.OutOfMemoryError()
+    return error
 
 
 @pytest.mark.usefixtures("folder", "emptied")
-@pytest.mark.parametrize("error", [None, ValueError()])
-def test_what_ran_out_of_memory_runs_once_more_alone(monkeypatch, error):
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (None, StopIteration),
+        (ValueError(), ValueError),
+        (torch.OutOfMemoryError(), NotMeasured),
+        (uses_too_much(), Wrong),
+    ],
+)
+def test_what_ran_out_of_memory_runs_once_more_alone(monkeypatch, error, ends):
     monkeypatch.setattr(gpu, "_uuid", "g")
     test = LargeTest(error)
-    test.run()
+    test.run(ends)
     assert test.held == [True, True]
     assert not gpu_lock._held
 

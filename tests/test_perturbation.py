@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelgauge.numerics import compare
+from kernelgauge.numerics import compare, perturbation
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
 
 
@@ -78,6 +78,15 @@ def test_one_step_loses_half_an_ulp_at_most(x):
         loss = (run - truth).abs()
         assert (loss <= compare.spacing(truth.abs(), torch.float16) / 2).all()
         assert loss.max() > 0
+
+
+def test_a_large_result_is_disturbed_in_pieces(x, monkeypatch):
+    monkeypatch.setattr(perturbation, "PIECE", 1000)
+    ((run,),) = rounded_runs(lambda x: x.T + 1, [x], torch.bfloat16, runs=1)
+    exact = x.T.double() + 1
+    lost = (run - exact) / compare.spacing(exact.abs(), torch.bfloat16)
+    assert (lost.abs() <= 0.5).all()
+    assert lost.reshape(-1)[::50].unique().numel() == 48
 
 
 def test_moving_numbers_about_loses_nothing(x):

@@ -254,7 +254,13 @@ def pytest_runtest_call(item):
             # Other workers may have had the memory: once more without them.
             with gpu.exclusive(), timeouts.time_limit(seconds):
                 session.begin(item.nodeid, defers=bool(puzzle))
-                item.runtest()
+                try:
+                    item.runtest()
+                except Exception as error:
+                    # Otherwise pytest keeps the frames, and the tensors in them fill the GPU.
+                    if not gpu.ran_out_of_memory(error) or isinstance(error, Verdict):
+                        raise
+                    raise NotMeasured("this GPU has too little memory") from None
         except timeouts.Overrun as overrun:
             if puzzle:
                 given_up.add(puzzle, overrun.fault.kind, item.name)

@@ -21,6 +21,9 @@ from kernelgauge.numerics.compare import spacing
 # Small enough for a reference to be linear over it, and well above 2**-53.
 STEP = 2.0**-26
 
+# Elements of a result that are disturbed at a time: some six float64 tensors are made on the way.
+PIECE = 2**26
+
 # Operations that only select or move values, and so round nothing.
 MOVES = {"amax", "amin", "max", "min", "where", "cat", "stack", "clone", "gather", "index", "sort"}
 MOVES |= {"masked_fill", "copy", "copy_", "fill", "fill_", "relu", "neg", "abs", "triu", "tril"}
@@ -105,6 +108,12 @@ class _Disturb(TorchDispatchMode):
             return value
         if value.is_complex():
             return torch.view_as_complex(self.apply(torch.view_as_real(value.resolve_conj())))
+        if value.numel() > PIECE:
+            disturbed = torch.empty(value.numel(), dtype=value.dtype, device=value.device)
+            pieces = value.reshape(-1).split(PIECE)
+            for here, piece in zip(disturbed.split(PIECE), pieces, strict=True):
+                here.copy_(self.apply(piece))
+            return disturbed.view(value.shape)
         noise = self._noise(value).to(torch.float64).mul_(2).sub_(1)
         return self.change(value, noise).to(value.dtype)
 
