@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +22,8 @@ BANDWIDTH_TOLERANCE = 0.10
 MATMUL_TOLERANCE = 0.25
 
 MAX_COPY_BYTES = 4 * 10**9
+# An idle GPU takes some milliseconds to reach its clocks: once a copy was 13 % too slow.
+WARMUP_SECONDS = 0.1
 WARMUP_CALLS, TIMED_CALLS = 2, 9
 PRODUCT_SIZES = (4096, 8192)
 # The larger product takes eight times as long. It is skipped if that exceeds this: the smaller one
@@ -162,6 +165,10 @@ def _bandwidth() -> tuple[float, float]:
     source = torch.randn(size, device="cuda")
     target = torch.empty_like(source)
     total = torch.empty((), device="cuda")
+    until = time.monotonic() + WARMUP_SECONDS
+    while time.monotonic() < until:
+        target.copy_(source)
+        torch.cuda.synchronize()
     copy = _median_ms(lambda: target.copy_(source))
     read = _median_ms(lambda: torch.sum(source, dim=0, out=total))
     return 2 * source.nbytes / copy * 1e3, source.nbytes / read * 1e3

@@ -122,8 +122,9 @@ def test_compiles_small_tiles():
     puzzle.compiles(*matrices(64, 128, 64, "float16"))
 
 
-def test_compiles_one_column():
-    puzzle.compiles(*matrices(1025, 5, 1))
+@cases(outer_product=(1025, 1100, 1), column=(1025, 1, 5), row=(1, 1025, 5))
+def test_compiles_vectors(M, N, K):
+    puzzle.compiles(*matrices(M, N, K))
 
 
 def test_compiles_ragged():

@@ -62,8 +62,8 @@ def persistent_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     N = b.shape[1]
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
     # Small products need small tiles: otherwise there are too few to give each program one. And
-    # where N is 1, Triton keeps a second copy of each tile of b: too much of 256 columns.
-    small = max(M, N) <= 1024 or N <= 64
+    # where K and so both strides of a are 1, Triton keeps tiles of a twice: large ones do not fit.
+    small = max(M, N) <= 1024 or K == 1
     BLOCK_M, BLOCK_N, num_warps = (64, 64, 4) if small else (128, 256, 8)
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
