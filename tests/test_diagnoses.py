@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +33,7 @@ from course.plugin import failures, ladder
 from course.proof import mutants, runner
 from kernelgauge import kernel
 from kernelgauge.core.settings import settings
+from tests import sampling
 
 pytestmark = [
     pytest.mark.proof,
@@ -43,20 +43,15 @@ pytestmark = [
 FOLDER = paths.ROOT / "tests" / "diagnosis"
 NATURAL = paths.ROOT / "tests" / "alternatives" / "natural"
 HEADER = re.compile(r"# fault: .+\n# cause: (?P<cause>.+)\n(# never: (?P<never>.+)\n)?")
-# One mutant in so many runs through all tests of its level, as a learner's kernel would. Which
-# ones is chosen by their names, so that a new mutant does not choose others.
+# One mutant in so many runs through all tests of its level, as a learner's kernel would.
 SAMPLE = 16
-
-
-def chosen(mutant: mutants.Mutant) -> bool:
-    return zlib.crc32(f"{mutant.puzzle}.{mutant.name}".encode()) % SAMPLE == 0
-
 
 MUTANTS = [
     mutant
     for path in sorted(mutants.FOLDER.glob("*.toml"))
     for mutant in mutants.read(path)
-    if mutant.level == ladder.SOLVED and mutant.check != "speedup" and chosen(mutant)
+    if mutant.level == ladder.SOLVED and mutant.check != "speedup"
+    if sampling.is_sampled(f"{mutant.puzzle}.{mutant.name}", SAMPLE)
 ]
 
 
@@ -131,7 +126,7 @@ def block(failure: failures.Failure) -> str:
     return f"{failure.title}\n{failure.message}"
 
 
-@pytest.mark.parametrize("wrong", KERNELS, ids=lambda it: f"{it.puzzle}-{it.name}")
+@pytest.mark.parametrize("wrong", sampling.params(KERNELS, one_in=3))
 def test_first_message_names_the_cause(wrong, told, record_property):
     record_property("names the cause", "wrong kernels")
     options = {"enough": math.inf} if wrong.every_case else {}

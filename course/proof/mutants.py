@@ -5,7 +5,8 @@ each puzzle and in it one for each mutant, with
 
     find, replace   text that occurs once in the solution, and what takes its place; or a list of
                     each, where one edit alone makes no likely mistake
-    check           the kind of check that must fail
+    check           the kind of check that must fail; "speedup" for what is right and slow, which
+                    only a GPU shows
     message         words that the message must contain
     cause           a pattern of what a learner must read first, after all tests of the level have
                     run; default: the words of `message`
@@ -24,6 +25,7 @@ from pathlib import Path
 from course import paths
 from course.plugin import ladder
 from course.proof.runner import Case
+from kernelgauge.core.settings import settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -49,7 +51,10 @@ class Mutant:
     cause: str = ""
 
     @property
-    def seen_on_gpu(self) -> bool:
+    def seen_here(self) -> bool:
+        """Whether it fails where this process runs kernels: in the interpreter, or on a GPU."""
+        if settings.interpreted:
+            return self.check != "speedup"
         return self.check != "traffic" and not self.interpreter
 
     def source(self) -> str:
