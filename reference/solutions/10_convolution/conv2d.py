@@ -29,11 +29,11 @@ def channels_last_kernel(
     BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """Copy x (N, C, H, W) to (N, H, W, padded_c), with zeros behind its channels."""
+    tile = tl.program_id(0)
     tiles_c, tiles_p = tl.cdiv(padded_c, BLOCK_C), tl.cdiv(H * W, BLOCK_P)
-    pid = tl.program_id(0)
-    n = (pid // tiles_c // tiles_p).to(tl.int64)
-    c = (pid % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
-    pixel = (pid // tiles_c % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    n = (tile // tiles_c // tiles_p).to(tl.int64)
+    c = (tile % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
+    pixel = (tile // tiles_c % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
     inside = (pixel < H * W)[:, None]
     x_offs = n * stride_n + pixel // W * stride_h + pixel % W * stride_w
     x = tl.load(
@@ -100,8 +100,17 @@ def conv2d_kernel(
         )
         acc = tl.dot(weight, x, acc)
 
-    filters = (n[None, :] * groups + group) * K + offs_f[:, None]
-    tl.store(out_ptr + (filters * PQ + pq[None, :]), acc, mask=mask_f[:, None] & mask_p[None, :])
+    first = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P
+    if first % PQ + BLOCK_P <= PQ:
+        # All pixels are of one image, and the compiler sees that they lie side by side.
+        rows = (first // PQ * groups + group) * K + offs_f
+        columns = first % PQ + tl.arange(0, BLOCK_P)
+        out_ptrs = out_ptr + (rows[:, None] * PQ + columns[None, :])
+        tl.store(out_ptrs, acc, mask=mask_f[:, None])
+    else:
+        filters = (n[None, :] * groups + group) * K + offs_f[:, None]
+        out_ptrs = out_ptr + (filters * PQ + pq[None, :])
+        tl.store(out_ptrs, acc, mask=mask_f[:, None] & mask_p[None, :])
 
 
 def shared_memory(device: torch.device) -> int:

@@ -30,11 +30,11 @@ def channels_last_kernel(
     BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
 ):  # fmt: skip
     """Copy x (N, C, H, W) to (N, H, W, padded_c), with zeros behind its channels."""
+    tile = tl.program_id(0)
     tiles_c, tiles_p = tl.cdiv(padded_c, BLOCK_C), tl.cdiv(H * W, BLOCK_P)
-    pid = tl.program_id(0)
-    n = (pid // tiles_c // tiles_p).to(tl.int64)
-    c = (pid % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
-    pixel = (pid // tiles_c % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    n = (tile // tiles_c // tiles_p).to(tl.int64)
+    c = (tile % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
+    pixel = (tile // tiles_c % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
     inside = (pixel < H * W)[:, None]
     x_offs = n * stride_n + pixel // W * stride_h + pixel % W * stride_w
     x = tl.load(
