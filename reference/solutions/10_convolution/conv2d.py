@@ -59,7 +59,8 @@ def conv2d_kernel(
     tiles_f, tiles_p = tl.cdiv(K, BLOCK_F), tl.cdiv(NPQ, BLOCK_P)
     group = (pid // tiles_f // tiles_p).to(INDEX)
     offs_f = pid % tiles_f * BLOCK_F + tl.arange(0, BLOCK_F)
-    pixel = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P + tl.arange(0, BLOCK_P)
+    first = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P
+    pixel = first + tl.arange(0, BLOCK_P)
     mask_f, mask_p = offs_f < K, pixel < NPQ
     n, pq = pixel // PQ, pixel % PQ
     top, left = pq // Q * stride_h - padding_h, pq % Q * stride_w - padding_w
@@ -100,17 +101,16 @@ def conv2d_kernel(
         )
         acc = tl.dot(weight, x, acc)
 
-    first = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P
     if first % PQ + BLOCK_P <= PQ:
         # All pixels are of one image, and the compiler sees that they lie side by side.
         rows = (first // PQ * groups + group) * K + offs_f
-        columns = first % PQ + tl.arange(0, BLOCK_P)
-        out_ptrs = out_ptr + (rows[:, None] * PQ + columns[None, :])
-        tl.store(out_ptrs, acc, mask=mask_f[:, None])
+        offs = rows[:, None] * PQ + (first % PQ + tl.arange(0, BLOCK_P))[None, :]
+        tl.store(out_ptr + offs, acc, mask=mask_f[:, None])
     else:
-        filters = (n[None, :] * groups + group) * K + offs_f[:, None]
-        out_ptrs = out_ptr + (filters * PQ + pq[None, :])
-        tl.store(out_ptrs, acc, mask=mask_f[:, None] & mask_p[None, :])
+        # Where it sees no neighbours, Triton 3.6 has lanes run along the first dimension: pixels.
+        filters = (n[:, None] * groups + group) * K + offs_f[None, :]
+        ptrs = out_ptr + (filters * PQ + pq[:, None])
+        tl.store(ptrs, acc.T, mask=mask_p[:, None] & mask_f[None, :])
 
 
 def shared_memory(device: torch.device) -> int:
