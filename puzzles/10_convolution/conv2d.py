@@ -26,6 +26,7 @@ Options   stride, padding and dilation as tuples (height, width); groups up to C
 Layout    any strides of x and weight, including 0; offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch; the whole range of float32 and bfloat16
 Traffic   (2, 3, 32, 32) by (64, 3, 7, 7), stride 2: tl.dot does at most 1.5 times the work needed
+          from 2**26 products on, x and weight may first be copied to channels last, a launch each
 Raise     ValueError that names x if it is not 4-D or has another dtype, weight if it is not
           (K, C / groups, R, S) with the dtype of x, if groups does not divide K, or if its window
           is larger than x with its padding, stride or dilation if it is below 1, padding if it is

@@ -25,7 +25,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 Options   kernel_size, stride, padding and dilation as tuples (height, width)
 Layout    any strides of dy and x, including 0; offsets and results beyond 2**31 elements
 Values    NaN and inf as in PyTorch; the whole range of float32 and bfloat16
-Traffic   at least 32 programs for 4096 pixels of 16 channels each
+Traffic   at least 32 programs for 4096 pixels of 16 channels each; from 2**26 products on, dy and x
+          may first be copied to channels last, a launch each
 Raise     ValueError that names x if it is not 4-D or has another dtype, dy if it is not
           (N, K, P, Q) with the dtype of x and the P and Q of 10.3, kernel_size if it is below 1 or
           larger than x with its padding, stride or dilation if it is below 1, padding if it is

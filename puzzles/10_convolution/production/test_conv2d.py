@@ -1,5 +1,7 @@
 """Tests of 10.3, 2-D convolution, in production."""
 
+import math
+
 import torch
 
 from course.challenge import challenge
@@ -100,6 +102,24 @@ def test_masks_every_stride(C, K):
     x, weight = images(2, C, 7, 6, K, 3, 3)
     puzzle.check(strided(x, 2, 1, 3, 2), strided(weight, 3, 2, 2, 1), 2, 1)
     puzzle.check(x.permute(0, 1, 3, 2), weight.permute(0, 1, 3, 2), 2, 1)
+
+
+@cases(
+    contiguous=((1, 64, 32, 34, 80, 3, 3), 1),
+    ragged=((3, 45, 19, 23, 129, 3, 3), 1),
+    groups=((1, 80, 45, 40, 100, 3, 3), 2),
+)
+def test_masks_large(sizes, groups):
+    x, weight = images(*sizes, groups=groups)
+    puzzle.check(x.abs() + 1, weight, 1, 1, groups=groups)
+
+
+@cases(images=(False, True), filters=(True, False), neither=(True, True))
+def test_masks_large_and_strided(x_is_last, weight_is_last):
+    x, weight = images(2, 70, 21, 32, 96, 3, 3)
+    x = channels_last(x)[0] if x_is_last else strided(x, 1, 1, 2, 1)
+    weight = channels_last(weight)[0] if weight_is_last else strided(weight, 2, 1, 1, 1)
+    puzzle.check(x, weight, 1, 1)
 
 
 def test_masks_unaligned():
@@ -211,6 +231,17 @@ def test_traffic_channels_last():
         launches=1,
         scratch=0,
         sectors={"x": 1.1, "weight": 1.1, "result": 1.1},
+    )
+
+
+def test_traffic_large():
+    # A copy of each with channels last may come first.
+    puzzle.traffic(*images(2, 64, 32, 32, 64, 3, 3, "float16", randn), 1, 1).check(
+        reads={"x": 9 * 2, "weight": 2 * 32 * 32 // 32},
+        writes=1,
+        launches=3,
+        scratch=math.inf,
+        sectors={"result": 1.1},
     )
 
 

@@ -1,5 +1,7 @@
 """Tests of 10.4, the weight gradient of a convolution, in production."""
 
+import math
+
 import torch
 
 from course.challenge import challenge
@@ -94,6 +96,23 @@ def test_masks_every_stride():
     puzzle.check(*(it.permute(0, 1, 3, 2) for it in (dy, x)), 3, 2, 1)
 
 
+@cases(
+    contiguous=(1, 64, 32, 34, 80, 3),
+    ragged=(3, 45, 19, 23, 131, 3),
+    few_channels=(2, 3, 90, 91, 180, 3),
+    few_filters=(2, 180, 90, 91, 3, 3),
+)
+def test_masks_large(N, C, H, W, K, size):
+    dy, x = images(N, C, H, W, K, H, W)
+    puzzle.check(dy, x.abs() + 1, size, 1, 1)
+
+
+def test_masks_large_and_strided():
+    dy, x = images(2, 70, 21, 32, 96, 21, 32)
+    last = x.contiguous(memory_format=torch.channels_last)
+    puzzle.check(strided(dy, 1, 1, 2, 1), last, 3, 1, 1)
+
+
 def test_masks_unaligned():
     dy, x = images(1, 32, 8, 8, 16, 8, 8, "float16")
     puzzle.check(offset(dy), offset(x, 3), 3, 1, 1)
@@ -171,6 +190,17 @@ def test_traffic_many_programs():
         reads={"dy": 1, "x": 1}, writes=1, launches=2, programs_at_least=8
     )
     puzzle.traffic(*inputs, 3, 1, 1).check(launches=2, programs_at_least=32)
+
+
+def test_traffic_large():
+    # A copy of each with channels last may come first.
+    puzzle.traffic(*images(2, 64, 32, 32, 64, 32, 32, "float16", randn), 3, 1, 1).check(
+        reads={"dy": 2 * 9, "x": 2 * 9}, writes=1, launches=4, scratch=math.inf
+    )
+
+
+def test_compiles_channels_first():
+    puzzle.compiles(*images(1, 256, 56, 56, 256, 56, 56, "bfloat16", randn), 3, 1, 1)
 
 
 @cases(float16="float16", float32="float32")

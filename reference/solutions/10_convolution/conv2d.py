@@ -3,7 +3,8 @@
 The reduction runs over (r, s, c), so that with channels last its tile is contiguous and goes to
 shared memory 16 bytes at a time. A step belongs to one tap, so that the border is tested once for
 each pixel; where there are few channels a step has several taps. Offsets have 32 bits unless a
-tensor needs 64, which take twice as many registers.
+tensor needs 64, which take twice as many registers. Large products whose channels are not last in
+memory get a copy in which they are, as cuDNN makes one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,31 @@ import triton
 import triton.language as tl
 
 Pair = int | tuple[int, int]
+
+# Multiplications from which on a copy with channels last takes less time than it saves.
+WORTH_COPIES = 2**26
+
+
+@triton.jit
+def channels_last_kernel(
+    x_ptr, copy_ptr,
+    C, H, W, padded_c,
+    stride_n, stride_c, stride_h, stride_w,
+    BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
+):  # fmt: skip
+    """Copy x (N, C, H, W) to (N, H, W, padded_c), with zeros behind its channels."""
+    tile = tl.program_id(0)
+    tiles_c, tiles_p = tl.cdiv(padded_c, BLOCK_C), tl.cdiv(H * W, BLOCK_P)
+    n = (tile // tiles_c // tiles_p).to(tl.int64)
+    c = (tile % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
+    pixel = (tile // tiles_c % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    inside = (pixel < H * W)[:, None]
+    x_offs = n * stride_n + pixel // W * stride_h + pixel % W * stride_w
+    x = tl.load(
+        x_ptr + (x_offs[:, None] + c[None, :] * stride_c), mask=inside & (c < C)[None, :], other=0.0
+    )  # [BLOCK_P, BLOCK_C]
+    copy_offs = (n * H * W + pixel) * padded_c
+    tl.store(copy_ptr + (copy_offs[:, None] + c[None, :]), x, mask=inside & (c < padded_c)[None, :])
 
 
 @triton.jit
@@ -33,7 +59,8 @@ def conv2d_kernel(
     tiles_f, tiles_p = tl.cdiv(K, BLOCK_F), tl.cdiv(NPQ, BLOCK_P)
     group = (pid // tiles_f // tiles_p).to(INDEX)
     offs_f = pid % tiles_f * BLOCK_F + tl.arange(0, BLOCK_F)
-    pixel = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P + tl.arange(0, BLOCK_P)
+    first = (pid // tiles_f % tiles_p).to(INDEX) * BLOCK_P
+    pixel = first + tl.arange(0, BLOCK_P)
     mask_f, mask_p = offs_f < K, pixel < NPQ
     n, pq = pixel // PQ, pixel % PQ
     top, left = pq // Q * stride_h - padding_h, pq % Q * stride_w - padding_w
@@ -74,8 +101,16 @@ def conv2d_kernel(
         )
         acc = tl.dot(weight, x, acc)
 
-    filters = (n[None, :] * groups + group) * K + offs_f[:, None]
-    tl.store(out_ptr + (filters * PQ + pq[None, :]), acc, mask=mask_f[:, None] & mask_p[None, :])
+    if first % PQ + BLOCK_P <= PQ:
+        # All pixels are of one image, and the compiler sees that they lie side by side.
+        rows = (first // PQ * groups + group) * K + offs_f
+        offs = rows[:, None] * PQ + (first % PQ + tl.arange(0, BLOCK_P))[None, :]
+        tl.store(out_ptr + offs, acc, mask=mask_f[:, None])
+    else:
+        # Where it sees no neighbours, Triton 3.6 has lanes run along the first dimension: pixels.
+        filters = (n[:, None] * groups + group) * K + offs_f[None, :]
+        ptrs = out_ptr + (filters * PQ + pq[:, None])
+        tl.store(ptrs, acc.T, mask=mask_p[:, None] & mask_f[None, :])
 
 
 def shared_memory(device: torch.device) -> int:
@@ -83,6 +118,29 @@ def shared_memory(device: torch.device) -> int:
     if device.type != "cuda":
         return 163 * 1024
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+def is_last(x: torch.Tensor) -> bool:
+    """Whether the channels of x lie side by side, so that 16 bytes of them can go at a time."""
+    stride_n, stride_c, stride_h, stride_w = x.stride()
+    steps = x.shape[1], stride_n, stride_h, stride_w
+    return stride_c == 1 and x.data_ptr() % 16 == 0 and not any(it % 16 for it in steps)
+
+
+def channels_last(x: torch.Tensor, padded_c: int) -> torch.Tensor:
+    """A copy of x with its channels side by side in memory, and zeros as further channels."""
+    N, C, H, W = x.shape
+    copy = torch.empty((N, H, W, padded_c), dtype=x.dtype, device=x.device).permute(0, 3, 1, 2)
+    if x.stride(2) == W * x.stride(3):
+        # Then the pixels of an image are one row.
+        H, W = 1, H * W
+    BLOCK_C, BLOCK_P = 64, 64 if H * W >= 64 else 16
+    grid = (N * triton.cdiv(padded_c, BLOCK_C) * triton.cdiv(H * W, BLOCK_P),)
+    channels_last_kernel[grid](
+        x, copy, C, H, W, padded_c, x.stride(0), x.stride(1), x.stride(2), x.stride(3),
+        BLOCK_C=BLOCK_C, BLOCK_P=BLOCK_P,
+    )  # fmt: skip
+    return copy
 
 
 def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
@@ -128,6 +186,11 @@ def conv2d(
     K //= groups
     # Few channels would leave most of a step of one tap empty: let it have several.
     FLAT = C < 32
+    if not FLAT and N * P * Q * K * C * R * S >= WORTH_COPIES:
+        padded_c = C if groups > 1 else triton.cdiv(C, 16) * 16
+        x = x if is_last(x) else channels_last(x, padded_c * groups)
+        weight = weight if is_last(weight) else channels_last(weight, padded_c)
+        C = padded_c
     # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
     # of 2 bytes go through registers, and beside the sums there are few of them. GPUs for
     # workstations have 99 KiB of shared memory.

@@ -3,6 +3,7 @@
 The pixels are cut into shares, so that there are two programs for each multiprocessor of a large
 GPU; the parts are stored in float32 and added in a fixed order. A step takes pieces of rows, as
 long as few of their pixels lie past the end, and finds its coordinates with little arithmetic.
+As in 10.3, large products whose channels are not last in memory get a copy in which they are.
 """
 
 from __future__ import annotations
@@ -13,15 +14,41 @@ import triton.language as tl
 
 Pair = int | tuple[int, int]
 
+# Multiplications from which on a copy with channels last takes less time than it saves.
+WORTH_COPIES = 2**26
+
 # Two programs for each multiprocessor of a large GPU, and at least so many steps for each.
 PROGRAMS = 264
 LEAST_STEPS = 4
 
 
 @triton.jit
+def channels_last_kernel(
+    x_ptr, copy_ptr,
+    C, H, W, padded_c,
+    stride_n, stride_c, stride_h, stride_w,
+    BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr,
+):  # fmt: skip
+    """Copy x (N, C, H, W) to (N, H, W, padded_c), with zeros behind its channels."""
+    tile = tl.program_id(0)
+    tiles_c, tiles_p = tl.cdiv(padded_c, BLOCK_C), tl.cdiv(H * W, BLOCK_P)
+    n = (tile // tiles_c // tiles_p).to(tl.int64)
+    c = (tile % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
+    pixel = (tile // tiles_c % tiles_p).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    inside = (pixel < H * W)[:, None]
+    x_offs = n * stride_n + pixel // W * stride_h + pixel % W * stride_w
+    x = tl.load(
+        x_ptr + (x_offs[:, None] + c[None, :] * stride_c), mask=inside & (c < C)[None, :], other=0.0
+    )  # [BLOCK_P, BLOCK_C]
+    copy_offs = (n * H * W + pixel) * padded_c
+    tl.store(copy_ptr + (copy_offs[:, None] + c[None, :]), x, mask=inside & (c < padded_c)[None, :])
+
+
+@triton.jit
 def conv2d_dweight_kernel(
     dy_ptr, x_ptr, partial_ptr,
     NP, P, Q, C, H, W, K,
+    dy_channels, x_channels,
     stride_dn, stride_dk, stride_dp, stride_dq,
     stride_xn, stride_xc, stride_xh, stride_xw,
     stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w,
@@ -35,7 +62,8 @@ def conv2d_dweight_kernel(
     part = pid // tiles_f // tiles_c // TAPS
     offs_f = (pid % tiles_f).to(tl.int64) * BLOCK_F + tl.arange(0, BLOCK_F)
     offs_c = (pid // tiles_f % tiles_c).to(tl.int64) * BLOCK_C + tl.arange(0, BLOCK_C)
-    mask_f, mask_c = offs_f < K, offs_c < C
+    # What the copies have beyond K and C is 0, and is not stored.
+    mask_f, mask_c = offs_f < dy_channels, offs_c < x_channels
     dy_ptrs, x_ptrs = dy_ptr + offs_f * stride_dk, x_ptr + offs_c * stride_xc
     down = tap // S * dilation_h - padding_h
     right = tap % S * dilation_w - padding_w
@@ -68,7 +96,7 @@ def conv2d_dweight_kernel(
 
     rows = (part * TAPS + tap).to(tl.int64) * K + offs_f
     partial_ptrs = partial_ptr + rows[:, None] * C + offs_c[None, :]
-    tl.store(partial_ptrs, acc, mask=mask_f[:, None] & mask_c[None, :])
+    tl.store(partial_ptrs, acc, mask=(offs_f < K)[:, None] & (offs_c < C)[None, :])
 
 
 @triton.jit
@@ -88,6 +116,29 @@ def add_parts_kernel(
         rows = (part * TAPS + tap).to(tl.int64)
         acc += tl.load(partial_ptr + rows * KC + kc, mask=mask, other=0.0)
     tl.store(dweight_ptr + kc * TAPS + tap, acc, mask=mask)
+
+
+def is_last(x: torch.Tensor) -> bool:
+    """Whether the channels of x lie side by side, so that 16 bytes of them can go at a time."""
+    stride_n, stride_c, stride_h, stride_w = x.stride()
+    steps = x.shape[1], stride_n, stride_h, stride_w
+    return stride_c == 1 and x.data_ptr() % 16 == 0 and not any(it % 16 for it in steps)
+
+
+def channels_last(x: torch.Tensor, padded_c: int) -> torch.Tensor:
+    """A copy of x with its channels side by side in memory, and zeros as further channels."""
+    N, C, H, W = x.shape
+    copy = torch.empty((N, H, W, padded_c), dtype=x.dtype, device=x.device).permute(0, 3, 1, 2)
+    if x.stride(2) == W * x.stride(3):
+        # Then the pixels of an image are one row.
+        H, W = 1, H * W
+    BLOCK_C, BLOCK_P = 64, 64 if H * W >= 64 else 16
+    grid = (N * triton.cdiv(padded_c, BLOCK_C) * triton.cdiv(H * W, BLOCK_P),)
+    channels_last_kernel[grid](
+        x, copy, C, H, W, padded_c, x.stride(0), x.stride(1), x.stride(2), x.stride(3),
+        BLOCK_C=BLOCK_C, BLOCK_P=BLOCK_P,
+    )  # fmt: skip
+    return copy
 
 
 def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
@@ -124,6 +175,9 @@ def conv2d_dweight(
             f"dy must be {x.dtype} ({N}, K, {P}, {Q}), not {dy.dtype} {tuple(dy.shape)}"
         )
     K = dy.shape[1]
+    if N * P * Q * K * C * R * S >= WORTH_COPIES:
+        dy = dy if is_last(dy) or K < 32 else channels_last(dy, triton.cdiv(K, 16) * 16)
+        x = x if is_last(x) or C < 32 else channels_last(x, triton.cdiv(C, 16) * 16)
     # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
     # of 2 bytes go through registers, and beside a tile of 256 channels there are too few of them.
     widest = 256 if x.stride(1) == dy.stride(1) == 1 else 128
@@ -141,7 +195,8 @@ def conv2d_dweight(
     dweight = torch.empty((K, C, R, S), dtype=x.dtype, device=x.device)
     partial = torch.empty((parts, R * S, K, C), dtype=torch.float32, device=x.device)
     conv2d_dweight_kernel[(tiles * parts,)](
-        dy, x, partial, N * P, P, Q, C, H, W, K, *dy.stride(), *x.stride(),
+        dy, x, partial, N * P, P, Q, C, H, W, K, dy.shape[1], x.shape[1],
+        *dy.stride(), *x.stride(),
         stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, share,
         TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C, ROWS=ROWS, BLOCK_Q=BLOCK_Q,
         num_warps=8 if BLOCK_F * BLOCK_C >= 2**14 else 4, num_stages=3,
