@@ -9,14 +9,16 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from course import paths, running
 from course.paths import ROOT
 from course.plugin import given_up, hooks
 from kernelgauge import words
-from kernelgauge.core import crash_notes, timeouts
+from kernelgauge.core import crash_notes, gpus, timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotRun
+from kernelgauge.subject import guarded_call
 from kernelgauge.words.fault import SHOWN, Call, Cause, Fault, Place, note, revived
 
 FAULT = Fault(
@@ -241,3 +243,24 @@ def test_what_was_not_run_has_no_times_of_the_test_before(monkeypatch):
     with pytest.raises(NotRun):
         next(hooks.pytest_runtest_call(item))
     assert not running.current().races
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("an illegal memory access was encountered", "accessed-foreign-memory"),
+        ("misaligned address", "accessed-foreign-memory"),
+        ("unspecified launch failure", "failed-on-the-gpu"),
+    ],
+)
+def test_what_a_broken_context_says_of_memory(monkeypatch, error, said):
+    def synchronize():
+        raise RuntimeError(f"CUDA error: {error}\nCompile with TORCH_USE_CUDA_DSA")
+
+    left = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(gpus, "synchronize", synchronize)
+    monkeypatch.setattr(crash_notes, "end_worker", left.append)
+    guarded_call._end_worker_if_context_is_dead(RuntimeError(f"CUDA error: {error}\nCompile"))
+    assert [it.id for it in left[0].said] == [said]
+    assert error in words.message(left[0])

@@ -604,12 +604,15 @@ def _synchronize() -> None:
 
 
 def _end_worker_if_context_is_dead(error: BaseException) -> None:
-    """End an xdist worker whose CUDA context saw an illegal access: every later call would fail."""
+    """End an xdist worker whose CUDA context a kernel has broken: every later call would fail."""
     if not torch.cuda.is_initialized():
         return
     try:
         gpus.synchronize()
     except RuntimeError:
-        said = note("accessed-foreign-memory", reason=str(error).splitlines()[0])
+        reason = str(error).splitlines()[0]
+        # CUDA says the same "unspecified launch failure" of a misused barrier as of shared memory.
+        foreign = any(it in reason for it in ("illegal memory access", "misaligned address"))
+        said = note("accessed-foreign-memory" if foreign else "failed-on-the-gpu", reason=reason)
         remedy = note("find-it-in-the-interpreter")
         crash_notes.end_worker(Fault("process-ended", (said,), remedy=remedy))

@@ -69,7 +69,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "allow-more-time": "--time-limit SECONDS allows more time",
     "crashed-the-process": _crashed,
     "accessed-foreign-memory": "the kernel accessed memory that does not belong to it ({reason})",
-    "find-it-in-the-interpreter": "run with TRITON_INTERPRET=1 to see which access it was",
+    "failed-on-the-gpu": "the kernel failed on the GPU ({reason})",
+    "find-it-in-the-interpreter": "run with TRITON_INTERPRET=1, which says what is wrong and where",
     "reads-what-was-not-computed": (
         "the launcher read a value that kernels store, but not all programs had run"
     ),
