@@ -23,3 +23,12 @@ def gluon_matmul(a, b):
 
 def gluon_ws_matmul(a, b):
     return a @ b
+
+
+def gluon_attention(q, k, v, scale=None, causal=False):
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    x = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        rows, columns = (torch.arange(size, device=x.device) for size in x.shape[-2:])
+        x = x.masked_fill(rows[:, None] < columns[None, :], float("-inf"))
+    return torch.softmax(x, dim=-1) @ v

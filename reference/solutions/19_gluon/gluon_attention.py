@@ -1,0 +1,259 @@
+"""19.6  Gluon attention: one good answer.
+
+Two consumers take 64 queries each of a tile of 128, and a producer brings K and V through two rings.
+In each step a consumer starts the scores of a block and the product of the block before with V, and
+takes its softmax while that product is under way. Turns keep the consumers half a step apart:
+while one takes exponentials, the tensor cores have the products of the other. The last block of
+keys comes first, as only it is cut, by the end or by the diagonal: it alone has a mask.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors the GPU has; 4 in the interpreter without a GPU."""
+    if device.type != "cuda":
+        return 4
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@gluon.jit
+def tile_of(number, S, T, BLOCK: gl.constexpr, CAUSAL: gl.constexpr):
+    """The head of a tile, its first query, and how many blocks of keys it sees."""
+    tiles = gl.cdiv(S, BLOCK)
+    place = number % tiles
+    keys = T
+    if CAUSAL:
+        # A long one, then a short one: two in a row are as much work as any other two.
+        place = gl.where(place % 2 == 0, tiles - 1 - place // 2, place // 2)
+        keys = gl.minimum(T, place * BLOCK + BLOCK)
+    return number // tiles, place * BLOCK, gl.cdiv(keys, BLOCK)
+
+
+@gluon.jit
+def fetch(desc, batch, head, row, slot, full):
+    """Start the copy of some rows of a head."""
+    rows: gl.constexpr = slot.shape[2]
+    D: gl.constexpr = slot.shape[3]
+    mbarrier.expect(full, rows * D * 2)
+    tma.async_copy_global_to_shared(desc, [batch, head, row, 0], full, slot)
+
+
+@gluon.jit
+def producer(descs, slots, bars, sizes, CAUSAL: gl.constexpr, DEAL: gl.constexpr):
+    q_desc, k_desc, v_desc, out_desc = descs
+    q_slots, k_slots, v_slots, out_slots = slots
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = bars
+    tiles, H, GROUP, S, T = sizes
+    HALF: gl.constexpr = q_slots.shape[3]
+    SLOTS: gl.constexpr = k_slots.shape[0]
+    BLOCK: gl.constexpr = k_slots.shape[3]
+    done, step = 0, 0
+    for deal in range(gl.program_id(0), gl.cdiv(tiles, DEAL), gl.num_programs(0)):
+        for tile in range(deal * DEAL, gl.minimum(deal * DEAL + DEAL, tiles)):
+            number, row, blocks = tile_of(tile, S, T, BLOCK, CAUSAL)
+            batch, head = number // H, number % H
+            for half in gl.static_range(2):
+                mbarrier.wait(q_empty.index(half), (done & 1) ^ 1)
+                q_slot = q_slots.index(half)
+                fetch(q_desc, batch, head, row + half * HALF, q_slot, q_full.index(half))
+            for i in range(blocks):
+                key = (blocks - 1 - i) * BLOCK
+                slot, phase = step % SLOTS, step // SLOTS & 1
+                mbarrier.wait(k_empty.index(slot), phase ^ 1)
+                fetch(k_desc, batch, head // GROUP, key, k_slots.index(slot), k_full.index(slot))
+                mbarrier.wait(v_empty.index(slot), phase ^ 1)
+                fetch(v_desc, batch, head // GROUP, key, v_slots.index(slot), v_full.index(slot))
+                step += 1
+            done += 1
+
+
+@gluon.jit
+def consumer(
+    half: gl.constexpr, descs, slots, bars, sizes, scale, CAUSAL: gl.constexpr, DEAL: gl.constexpr
+):
+    q_desc, k_desc, v_desc, out_desc = descs
+    q_slots, k_slots, v_slots, out_slots = slots
+    q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = bars
+    tiles, H, GROUP, S, T = sizes
+    HALF: gl.constexpr = q_slots.shape[3]
+    SLOTS: gl.constexpr = k_slots.shape[0]
+    BLOCK: gl.constexpr = k_slots.shape[3]
+    D: gl.constexpr = k_slots.shape[4]
+    dtype: gl.constexpr = out_desc.dtype
+    s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
+    o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
+    p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
+    q = q_slots.index(half).reshape([HALF, D])
+    zeros = gl.zeros([HALF, BLOCK], gl.float32, s_layout)
+    done, step = 0, 0
+    for deal in range(gl.program_id(0), gl.cdiv(tiles, DEAL), gl.num_programs(0)):
+        for tile in range(deal * DEAL, gl.minimum(deal * DEAL + DEAL, tiles)):
+            number, row, blocks = tile_of(tile, S, T, BLOCK, CAUSAL)
+            row += half * HALF
+            slot, phase = step % SLOTS, step // SLOTS & 1
+            mbarrier.wait(q_full.index(half), done & 1)
+            mbarrier.wait(k_full.index(slot), phase)
+            k = k_slots.index(slot).reshape([BLOCK, D]).permute([1, 0])
+            s = warpgroup_mma(q, k, zeros, use_acc=False)
+            mbarrier.arrive(k_empty.index(slot), count=1)
+            keys = (blocks - 1) * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(0, s_layout))
+            seen = (keys < T)[None, :]
+            if CAUSAL:
+                queries = row + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
+                seen = seen & (keys[None, :] <= queries[:, None])
+            s = gl.where(seen, s, float("-inf"))
+            # Finite, so that a row that sees only -inf here may still see more in the next block.
+            largest = gl.maximum(gl.max(s, 1) * scale, -1e38)
+            p = gl.exp2(s * scale - largest[:, None])
+            total = gl.sum(p, 1)
+            p = gl.convert_layout(p.to(dtype), p_layout)
+            mbarrier.wait(v_full.index(slot), phase)
+            o = gl.zeros([HALF, D], gl.float32, o_layout)
+
+            for i in range(1, blocks):
+                v = v_slots.index(slot).reshape([BLOCK, D])
+                v_done = v_empty.index(slot)
+                step += 1
+                slot, phase = step % SLOTS, step // SLOTS & 1
+                mbarrier.wait(k_full.index(slot), phase)
+                k = k_slots.index(slot).reshape([BLOCK, D]).permute([1, 0])
+                # The first steps of all tiles have no turn.
+                mbarrier.wait(turn.index(half), ((step - done - 1 + half) & 1) ^ 1)
+                s = warpgroup_mma(q, k, zeros, use_acc=False, is_async=True)
+                o = warpgroup_mma(p, v, o, is_async=True)
+                mbarrier.arrive(turn.index(1 - half), count=1)
+                s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
+                mbarrier.arrive(k_empty.index(slot), count=1)
+                larger = gl.maximum(largest, gl.max(s, 1) * scale)
+                shrink = gl.exp2(largest - larger)
+                largest = larger
+                p = gl.exp2(s * scale - largest[:, None])
+                total = total * shrink + gl.sum(p, 1)
+                # The assembler lifts the wait for o over the exponentials, but not over a loop, and
+                # this wait for the values of the next step is one.
+                mbarrier.wait(v_full.index(slot), phase)
+                o = warpgroup_mma_wait(num_outstanding=0, deps=(o,))
+                mbarrier.arrive(v_done, count=1)
+                p = gl.convert_layout(p.to(dtype), p_layout)
+                o *= gl.convert_layout(shrink, gl.SliceLayout(1, o_layout))[:, None]
+
+            mbarrier.arrive(q_empty.index(half), count=1)
+            o = warpgroup_mma(p, v_slots.index(slot).reshape([BLOCK, D]), o)
+            mbarrier.arrive(v_empty.index(slot), count=1)
+            step += 1
+            done += 1
+            o /= gl.convert_layout(total, gl.SliceLayout(1, o_layout))[:, None]
+            tma.store_wait(0)
+            out_slots.index(half).reshape([HALF, D]).store(o.to(dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(
+                out_desc, [number // H, number % H, row, 0], out_slots.index(half)
+            )
+    tma.store_wait(0)
+
+
+@gluon.jit
+def barriers(number: gl.constexpr, count: gl.constexpr):
+    bars = gl.allocate_shared_memory(gl.int64, [number, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(number):
+        mbarrier.init(bars.index(i), count=count)
+    return bars
+
+
+@gluon.jit
+def gluon_attention_kernel(
+    q_desc, k_desc, v_desc, out_desc,
+    tiles, H, GROUP, S, T,
+    scale,
+    D: gl.constexpr, HALF: gl.constexpr, SLOTS: gl.constexpr, CAUSAL: gl.constexpr,
+):  # fmt: skip
+    dtype: gl.constexpr = q_desc.dtype
+    DEAL: gl.constexpr = 2 if CAUSAL else 1
+    q_slots = gl.allocate_shared_memory(dtype, [2, 1, 1, HALF, D], q_desc.layout)
+    k_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, 2 * HALF, D], k_desc.layout)
+    v_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, 2 * HALF, D], v_desc.layout)
+    out_slots = gl.allocate_shared_memory(dtype, [2, 1, 1, HALF, D], out_desc.layout)
+    q_full, q_empty = barriers(2, 1), barriers(2, 1)
+    k_full, k_empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
+    v_full, v_empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
+    turn = barriers(2, 1)
+    fence_async_shared()
+    descs = (q_desc, k_desc, v_desc, out_desc)
+    slots = (q_slots, k_slots, v_slots, out_slots)
+    bars = (q_full, q_empty, k_full, k_empty, v_full, v_empty, turn)
+    sizes = (tiles, H, GROUP, S, T)
+    gl.warp_specialize(
+        [
+            (consumer, (0, descs, slots, bars, sizes, scale, CAUSAL, DEAL)),
+            (consumer, (1, descs, slots, bars, sizes, scale, CAUSAL, DEAL)),
+            (producer, (descs, slots, bars, sizes, CAUSAL, DEAL)),
+        ],
+        [4, 1],
+        [240, 24],
+    )
+
+
+def is_addressable(x: torch.Tensor) -> bool:
+    """Whether TMA can fetch rows of x (B, H, S, D)."""
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
+    return aligned and x.data_ptr() % 16 == 0 and x.stride(-1) == 1 and min(x.stride()) > 0
+
+
+def describe(x: torch.Tensor, rows: int) -> TensorDescriptor:
+    """A descriptor for so many rows of a head."""
+    block = [1, 1, rows, x.shape[3]]
+    layout = gl.NVMMASharedLayout.get_default_for(block, DTYPES[x.dtype])
+    return TensorDescriptor.from_tensor(x, block, layout)
+
+
+def gluon_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float | None = None,
+    causal: bool = False,
+) -> torch.Tensor:
+    if q.dim() != 4 or q.shape[3] not in (64, 128):
+        raise ValueError(f"q must be (B, H, S, D) with D 64 or 128, not {tuple(q.shape)}")
+    if q.dtype not in DTYPES:
+        raise ValueError(f"q must be float16 or bfloat16, not {q.dtype}")
+    B, H, S, D = q.shape
+    if k.dim() != 4 or k.shape[::3] != (B, D) or H % k.shape[1] or k.dtype != q.dtype:
+        raise ValueError(
+            f"k must be {q.dtype} ({B}, a divisor of {H}, T, {D}), not {k.dtype} {tuple(k.shape)}"
+        )
+    if v.shape != k.shape or v.dtype != k.dtype:
+        raise ValueError(f"v must be {k.dtype} {tuple(k.shape)}, not {v.dtype} {tuple(v.shape)}")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not is_addressable(x):
+            raise ValueError(f"{name} must have rows that begin at multiples of 16 bytes, for TMA")
+    out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
+    scale = (D**-0.5 if scale is None else scale) * math.log2(math.e)  # exp2 takes it
+    HALF = 64
+    tiles = triton.cdiv(S, 2 * HALF) * B * H
+    # maxnreg is what threads have at first: 65,536 registers for 9 warps and those that pad them.
+    gluon_attention_kernel[(min(tiles, multiprocessors(q.device)),)](
+        describe(q, HALF), describe(k, 2 * HALF), describe(v, 2 * HALF), describe(out, HALF),
+        tiles, H, H // k.shape[1], S, k.shape[2],
+        scale,
+        D=D, HALF=HALF, SLOTS=2 if D == 128 else 4, CAUSAL=causal, num_warps=4, maxnreg=168,
+    )  # fmt: skip
+    return out
