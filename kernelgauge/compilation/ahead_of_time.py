@@ -65,6 +65,7 @@ class Compiled:
     barriers: instructions on mbarriers
     partitions: registers a thread that partitions take for themselves, by setmaxnreg
     serialized: whether the assembler waits for each warpgroup's product before the next
+    exponentials: in innermost loops, and how many of them while a product of their warpgroup runs
     occupancy: programs on a multiprocessor at a time
     settings: constexprs and options of the launch, for messages
     file: where the kernel is defined
@@ -85,6 +86,7 @@ class Compiled:
     barriers: int | None = None
     partitions: tuple[int, ...] | None = None
     serialized: bool | None = None
+    exponentials: tuple[int, int] | None = None
     loops: tuple[Loop, ...] | None = None
     occupancy: Occupancy | None = None
     settings: str
@@ -129,6 +131,11 @@ def _multiplies(compiled: Compiled) -> bool:
     return any(name.startswith("wgmma") for name, _ in compiled.tensor_cores or ())
 
 
+def _overlaps(compiled: Compiled) -> bool:
+    count, under = compiled.exponentials or (0, 0)
+    return 2 * under > count
+
+
 # What machine code can be asked for. Copies of whole tiles are as wide as can be.
 ASKED: dict[str, Callable[[Compiled], bool]] = {
     "128-bit loads": lambda it: (
@@ -144,6 +151,7 @@ ASKED: dict[str, Callable[[Compiled], bool]] = {
     "wgmma": _multiplies,
     "wgmma in flight": lambda it: _multiplies(it) and not it.serialized,
     "setmaxnreg": lambda it: bool(it.partitions),
+    "overlap of most exponentials with wgmma": _overlaps,
 }
 
 
@@ -345,6 +353,7 @@ def _lacking(launch: Launch, gpu: Target, name: str, compiled: Compiled) -> Faul
     found = {
         "loads": compiled.loads, "stores": compiled.stores, "copies": compiled.copies,
         "products": compiled.tensor_cores, "serialized": compiled.serialized,
+        "exponentials": compiled.exponentials,
     }  # fmt: skip
     said = _head("lacks-in-machine-code", launch, gpu, asked=name), note("found-there", **found)
     remedy = note("to-have-in-machine-code", asked=name)

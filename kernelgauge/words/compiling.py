@@ -147,16 +147,23 @@ TO_HAVE = {
         "pass it from warpgroup_mma to warpgroup_mma_wait(deps=...) and nowhere else"
     ),
     "setmaxnreg": "give warp_specialize worker_num_regs",
+    "overlap of most exponentials with wgmma": (
+        "start a product by is_async=True, take the exponentials, and wait for it after them: the "
+        "assembler lifts that wait over them, unless an mbarrier.wait stands right above it"
+    ),
 }
 
 
 def _found_there(
-    loads: Counted, stores: Counted, copies: Counted, products: Counted, serialized: bool
-) -> str:
+    loads: Counted, stores: Counted, copies: Counted, products: Counted, serialized: bool,
+    exponentials: tuple[int, int] | None,
+) -> str:  # fmt: skip
     parts = [f"{count} x {bits}-bit global loads" for bits, count in loads or ()]
     parts += [f"{count} x {bits}-bit global stores" for bits, count in stores or ()]
     parts += [f"{count} {name}" for name, _, count in copies or ()]
     parts += [f"{count} {name}{' one by one' * serialized}" for name, count in products or ()]
+    if exponentials and exponentials[0]:
+        parts.append("{} exponentials in loops, {} of them under wgmma".format(*exponentials))
     return f"it has {', '.join(parts) or 'neither loads nor stores'}"
 
 

@@ -2,11 +2,36 @@
 
 import torch
 
+from course.benchmark.libraries import attention_peers
 from course.benchmark.peers import COMPILED, Benchmark, Peer
-from course.benchmark.workloads import matmul, moved, randn, softmax
+from course.benchmark.workloads import (
+    HALF,
+    attention_operations,
+    matmul,
+    moved,
+    randn,
+    softmax,
+)
 
 # TMA asks for rows of whole 16 bytes.
 PRODUCTS = ((4096,) * 3, (4003, 4008, 4016), (8192,) * 3)
+ATTENTIONS = (
+    (1, 16, 1024, 64),
+    (3, 31, 3001, 64),
+    *((4, 32, length, D) for D in (64, 128) for length in (4096, 8192)),
+)
+
+
+def attention(causal):
+    return Benchmark(
+        "gluon_attention",
+        make=lambda *size, dtype: (*randn(3)(*size, dtype=dtype), None, causal),
+        sizes=ATTENTIONS,
+        dtypes=HALF,
+        peers=attention_peers(causal=causal),
+        operations=attention_operations(causal=causal),
+    )
+
 
 BENCHMARKS = {
     "gluon_copy": Benchmark(
@@ -28,4 +53,6 @@ BENCHMARKS = {
     ),
     "gluon_matmul": matmul("gluon_matmul", PRODUCTS),
     "gluon_ws_matmul": matmul("gluon_ws_matmul", PRODUCTS),
+    "gluon_attention": attention(causal=False),
+    "gluon_attention:causal": attention(causal=True),
 }

@@ -1,10 +1,10 @@
 """19.6  Gluon attention: one good answer.
 
-Two consumers take 64 queries each of a tile of 128, and a producer brings K and V through two rings.
-In each step a consumer starts the scores of a block and the product of the block before with V, and
-takes its softmax while that product is under way. Turns keep the consumers half a step apart:
-while one takes exponentials, the tensor cores have the products of the other. The last block of
-keys comes first, as only it is cut, by the end or by the diagonal: it alone has a mask.
+Two consumers take 64 queries each of a tile of 128, and a producer brings keys and values through
+two rings. In each step a consumer starts the scores of a block and the product of the block before
+with its values, and takes its softmax while that product is under way. Turns keep the consumers
+half a step apart: while one takes exponentials, the tensor cores have the products of the other.
+The last block of keys comes first, and it alone has a mask: the end and the diagonal cut no other.
 """
 
 from __future__ import annotations
@@ -57,11 +57,15 @@ def fetch(desc, batch, head, row, slot, full):
 
 
 @gluon.jit
-def producer(descs, slots, bars, sizes, CAUSAL: gl.constexpr, DEAL: gl.constexpr):
-    q_desc, k_desc, v_desc, out_desc = descs
-    q_slots, k_slots, v_slots, out_slots = slots
-    q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = bars
-    tiles, H, GROUP, S, T = sizes
+def producer(
+    q_desc, k_desc, v_desc,
+    queries, rings,
+    sizes, GROUP,
+    CAUSAL: gl.constexpr, DEAL: gl.constexpr,
+):  # fmt: skip
+    q_slots, q_full, q_empty = queries
+    k_slots, k_full, k_empty, v_slots, v_full, v_empty = rings
+    tiles, H, S, T = sizes
     HALF: gl.constexpr = q_slots.shape[3]
     SLOTS: gl.constexpr = k_slots.shape[0]
     BLOCK: gl.constexpr = k_slots.shape[3]
@@ -87,12 +91,15 @@ def producer(descs, slots, bars, sizes, CAUSAL: gl.constexpr, DEAL: gl.constexpr
 
 @gluon.jit
 def consumer(
-    half: gl.constexpr, descs, slots, bars, sizes, scale, CAUSAL: gl.constexpr, DEAL: gl.constexpr
-):
-    q_desc, k_desc, v_desc, out_desc = descs
-    q_slots, k_slots, v_slots, out_slots = slots
-    q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = bars
-    tiles, H, GROUP, S, T = sizes
+    half: gl.constexpr,
+    out_desc, out_slots,
+    queries, rings, turn,
+    sizes, scale,
+    CAUSAL: gl.constexpr, DEAL: gl.constexpr,
+):  # fmt: skip
+    q_slots, q_full, q_empty = queries
+    k_slots, k_full, k_empty, v_slots, v_full, v_empty = rings
+    tiles, H, S, T = sizes
     HALF: gl.constexpr = q_slots.shape[3]
     SLOTS: gl.constexpr = k_slots.shape[0]
     BLOCK: gl.constexpr = k_slots.shape[3]
@@ -114,11 +121,11 @@ def consumer(
             k = k_slots.index(slot).reshape([BLOCK, D]).permute([1, 0])
             s = warpgroup_mma(q, k, zeros, use_acc=False)
             mbarrier.arrive(k_empty.index(slot), count=1)
-            keys = (blocks - 1) * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(0, s_layout))
-            seen = (keys < T)[None, :]
+            offs_n = (blocks - 1) * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(0, s_layout))
+            seen = (offs_n < T)[None, :]
             if CAUSAL:
-                queries = row + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
-                seen = seen & (keys[None, :] <= queries[:, None])
+                offs_m = row + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
+                seen = seen & (offs_n[None, :] <= offs_m[:, None])
             s = gl.where(seen, s, float("-inf"))
             # Finite, so that a row that sees only -inf here may still see more in the next block.
             largest = gl.maximum(gl.max(s, 1) * scale, -1e38)
@@ -128,7 +135,7 @@ def consumer(
             mbarrier.wait(v_full.index(slot), phase)
             o = gl.zeros([HALF, D], gl.float32, o_layout)
 
-            for i in range(1, blocks):
+            for _ in range(1, blocks):
                 v = v_slots.index(slot).reshape([BLOCK, D])
                 v_done = v_empty.index(slot)
                 step += 1
@@ -196,15 +203,14 @@ def gluon_attention_kernel(
     v_full, v_empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
     turn = barriers(2, 1)
     fence_async_shared()
-    descs = (q_desc, k_desc, v_desc, out_desc)
-    slots = (q_slots, k_slots, v_slots, out_slots)
-    bars = (q_full, q_empty, k_full, k_empty, v_full, v_empty, turn)
-    sizes = (tiles, H, GROUP, S, T)
+    queries = (q_slots, q_full, q_empty)
+    rings = (k_slots, k_full, k_empty, v_slots, v_full, v_empty)
+    sizes = (tiles, H, S, T)
     gl.warp_specialize(
         [
-            (consumer, (0, descs, slots, bars, sizes, scale, CAUSAL, DEAL)),
-            (consumer, (1, descs, slots, bars, sizes, scale, CAUSAL, DEAL)),
-            (producer, (descs, slots, bars, sizes, CAUSAL, DEAL)),
+            (consumer, (0, out_desc, out_slots, queries, rings, turn, sizes, scale, CAUSAL, DEAL)),
+            (consumer, (1, out_desc, out_slots, queries, rings, turn, sizes, scale, CAUSAL, DEAL)),
+            (producer, (q_desc, k_desc, v_desc, queries, rings, sizes, GROUP, CAUSAL, DEAL)),
         ],
         [4, 1],
         [240, 24],

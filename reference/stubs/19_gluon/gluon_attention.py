@@ -13,11 +13,12 @@ Given     q (B, H, S, D), k and v (B, Hkv, T, D): float16 or bfloat16, all of on
 Return    out (B, H, S, D): dtype of q, sums in float32
 New here  a factor of warpgroup_mma in registers; exponentials under a product that is under way;
           two consumers that take turns
-Traffic   q loaded once; each tile of queries, at most ceil(S / 64) a head, loads the keys and values
-          of its group once, and if causal at most 0.6 of them (at S and T 768), and warpgroup_mma
-          does as little; out stored once, nothing else, coalesced, one launch; while one product
-          is computed, other copies are under way, by TMA; most exponentials of a loop are taken
-          while a product of the same warpgroup is under way; no thread spills registers
+Traffic   q loaded once; each tile of queries, at most ceil(S / 64) a head, loads the keys and
+          values of its group once, and if causal at most 0.6 of them (at S and T 768), and
+          warpgroup_mma does as little; out stored once, nothing else, coalesced, one launch; while
+          one product is computed, the copies of another step are under way, by TMA; most
+          exponentials of the loops are taken while a product of the same warpgroup is under way;
+          no thread spills registers
 Speed     at least 6x the speed of PyTorch at B 1, H 16, S and T 4096, D 128, bfloat16
 
 Run       pytest puzzles/19_gluon/test_gluon_attention.py
