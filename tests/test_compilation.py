@@ -165,7 +165,13 @@ def test_what_machine_code_is_asked_for():
     message = rejection(pointwise(x=misaligned, n=999), kind="own-rule", asked=["128-bit loads"])
     assert "pointwise has no 128-bit loads in its machine code for sm_80" in message
     assert "it has 8 x 32-bit global loads, " in message
-    for name in ("asynchronous copies", "mbarriers", "wgmma", "setmaxnreg"):
+    for name in (
+        "asynchronous copies",
+        "mbarriers",
+        "wgmma",
+        "setmaxnreg",
+        "overlap of most exponentials with wgmma",
+    ):
         message = rejection(pointwise(), kind="own-rule", asked=[name], targets=("sm_90",))
         assert f"pointwise has no {name} in its machine code for sm_90" in message
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelgauge.compilation import figures, listings, sass
+from kernelgauge.compilation import figures, listings, machine_code, sass
 from kernelgauge.compilation.ahead_of_time import Compiled, compile_each
 from kernelgauge.compilation.occupancy import occupancy
 from kernelgauge.compilation.sass import Listing
@@ -226,6 +226,40 @@ PARTITIONS = """
 
 def test_the_loops_of_all_partitions_are_found_and_no_wait_for_registers():
     assert [loop.label for loop in Listing(PARTITIONS).loops] == [".L_a", ".L_other"]
+
+
+# Exponentials beside the products of wgmma
+
+SOFTMAX = """
+.L_loop:
+        /*0000*/                   HGMMA.64x64x16.F32 R24, gdesc[UR4], R24 ;
+        /*0010*/                   MUFU.EX2 R3, R1 ;
+        /*0020*/                   HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0 ;
+        /*0030*/                   HGMMA.64x128x16.F32 R88, R152, gdesc[UR16].tnspB, R88, gsb0 ;
+        /*0040*/                   WARPGROUP.DEPBAR.LE gsb0, {first} ;
+        /*0050*/                   MUFU.EX2 R4, R1 ;
+        /*0060*/                   MUFU.RCP R5, R1 ;
+        /*0070*/                   WARPGROUP.DEPBAR.LE gsb0, {second} ;
+        /*0080*/                   MUFU.EX2 R6, R1 ;
+        /*0090*/               @P0 BRA `(.L_loop) ;
+        /*00a0*/                   EXIT ;
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "under"), [("0x0", "0x0", 1), ("0x1", "0x0", 2), ("0x1", "0x1", 3)]
+)
+def test_exponentials_count_while_a_product_is_under_way(first, second, under):
+    (loop,) = Listing(SOFTMAX.format(first=first, second=second)).loops
+    assert machine_code.exponentials([loop, loop]) == (6, 2 * under)
+
+
+def test_products_that_are_under_way_from_turn_to_turn():
+    """They are, where the exponentials stand before them in the loop."""
+    text = SOFTMAX.format(first="0x1", second="0x1").replace("HGMMA", "FFMA", 2)
+    moved = text.replace("MUFU.EX2 R3", "FADD R3").replace("WARPGROUP.DEPBAR.LE gsb0, 0x1", "NOP")
+    (loop,) = Listing(moved).loops
+    assert machine_code.exponentials([loop]) == (2, 2)
 
 
 # Occupancy

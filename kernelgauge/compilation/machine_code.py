@@ -25,8 +25,8 @@ TMA |= {"UBLKCP": "bulk copies"}
 INEXACT_DIVISION = re.compile(r"\bdiv\.(?:full|approx)[.\w]*")
 # Of ptxas, C7510 and its like: "wgmma.mma_async instructions are serialized due to ...".
 SERIALIZED = "wgmma.mma_async instructions are serialized"
-# Of a group the last one has "gsb0", and WARPGROUP.DEPBAR waits for all but so many groups.
-GROUP_OF_PRODUCTS = re.compile(r"[A-Z]GMMA\b")
+# The last one of a group has "gsb0", and WARPGROUP.DEPBAR waits for all but so many groups.
+PART_OF_GROUP = re.compile(r"[A-Z]GMMA\b")
 REGISTERS = re.compile(r"\b0x[0-9a-f]+")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -67,7 +67,7 @@ def _nvidia(ptx: str, cubin: bytes, listing: sass.Listing) -> dict:
         "spills": stack if not spills or any(map(int, spills[0])) else 0,
         "tensor_cores": products,
         "serialized": SERIALIZED in said,
-        "exponentials": _exponentials(listing.loops),
+        "exponentials": exponentials(listing.loops),
         "barriers": sum(one.does("SYNCS") for one in code),
         "partitions": tuple(sorted({int(it, 0) for it in REGISTERS.findall(" ".join(takes))})),
         "loads": _widths(code, LOADS),
@@ -90,23 +90,24 @@ def tensor_cores(code: Iterable[Instruction]) -> Counts:
     return _counted(_product(one.operation) for one in code if TENSOR_CORES.match(one.operation))
 
 
-def _exponentials(loops: Iterable[sass.Loop]) -> tuple[int, int]:
+def exponentials(loops: Iterable[sass.Loop]) -> tuple[int, int]:
     """Return how many exponentials loops have, and how many while a product of wgmma runs."""
     pairs = [_exponentials_of(loop) for loop in loops]
     return sum(count for count, _ in pairs), sum(under for _, under in pairs)
 
 
 def _exponentials_of(loop: sass.Loop) -> tuple[int, int]:
-    groups = 0
+    groups, begun = 0, False
     for _ in range(2):  # the second turn begins with what the first one leaves under way
         count = under = 0
         for one in loop.instructions:
-            if GROUP_OF_PRODUCTS.match(one.operation):
-                groups += one.operands.endswith("gsb0")
+            if PART_OF_GROUP.match(one.operation):
+                begun = not one.operands.endswith("gsb0")
+                groups += not begun
             elif one.operation.startswith("WARPGROUP.DEPBAR"):
                 groups = min(groups, int(REGISTERS.findall(one.operands)[0], 0))
             elif one.operation.startswith("MUFU.EX2"):
-                count, under = count + 1, under + (groups > 0)
+                count, under = count + 1, under + (begun or groups > 0)
     return count, under
 
 
