@@ -85,6 +85,12 @@ def _copies(one: Compiled) -> str:
     return ", ".join(f"{name}: {', '.join(counts)}" for name, counts in parts.items()) or "none"
 
 
+def _under_products(one: Compiled) -> str:
+    count, under = one.exponentials or (0, 0)
+    has_products = any(name.startswith("wgmma") for name, _ in one.tensor_cores or ())
+    return f"{under} of {count} in loops" if count and has_products else ""
+
+
 CELLS = (
     ("registers a thread", lambda one: str(one.registers)),
     ("spilled, bytes a thread", lambda one: f"{one.spills:,}"),
@@ -102,6 +108,7 @@ RARE = (
     ("instructions on mbarriers", lambda one: str(one.barriers or "")),
     ("setmaxnreg", lambda one: ", ".join(map(str, one.partitions or ()))),
     ("products one by one", lambda one: "serialized by the assembler" if one.serialized else ""),
+    ("exponentials under wgmma", _under_products),
 )
 
 
