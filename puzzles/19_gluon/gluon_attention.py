@@ -3,22 +3,18 @@
 FlashAttention-3: two warpgroups in turn, the softmax of one under the products of the other.
 
     out[b, h, i] = sum_j softmax_j(q[b, h, i] . k[b, g, j] * scale) v[b, g, j],  g = h // (H // Hkv)
-    over all j, or, if causal, over j <= i (also where S and T differ)
-    PyTorch: k and v .repeat_interleave(H // Hkv, dim=1), then softmax(q @ k.mT * scale) @ v
+    over all j, or, if causal, over j <= i (also where S and T differ)     as 17.4
     source: Shah et al., "FlashAttention-3" (2024)
 
 Given     q (B, H, S, D), k and v (B, Hkv, T, D): float16 or bfloat16, all of one dtype, contiguous,
-          Hkv divides H, D is 64 or 128, S and T are any sizes >= 1
-          scale: a float > 0; None is D ** -0.5
+          Hkv divides H, D is 64 or 128, any S and T; scale: a float > 0; None is D ** -0.5
 Return    out (B, H, S, D): dtype of q, sums in float32
-New here  a factor of warpgroup_mma in registers; exponentials under a product that is under way;
-          two consumers that take turns
-Traffic   q loaded once; each tile of queries, at most ceil(S / 64) a head, loads the keys and
-          values of its group once, and if causal at most 0.6 of them (at S and T 768), and
-          warpgroup_mma does as little; out stored once, nothing else, coalesced, one launch; while
-          one product is computed, the copies of another step are under way, by TMA; most
-          exponentials of the loops are taken while a product of the same warpgroup is under way;
-          no thread spills registers
+New here  probabilities that stay in registers; exponentials under a product; consumers in turn
+Traffic   q loaded once; each tile of queries, at most ceil(S / 64) a head, loads the keys of its
+          group once, if causal at most 0.6 of them (at S 768), for two products; out stored once,
+          nothing else, coalesced, one launch; copies under way while one product is computed, by
+          TMA; most exponentials of loops taken while a product of the same warpgroup is under
+          way; no thread spills registers
 Speed     at least 6x the speed of PyTorch at B 1, H 16, S and T 4096, D 128, bfloat16
 
 Run       pytest puzzles/19_gluon/test_gluon_attention.py
@@ -53,7 +49,7 @@ def gluon_attention_kernel(
     q_desc, k_desc, v_desc, out_desc,
     H, GROUP, S, T,
     scale,
-    D: gl.constexpr, CAUSAL: gl.constexpr, SLOTS: gl.constexpr,
+    D: gl.constexpr, SLOTS: gl.constexpr, CAUSAL: gl.constexpr,
 ):  # fmt: skip
     # TODO: rings and barriers, two consumers that take turns, and a producer
     # GROUP is H // Hkv. Add parameters as you need them.

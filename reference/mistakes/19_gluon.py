@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kernelgauge.core.paths import load
 
+attention = load(Path(__file__).with_name("attention.py"))
 softmax = load(Path(__file__).with_name("04_softmax.py"))
 matmul = load(Path(__file__).with_name("matmul.py"))
 
@@ -25,3 +26,8 @@ def gluon_matmul(a, b, blocks):
 
 def gluon_ws_matmul(a, b, blocks):
     yield from gluon_matmul(a, b, blocks)
+
+
+def gluon_attention(q, k, v, scale, causal, blocks):
+    for cause, out, _ in attention.forward(q, k, v, scale, causal, blocks=blocks):
+        yield cause, (out,)
