@@ -5,6 +5,7 @@ import torch
 from course.benchmark.libraries import attention_peers
 from course.benchmark.peers import COMPILED, Benchmark, Peer
 from course.benchmark.workloads import (
+    ATTENTION_SIZES,
     HALF,
     attention_operations,
     matmul,
@@ -15,18 +16,13 @@ from course.benchmark.workloads import (
 
 # TMA asks for rows of whole 16 bytes.
 PRODUCTS = ((4096,) * 3, (4003, 4008, 4016), (8192,) * 3)
-ATTENTIONS = (
-    (1, 16, 1024, 64),
-    (3, 31, 3001, 64),
-    *((4, 32, length, D) for D in (64, 128) for length in (4096, 8192)),
-)
 
 
 def attention(causal):
     return Benchmark(
         "gluon_attention",
         make=lambda *size, dtype: (*randn(3)(*size, dtype=dtype), None, causal),
-        sizes=ATTENTIONS,
+        sizes=(*ATTENTION_SIZES, (1, 16, 8192, 64), (1, 16, 8192, 128)),
         dtypes=HALF,
         peers=attention_peers(causal=causal),
         operations=attention_operations(causal=causal),
