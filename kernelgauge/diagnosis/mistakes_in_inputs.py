@@ -86,6 +86,22 @@ def negated(what_if: WhatIf) -> Iterator[Mistake]:
             yield what_if.mistake(cause, given, **{name: -tensor})
 
 
+def special(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield special values that count as a number: infinities, and subnormal numbers as 0."""
+    for name, tensor in what_if.numbers.items():
+        if tensor.is_complex() or tensor.itemsize == 1:
+            continue
+        limits, size = torch.finfo(tensor.dtype), tensor.abs()
+        for cause, hit, number in (
+            ("infinities-count", size == math.inf, 0.0),
+            ("infinities-count", size == math.inf, limits.max),
+            ("subnormals-count", (size > 0) & (size < limits.tiny), 0.0),
+        ):
+            if hit.any():
+                other = torch.where(hit, torch.full_like(tensor, number).copysign(tensor), tensor)
+                yield what_if.mistake(note(cause, name=name, value=number), None, **{name: other})
+
+
 def left_out(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield tensors that are not used."""
     for name, tensor in what_if.numbers.items():
@@ -184,7 +200,7 @@ def rounded(what_if: WhatIf) -> Iterator[Mistake]:
             source = tensors[chosen[0]].dtype
             values = {name: tensors[name].to(dtype) for name in chosen}
             if rounds(source):
-                values = {name: x.to(tensors[name].dtype) for name, x in values.items()}
+                values = {name: _within(x, tensors[name].dtype) for name, x in values.items()}
             changed = what_if.arguments.replaced(values)
             yield Mistake(
                 note("cast-on-the-way", tensors=chosen, dtype=dtype_name(dtype)),
@@ -209,6 +225,12 @@ def _loses(source: torch.dtype, dtype: torch.dtype) -> bool:
         wide = source in (torch.int32, torch.int64)
         return source == torch.int64 if dtype == torch.int32 else wide
     return rounds(dtype) and not source.is_complex and _bits(dtype) < _bits(source)
+
+
+def _within(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return numbers in another dtype, the largest of it where they are larger."""
+    back, most = x.to(dtype), torch.finfo(dtype).max
+    return torch.where(x.isfinite() & back.isinf(), x.sign().to(dtype) * most, back)
 
 
 def _bits(dtype: torch.dtype) -> int:
@@ -236,4 +258,4 @@ def _with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor 
 
 # What the mistakes of single puzzles come before.
 LAST = (taken_for_set, negated)
-KINDS = (of_options, left_out, swapped, misread, one_for_all, padded, rounded)
+KINDS = (of_options, special, left_out, swapped, misread, one_for_all, padded, rounded)

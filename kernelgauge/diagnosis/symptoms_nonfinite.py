@@ -130,9 +130,15 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     if not hit.any():
         return None
     pattern = note("nan-missing", count=int(hit.sum()))
+    numbers = [it for it in result.inputs.values() if rounds(it.dtype)]
     kind = _infinite_inputs(result, hit)
-    if kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan)):
-        pattern = note("inputs-are-not-nan", what=pattern, value=kind)
+    if any(it.isnan().any() for it in numbers):
+        is_made = kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan))
+    else:
+        is_made = any(it.isinf().any() for it in numbers)
+    if is_made:
+        if kind:
+            pattern = note("inputs-are-not-nan", what=pattern, value=kind)
         return Symptom(pattern, note("undefined-avoided"))
     if line := result.source.nan_replaced:
         return Symptom(pattern, note("nan-replaced", line=line.number, source=line.text))

@@ -507,6 +507,8 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "given-index-0": lambda tensors, dim: (
         f"index 0 of {' and '.join(tensors)} everywhere along dimension {dim}"
     ),
+    "infinities-count": "infinities in {name} count as {value:g}",
+    "subnormals-count": "subnormal numbers in {name} count as {value:g}",
     "masked-lanes-count": "masked lanes of {name} count as {value:g}",
     "given-padding": "rows of {length} padded with {value:g} to {whole}",
     "cast-on-the-way": _cast,
