@@ -537,6 +537,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "mask-compares-with-another-size": (
         "{through} ({other} is {value}): compare {variable} with {limit}"
     ),
+    "bounded-by-another-dimension": (
+        "the mask compares {variable} with {limit}, which is {value}, but {variable} * {stride} "
+        "goes along dimension {dim} of {tensor}, whose size is {size}"
+    ),
     "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
     # The address.
     "flat-index-is-split-wrong": (
@@ -644,6 +648,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "
         f"{'are' if len(indices) > 1 else 'is'} the same in both"
+    ),
+    "split-alike": lambda name, parts: (
+        f"why: {' and '.join(parts)} {'are' if len(parts) > 1 else 'is'} the same for two values "
+        f"of {name}: one part must be a quotient, //, and the other the remainder of that division"
+    ),
+    "split-by-two-numbers": lambda name, parts, step, rest: (
+        f"why: {' and '.join(parts)} are the same for two values of {name}: it is divided by "
+        f"{step}, and the remainder is that of a division by {rest}"
     ),
     "indices-meet": _meet,
     "index-leaves-its-dimension": _leaves,
