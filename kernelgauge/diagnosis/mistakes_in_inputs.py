@@ -87,19 +87,24 @@ def negated(what_if: WhatIf) -> Iterator[Mistake]:
 
 
 def special(what_if: WhatIf) -> Iterator[Mistake]:
-    """Yield special values that count as a number: infinities, and subnormal numbers as 0."""
-    for name, tensor in what_if.numbers.items():
-        if tensor.is_complex() or tensor.itemsize == 1:
-            continue
-        limits, size = torch.finfo(tensor.dtype), tensor.abs()
-        for cause, hit, number in (
-            ("infinities-count", size == math.inf, 0.0),
-            ("infinities-count", size == math.inf, limits.max),
-            ("subnormals-count", (size > 0) & (size < limits.tiny), 0.0),
-        ):
+    """Yield infinities and subnormal numbers that count as 0, and infinities as the largest."""
+    for kind, size in (
+        ("infinities-are-0", 0),
+        ("infinities-are-finite", 1),
+        ("subnormals-are-0", 0),
+    ):
+        changed = {}
+        for name, x in what_if.numbers.items():
+            if x.itemsize == 1 or x.is_complex():
+                continue
+            limits = torch.finfo(x.dtype)
+            is_tiny = (x != 0) & (x.abs() < limits.tiny)
+            hit = is_tiny if kind == "subnormals-are-0" else x.isinf()
             if hit.any():
-                other = torch.where(hit, torch.full_like(tensor, number).copysign(tensor), tensor)
-                yield what_if.mistake(note(cause, name=name, value=number), None, **{name: other})
+                changed[name] = torch.where(hit, x.sign() * (size * limits.max), x)
+        for names in [*([name] for name in changed), *([[*changed]] if len(changed) > 1 else [])]:
+            values = {name: changed[name] for name in names}
+            yield what_if.mistake(note(kind, tensors=names), None, **values)
 
 
 def left_out(what_if: WhatIf) -> Iterator[Mistake]:
@@ -229,8 +234,11 @@ def _loses(source: torch.dtype, dtype: torch.dtype) -> bool:
 
 def _within(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return numbers in another dtype, the largest of it where they are larger."""
-    back, most = x.to(dtype), torch.finfo(dtype).max
-    return torch.where(x.isfinite() & back.isinf(), x.sign().to(dtype) * most, back)
+    back = x.to(dtype)
+    if not dtype.is_floating_point:
+        return back
+    most = x.sign().to(dtype) * torch.finfo(dtype).max
+    return torch.where(x.isfinite() & back.isinf(), most, back)
 
 
 def _bits(dtype: torch.dtype) -> int:

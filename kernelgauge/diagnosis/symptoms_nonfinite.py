@@ -145,6 +145,14 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     return Symptom(pattern, note("nan-dropped"))
 
 
+def lost_infinity(result: WrongResult) -> Symptom | None:
+    """Detect expected infinity that is a number, where nothing else is wrong."""
+    hit = result.truth.isinf() & result.got.isfinite()
+    if not hit.any() or (result.wrong & ~hit).any():
+        return None
+    return Symptom(note("inf-missing", count=int(hit.sum())), note("inf-dropped"))
+
+
 def squares_overflow(result: WrongResult) -> float | None:
     """Return the largest input if each row of some float16 input has a square beyond float16."""
     if result.dtype != torch.float16:

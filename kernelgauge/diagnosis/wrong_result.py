@@ -197,7 +197,7 @@ class WrongResult:
         if not self.exact:
             # Rounding errors grow with the values.
             grown = max(1.0, largest_size(other) / (self._truth_size or 1.0))
-            slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
+            slack = 2 * grown * self._leeway + 4 * self.eps * other.abs()
         close = (got == other) | (got.isnan() & other.isnan()) | _within(got, other, slack)
         # Small numbers are all close to one another.
         near = _within(got, other, 0.05 * other.abs())
@@ -216,6 +216,12 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    @cached_property
+    def _leeway(self) -> torch.Tensor:
+        """The error allowed in each element, and in one that should be no number the largest."""
+        finite = self.truth.isfinite() & self.allowed.isfinite()
+        return self.allowed.where(finite, largest_size(self.allowed[finite]))
 
     @cached_property
     def _is_made_inside(self) -> bool:
