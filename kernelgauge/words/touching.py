@@ -714,6 +714,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "before"
     ),
     "never-stored": _never_stored,
+    "programs-store-too-few": (
+        "all programs together store at most {room} of the {of} elements of {result}, if the first "
+        "or the last one stores the most: the grid, or a loop over the tiles, ends too early"
+    ),
     "indices-along-axis": _indices,
     "range-never-stored": _range,
     "mask-leaves-out": _mask_leaves,
