@@ -34,7 +34,7 @@ VALUES = {
     "nan": "tl.where(x == x, x, 0.0)",
     "inf": 'tl.where(tl.abs(x) == float("inf"), 0.0, x)',
     "largest": "(x * 2) * 0.5",
-    "subnormal": "tl.where(tl.abs(x.to(tl.float32)) < SMALLEST, 0.0, x)",
+    "subnormal": "tl.where(tl.abs(x.to(tl.float32)) < SMALLEST, x * 0.0, x)",
     "minus_zero": "x + 0.0",
 }
 CHANGED = """
