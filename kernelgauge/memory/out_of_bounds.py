@@ -123,8 +123,6 @@ def _remedy(
         reason = gathered.explain(access, region, element, bad)
         if reason or (reason := wrong_address.explain(access, region, element)):
             return reason
-        if reason := _bounded_by_another_dimension(access, region):
-            return reason
     if dim is None:
         return note("tensor-has-gaps", tensor=name, strides=strides)
     index, last = placed.index[dim], placed.shape[dim] - 1
@@ -174,7 +172,7 @@ def _remedy(
             )
     if dim not in placed.axis:
         # Which index is too large is not known, only where that leads.
-        return through
+        return _bounded_by_another_dimension(access, region) or through
     return note("mask-lets-index-through", through=through, **compared)
 
 

@@ -127,7 +127,7 @@ def test_masks_limits():
         B=2**17,
         Hkv=2**14,
         group=2**12,
-        S=2**11,
+        S=2**12,
     )
 
 
