@@ -184,10 +184,10 @@ class ResultCheck:
         store = outcome.watch.store_of(got, tuple(hit.nonzero()[0].tolist()))
         if store is None:
             return None
-        watch = outcome.watch
+        watch, infinite = outcome.watch, not bool(double(got)[hit].isnan().any())
         for program in (store.program, None):
             call.restore()
-            with Origins(program) as origins, contextlib.suppress(Wrong):
+            with Origins(program, infinite) as origins, contextlib.suppress(Wrong):
                 call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
             # NaN that an earlier kernel stored was made by another program.
             if origins.found.operation != LOADED or origins.found.unset:

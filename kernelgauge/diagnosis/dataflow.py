@@ -105,26 +105,42 @@ def _factors(value: ast.expr) -> list[ast.expr]:
 
 
 def nan_replaced(tree: ast.AST) -> Line | None:
-    """Return the only choice between what is loaded and a number, which it is where that is NaN."""
-    found = []
+    """Return the only choice between what is loaded and a number, which it is where that is NaN.
+
+    What a helper is given may be loaded.
+    """
+    found, entered = [], kernels(tree)
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         given = _assignments(function)
+        handed = set() if function in entered else {it.arg for it in function.args.args}
         for node in ast.walk(function):
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if name not in ("tl.where", "tl.maximum", "tl.minimum", "tl.clamp"):
                 continue
             assert isinstance(node, ast.Call)
             kept = any(it.arg == "propagate_nan" for it in node.keywords)
-            if kept or not any(map(_is_number, node.args)):
+            chosen = _chosen_for_nan(node) if name == "tl.where" else node.args
+            if kept or not any(map(_is_number, chosen)):
                 continue
             by = node.args[:1] if name == "tl.where" else node.args
             sources = [it for value in by for it in _sources(value, given)]
-            calls = [it for one in sources for it in ast.walk(one) if isinstance(it, ast.Call)]
-            if any(ast.unparse(it.func) == "tl.load" for it in calls):
+            nodes = [it for one in sources for it in ast.walk(one)]
+            calls = [ast.unparse(it.func) for it in nodes if isinstance(it, ast.Call)]
+            names = {it.id for it in nodes if isinstance(it, ast.Name)}
+            if "tl.load" in calls or names & handed:
                 found.append(Line(node.lineno, ast.unparse(node)))
     return found[0] if len(found) == 1 else None
+
+
+def _chosen_for_nan(where: ast.Call) -> list[ast.expr]:
+    """Return what tl.where chooses where what it compares is NaN, both if that is not clear."""
+    compared = [it for it in ast.walk(where.args[0]) if isinstance(it, ast.Compare)]
+    if len(compared) != 1 or isinstance(where.args[0], ast.UnaryOp) or len(where.args) < 3:
+        return where.args[1:]
+    is_chosen = isinstance(compared[0].ops[0], ast.NotEq)
+    return [where.args[1 if is_chosen else 2]]
 
 
 def _is_number(value: ast.expr) -> bool:

@@ -86,6 +86,27 @@ def negated(what_if: WhatIf) -> Iterator[Mistake]:
             yield what_if.mistake(cause, given, **{name: -tensor})
 
 
+def special(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield infinities and subnormal numbers that count as 0, and infinities as the largest."""
+    for kind, size in (
+        ("infinities-are-0", 0),
+        ("infinities-are-finite", 1),
+        ("subnormals-are-0", 0),
+    ):
+        changed = {}
+        for name, x in what_if.numbers.items():
+            if x.itemsize == 1 or x.is_complex():
+                continue
+            limits = torch.finfo(x.dtype)
+            is_tiny = (x != 0) & (x.abs() < limits.tiny)
+            hit = is_tiny if kind == "subnormals-are-0" else x.isinf()
+            if hit.any():
+                changed[name] = torch.where(hit, x.sign() * (size * limits.max), x)
+        for names in [*([name] for name in changed), *([[*changed]] if len(changed) > 1 else [])]:
+            values = {name: changed[name] for name in names}
+            yield what_if.mistake(note(kind, tensors=names), None, **values)
+
+
 def left_out(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield tensors that are not used."""
     for name, tensor in what_if.numbers.items():
@@ -184,7 +205,7 @@ def rounded(what_if: WhatIf) -> Iterator[Mistake]:
             source = tensors[chosen[0]].dtype
             values = {name: tensors[name].to(dtype) for name in chosen}
             if rounds(source):
-                values = {name: x.to(tensors[name].dtype) for name, x in values.items()}
+                values = {name: _within(x, tensors[name].dtype) for name, x in values.items()}
             changed = what_if.arguments.replaced(values)
             yield Mistake(
                 note("cast-on-the-way", tensors=chosen, dtype=dtype_name(dtype)),
@@ -209,6 +230,15 @@ def _loses(source: torch.dtype, dtype: torch.dtype) -> bool:
         wide = source in (torch.int32, torch.int64)
         return source == torch.int64 if dtype == torch.int32 else wide
     return rounds(dtype) and not source.is_complex and _bits(dtype) < _bits(source)
+
+
+def _within(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return numbers in another dtype, the largest of it where they are larger."""
+    back = x.to(dtype)
+    if not dtype.is_floating_point:
+        return back
+    most = x.sign().to(dtype) * torch.finfo(dtype).max
+    return torch.where(x.isfinite() & back.isinf(), most, back)
 
 
 def _bits(dtype: torch.dtype) -> int:
@@ -236,4 +266,4 @@ def _with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor 
 
 # What the mistakes of single puzzles come before.
 LAST = (taken_for_set, negated)
-KINDS = (of_options, left_out, swapped, misread, one_for_all, padded, rounded)
+KINDS = (of_options, special, left_out, swapped, misread, one_for_all, padded, rounded)

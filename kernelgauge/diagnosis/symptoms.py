@@ -259,6 +259,7 @@ ALWAYS = (
     symptoms_nonfinite.not_a_number,
     symptoms_nonfinite.infinite,
     symptoms_nonfinite.lost_nan,
+    symptoms_nonfinite.lost_infinity,
     sign_of_zero,
     zero,
     symptoms_precision.cancelled,

@@ -130,13 +130,27 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     if not hit.any():
         return None
     pattern = note("nan-missing", count=int(hit.sum()))
+    numbers = [it for it in result.inputs.values() if rounds(it.dtype)]
     kind = _infinite_inputs(result, hit)
-    if kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan)):
-        pattern = note("inputs-are-not-nan", what=pattern, value=kind)
+    if any(it.isnan().any() for it in numbers):
+        is_made = kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan))
+    else:
+        is_made = any(it.isinf().any() for it in numbers)
+    if is_made:
+        if kind:
+            pattern = note("inputs-are-not-nan", what=pattern, value=kind)
         return Symptom(pattern, note("undefined-avoided"))
     if line := result.source.nan_replaced:
         return Symptom(pattern, note("nan-replaced", line=line.number, source=line.text))
     return Symptom(pattern, note("nan-dropped"))
+
+
+def lost_infinity(result: WrongResult) -> Symptom | None:
+    """Detect expected infinity that is a number, where nothing else is wrong."""
+    hit = result.truth.isinf() & result.got.isfinite()
+    if not hit.any() or (result.wrong & ~hit).any():
+        return None
+    return Symptom(note("inf-missing", count=int(hit.sum())), note("inf-dropped"))
 
 
 def squares_overflow(result: WrongResult) -> float | None:

@@ -164,7 +164,7 @@ class WrongResult:
         slack = torch.zeros_like(self.allowed[among])
         if not self.exact:
             slack = 2 * self.allowed[among] + 4 * self.eps * other.abs()
-        close = (got - other).abs() <= slack
+        close = _within(got, other, slack)
         apart = (other - truth).abs() > slack
         return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
 
@@ -197,10 +197,10 @@ class WrongResult:
         if not self.exact:
             # Rounding errors grow with the values.
             grown = max(1.0, largest_size(other) / (self._truth_size or 1.0))
-            slack = 2 * grown * self.allowed + 4 * self.eps * other.abs()
-        close = (got == other) | (got.isnan() & other.isnan()) | ((got - other).abs() <= slack)
+            slack = 2 * grown * self._leeway + 4 * self.eps * other.abs()
+        close = (got == other) | (got.isnan() & other.isnan()) | _within(got, other, slack)
         # Small numbers are all close to one another.
-        near = got.isfinite() & ((got - other).abs() <= 0.05 * other.abs())
+        near = _within(got, other, 0.05 * other.abs())
         telling = self.wrong & (near | (close & ~got.isfinite() & self._is_made_inside))
         few = self.wrong.sum() < MIN_WRONG
         if 2 * telling.sum() < self.wrong.sum() or (few and not self._tells_by_few()):
@@ -216,6 +216,12 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    @cached_property
+    def _leeway(self) -> torch.Tensor:
+        """The error allowed in each element, and in one that should be no number the largest."""
+        finite = self.truth.isfinite() & self.allowed.isfinite()
+        return self.allowed.where(finite, largest_size(self.allowed[finite]))
 
     @cached_property
     def _is_made_inside(self) -> bool:
@@ -247,7 +253,7 @@ class WrongResult:
             return True
         got, other = self.got.flatten()[self._sample], alternative.flatten()[self._sample]
         rounding = torch.finfo(self.dtype).tiny if rounds(self.dtype) else 1.0
-        near = (got - other).abs() <= 0.1 * other.abs() + rounding
+        near = _within(got, other, 0.1 * other.abs() + rounding)
         return bool(near.double().mean() >= 0.4)
 
     def clearly_differs(self, alternative: torch.Tensor, factor: float, share: float) -> bool:
@@ -309,6 +315,11 @@ class WrongResult:
         if value.shape == shape:
             return value.abs().amax(-1, keepdim=True) if len(shape) > 1 else value.abs()
         return value.abs().amax(-1) if value.dim() > 1 and value.shape[:-1] == shape else None
+
+
+def _within(got: torch.Tensor, other: torch.Tensor, slack: torch.Tensor) -> torch.Tensor:
+    """Return which numbers are so close: a slack that grows with infinity is no slack."""
+    return other.isfinite() & ((got - other).abs() <= slack)
 
 
 def largest_size(values: torch.Tensor) -> float:

@@ -21,6 +21,7 @@ class AddressSource:
     divided: those left of // or %
     quotients: those that are set to what // or % gives
     products: pairs of names that are factors of each other
+    splits: by name, the places where it alone is left of // or %
     """
 
     def __init__(self, access: Access):
@@ -29,6 +30,7 @@ class AddressSource:
         self.divided: set[str] = set()
         self.quotients: set[str] = set()
         self.products: set[tuple[str, str]] = set()
+        self.splits: dict[str, list[ast.BinOp]] = {}
         self._access = access
         self._function = function_of(access)
         pointer = argument_of(access.site, "pointer", ACCESS_CALLS[access.verb])
@@ -39,6 +41,9 @@ class AddressSource:
         if isinstance(node, ast.BinOp):
             if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
                 self.divided |= names_in(node.left)
+                if isinstance(node.left, ast.Name):
+                    known = self.splits.setdefault(node.left.id, [])
+                    known += [node] * (node not in known)
             for own, other in ((node.left, node.right), (node.right, node.left)):
                 one_by_one = not isinstance(node.op, (ast.FloorDiv, ast.Mod))
                 if isinstance(node.op, ast.Mult):

@@ -85,6 +85,18 @@ def limits_of(access: Access, operators: tuple[type, type] = STRICT) -> dict[int
     return found
 
 
+def names_compared(access: Access) -> Iterator[tuple[str, str]]:
+    """Yield the names of each comparison `index < limit` in the mask that compares two names."""
+    function, mask = function_of(access), mask_of(access)
+    if function is None or mask is None:
+        return
+    for index, limit in _comparisons(mask, function, access.site.line, STRICT):
+        while isinstance(index, ast.Subscript):
+            index = index.value
+        if isinstance(index, ast.Name) and isinstance(limit, ast.Name):
+            yield index.id, limit.id
+
+
 def limit_names(access: Access, variable: str = "") -> set[str]:
     """Return the names that the kernel compares this variable with; that it compares at all."""
     function = function_of(access)
@@ -106,6 +118,9 @@ def evaluate(node: ast.expr, access: Access) -> np.ndarray | None:
     if isinstance(node, ast.Subscript):
         value = evaluate(node.value, access)
         return None if value is None else value.ravel()
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.cdiv" and len(node.args) == 2:
+        size, block = (evaluate(it, access) for it in node.args)
+        return None if size is None or block is None else -(-size // block)
     if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
         left, right = evaluate(node.left, access), evaluate(node.right, access)
         if left is None or right is None:

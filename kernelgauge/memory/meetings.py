@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 import numpy as np
 
+from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, noun
+from kernelgauge.memory.mask_limits import evaluate
 from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of, turns_of
 from kernelgauge.words.fault import Note, note
 
@@ -20,6 +23,15 @@ def explain(
     element: its offset in elements
     same: whether the other program made the same access, as far as the source goes
     """
+    return _of_indices(access, region, element, other, same) or (
+        _of_splits(access) if same else None
+    )
+
+
+def _of_indices(
+    access: Access, region: Region, element: int, other: tuple[int, int, int], same: bool
+) -> Note | None:
+    """What the numbers of the two programs make of the terms of the address."""
     apart = [axis for axis in range(3) if access.program[axis] != other[axis]]
     axes = program_axes(access)
     if axes is not None and not axes & {*apart}:
@@ -41,6 +53,32 @@ def explain(
     if all(own == its for _, own, its in pairs):
         return _overlapping(access, terms, there, other)
     return _one_address(region, pairs)
+
+
+def _of_splits(access: Access) -> Note | None:
+    """A number is taken apart so that two of them give one tile.
+
+    Both parts are quotients, or remainders of counts with a common factor, or the quotient is of
+    larger steps than the remainder.
+    """
+    source = AddressSource(access)
+    for name, found in source.splits.items():
+        if len(found) != 2 or name in source.whole:
+            continue
+        found = sorted(found, key=lambda it: isinstance(it.op, ast.Mod))
+        counts = [evaluate(it.right, access) for it in found]
+        first, second = (0 if it is None or it.size != 1 else int(it.flat[0]) for it in counts)
+        said = {"name": name, "parts": list(dict.fromkeys(map(ast.unparse, found)))}
+        if _divides(found[0]) == _divides(found[1]):
+            if min(first, second) > 1 and (math.gcd(first, second) > 1 or _divides(found[0])):
+                return note("split-alike", **said)
+        elif first > second > 0:
+            return note("split-by-two-numbers", step=first, rest=second, **said)
+    return None
+
+
+def _divides(node: ast.BinOp) -> bool:
+    return isinstance(node.op, ast.FloorDiv)
 
 
 def _of_no_program(access: Access, axes: set[int], apart: list[int]) -> Note:

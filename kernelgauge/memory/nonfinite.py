@@ -110,11 +110,12 @@ class Origins:
     """What made NaN or infinity in one program of each launch: `with Origins(program) as origins:`.
 
     program: its ids; None for the first of all programs that stores NaN
+    infinite: whether to ask about infinity alone, where NaN that is stored too is right
     found: the origin of the value that it stored
     """
 
-    def __init__(self, program: tuple[int, int, int] | None):
-        self.program = program
+    def __init__(self, program: tuple[int, int, int] | None, infinite: bool = False):
+        self.program, self.infinite = program, infinite
         self._running: tuple[int, int, int] | None = None
         self.found = Origin()
         self._events: list[_Event] = []
@@ -397,7 +398,7 @@ class Origins:
 
     def _trace(self, values: np.ndarray, makers: np.ndarray, mask: np.ndarray | None) -> None:
         """Find the operation that made what is not finite in the lanes that are stored."""
-        stored = ~np.isfinite(values) & (makers > 0)
+        stored = (np.isinf(values) if self.infinite else ~np.isfinite(values)) & (makers > 0)
         if mask is not None:
             stored = stored & np.broadcast_to(mask, stored.shape)
         if not stored.any():

@@ -20,7 +20,13 @@ from kernelgauge.memory.coordinates import (
     spacing,
     spans,
 )
-from kernelgauge.memory.mask_limits import STRICT, Limit, limit_names, limits_of
+from kernelgauge.memory.mask_limits import (
+    STRICT,
+    Limit,
+    limit_names,
+    limits_of,
+    names_compared,
+)
 from kernelgauge.words.fault import Fault, Note, note
 
 # Sizes up to this one may be those of something else.
@@ -166,8 +172,33 @@ def _remedy(
             )
     if dim not in placed.axis:
         # Which index is too large is not known, only where that leads.
-        return through
+        return _bounded_by_another_dimension(access, region) or through
     return note("mask-lets-index-through", through=through, **compared)
+
+
+def _bounded_by_another_dimension(access: Access, region: Region) -> Note | None:
+    """Return which index is compared with the size of a dimension that its stride is not of."""
+    shape, strides, numbers = region.shape, region.strides, access.launch.arguments
+    compared = list(names_compared(access))
+    for variable, stride in sorted(AddressSource(access).products):
+        dims = [i for i, it in enumerate(strides) if it == numbers.get(stride) and shape[i] > 1]
+        limits = [limit for index, limit in compared if index == variable]
+        if len(dims) != 1 or len(limits) != 1:
+            continue
+        (dim,), (limit,) = dims, limits
+        value = access.sizes.get(limit, 0)
+        if value > shape[dim] and value in shape:
+            return note(
+                "bounded-by-another-dimension",
+                variable=variable,
+                limit=limit,
+                value=value,
+                stride=stride,
+                tensor=region.name,
+                dim=dim,
+                size=shape[dim],
+            )
+    return None
 
 
 def _apart(placed: LaneCoordinates, dim: int) -> int:

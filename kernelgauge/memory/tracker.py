@@ -114,6 +114,7 @@ class Tracker:
         work.spend(1 + pointers.size / work.LANES)
         ends_only = self.watch.programs == "ends"
         if ends_only and len(self.history.site) - self._begun >= MAX_ACCESSES_OF_AN_END:
+            self.watch.stops_at_ends = True
             raise StopProgram
         site = self.sites.current(self.code)
         if self.watch.record:
@@ -130,7 +131,12 @@ class Tracker:
         if not parts:
             return real
         if verb == "reads" and ends_only and any(self._is_unwritten(*part) for part in parts):
+            self.watch.stops_at_ends = True
             raise StopProgram
+        if verb != "reads" and ends_only:
+            for region, _ in parts:
+                key = id(region.storage), self.history.launch, self.number
+                self.watch.stored_at_ends[key] += int(mask.sum()) * size
         number = self.history.access(site)
         seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
         if len(parts) == 1 and not self.watch.record:

@@ -7,7 +7,9 @@ by the `Watch` of the run.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
@@ -71,6 +73,9 @@ class Watch:
     record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order
     begun: the number of each launch's first access, and the launch
+    stored_at_ends: of the first and the last program, where only these run, the bytes stored by
+        each, by storage, first access of the launch and number of the program
+    stops_at_ends: whether one of these did not end by itself
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
     loaded: the parts of memory that the last load touched
@@ -103,6 +108,8 @@ class Watch:
         self.as_started, self.waits_beyond_the_gpu = as_started, False
         self.launches: list[Launch] = []
         self.begun: list[tuple[int, Launch]] = []
+        self.stored_at_ends: Counter[tuple[int, int, int]] = Counter()
+        self.stops_at_ends = False
         self.loads_without_other: dict[tuple[str, int], int] = {}
         self.history = History()
         self.sites = CallSites()
@@ -218,6 +225,18 @@ class Watch:
             np.maximum(numbers, accesses[first : first + len(numbers)], out=numbers)
         programs = np.asarray(self.history.program)[numbers[numbers > 0]]
         return int(np.bincount(programs).max(initial=0)) * unit // region.itemsize
+
+    def room(self, tensor: torch.Tensor) -> int | None:
+        """Return how many elements all programs store if each stores as many as those at the ends.
+
+        None if these did not end, or if more than one launch stores to the tensor, or none.
+        """
+        storage, launches = self.region("", tensor).storage, dict(self.begun)
+        stored = {it[1:]: size for it, size in self.stored_at_ends.items() if it[0] == id(storage)}
+        if self.stops_at_ends or len({launch for launch, _ in stored}) != 1:
+            return None
+        ((launch, _), *_), most = stored, max(stored.values())
+        return math.prod(launches[launch].grid) * most // tensor.element_size()
 
     def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> Store | None:
         """Return the last store to an element, None if there was none."""

@@ -206,6 +206,8 @@ class GuardedCall:
                 log.check_set([arena.tensor for arena in unset])
             if all_run and not self.in_place:
                 self._check_stored(results, guard, log)
+            if programs == "ends" and isinstance(log, Watch):
+                self._check_room(results, guard, log)
         except Wrong as wrong:
             raise Wrong(self._called(wrong.fault)) from None
         watch = log if isinstance(log, Watch) else None
@@ -526,6 +528,17 @@ class GuardedCall:
             if any(storage_of(it) == storage_of(result) for it in tensors((value,)))
         }
         return unwritten.left_out(recording, numbers, names, missing, tuple(result.stride()))
+
+    def _check_room(self, results: tuple, guard: Guard, log: Watch) -> None:
+        """Raise Wrong where programs like the first and the last cannot store half of a result."""
+        for number, result in enumerate(results):
+            room = None if guard.has_filled(result) else log.room(result)
+            if room is not None and 2 * room < result.numel():
+                name = self.named(number, len(results))
+                said = note("programs-store-too-few", result=name, room=room, of=result.numel())
+                grids = [it.grid for it in log.launches if _takes(it, result)]
+                notes = said, note("launched-with-grids", grids=grids)
+                raise Wrong(Fault("unwritten", notes, grid=grids[0], tensor=name))
 
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
         """Raise Wrong unless a kernel stored every element of each result.

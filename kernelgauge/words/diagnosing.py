@@ -144,6 +144,11 @@ def _elements(words: str) -> Callable[..., str]:
     return lambda count: f"{count} of the wrong elements {'is' if count == 1 else 'are'} {words}"
 
 
+def _count(words: str) -> Callable[..., str]:
+    """Return a function for what counts in these tensors."""
+    return lambda tensors: words.format(" and ".join(tensors))
+
+
 def _inputs_are(words: str) -> Callable[..., str]:
     """Return a function for what inputs with one infinite value are: "inf" or "-inf"."""
     return lambda what, value: words.format(what=what, kind="infinite" if value == "inf" else value)
@@ -245,6 +250,7 @@ PATTERNS: Mapping[str, str | Callable[..., str]] = {
     "some-nan": _elements("NaN"),
     "some-infinite": _elements("infinite"),
     "nan-missing": _elements("not NaN where NaN is expected"),
+    "inf-missing": _elements("finite where infinity is expected"),
     "where-inputs-are-below": "{what}, where no input is above {below:.3g}",
     "where-inputs-reach": "{what}, where inputs reach {large:.3g}",
     "where-inputs-are": _inputs_are("{what}, where inputs are {kind}"),
@@ -464,6 +470,7 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
         "inf - inf, inf / inf, 0 * inf or 0 / 0 is avoided, although its NaN is expected here"
     ),
     "nan-replaced": "{source}, in line {line}, gives a number where NaN belongs",
+    "inf-dropped": "an infinity is replaced by a number, or it is clamped",
     "nan-dropped": (
         "a maximum, minimum or comparison drops NaN: tl.maximum keeps it only if asked to"
     ),
@@ -507,6 +514,9 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "given-index-0": lambda tensors, dim: (
         f"index 0 of {' and '.join(tensors)} everywhere along dimension {dim}"
     ),
+    "infinities-are-0": _count("infinities in {} count as 0"),
+    "infinities-are-finite": _count("infinities in {} count as the largest finite number"),
+    "subnormals-are-0": _count("subnormal numbers in {} count as 0"),
     "masked-lanes-count": "masked lanes of {name} count as {value:g}",
     "given-padding": "rows of {length} padded with {value:g} to {whole}",
     "cast-on-the-way": _cast,

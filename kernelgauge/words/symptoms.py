@@ -31,6 +31,8 @@ WHY = {
     "index-is-made",
     "index-leaves-its-dimension",
     "indices-have-one-stride",
+    "split-alike",
+    "split-by-two-numbers",
     "indices-meet",
     "lanes-share-elements",
     "launches-share-elements",

@@ -537,6 +537,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "mask-compares-with-another-size": (
         "{through} ({other} is {value}): compare {variable} with {limit}"
     ),
+    "bounded-by-another-dimension": (
+        "the mask compares {variable} with {limit}, which is {value}, but {variable} * {stride} "
+        "goes along dimension {dim} of {tensor}, whose size is {size}"
+    ),
     "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
     # The address.
     "flat-index-is-split-wrong": (
@@ -645,6 +649,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"why: both programs have the same tile: {' and '.join(indices)} "
         f"{'are' if len(indices) > 1 else 'is'} the same in both"
     ),
+    "split-alike": lambda name, parts: (
+        f"why: {' and '.join(parts)} {'are' if len(parts) > 1 else 'is'} the same for two values "
+        f"of {name}: one part must be a quotient, //, and the other the remainder of that division"
+    ),
+    "split-by-two-numbers": lambda name, parts, step, rest: (
+        f"why: {' and '.join(parts)} are the same for two values of {name}: it is divided by "
+        f"{step}, and the remainder is that of a division by {rest}"
+    ),
     "indices-meet": _meet,
     "index-leaves-its-dimension": _leaves,
     "indices-have-one-stride": _one_stride,
@@ -702,6 +714,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "before"
     ),
     "never-stored": _never_stored,
+    "programs-store-too-few": (
+        "all programs together store at most {room} of the {of} elements of {result}, if the first "
+        "or the last one stores the most: the grid, or a loop over the tiles, ends too early"
+    ),
     "indices-along-axis": _indices,
     "range-never-stored": _range,
     "mask-leaves-out": _mask_leaves,

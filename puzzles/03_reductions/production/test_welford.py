@@ -103,6 +103,7 @@ def test_numerics_one_huge_value():
     puzzle.check(x)
 
 
+# Of inf: the mean is inf as a sum, and inf - inf where it is updated, as Welford does.
 test_numerics_each_special_value = special_values(
     puzzle, lambda: (randn(6, 70, dtype="float16"),), "x", apart={"x": ("inf", "minus_inf")}
 )

@@ -114,6 +114,7 @@ def test_numerics_special_values_stay_in_their_row():
     puzzle.check(x, weight, bias)
 
 
+# Of inf: the mean is inf as a sum, and inf - inf where it is updated, as Welford does.
 test_numerics_each_special_value = special_values(
     puzzle, lambda: layer(5, 70, "float16"), "x weight bias", apart={"x": ("inf", "minus_inf")}
 )

@@ -155,6 +155,9 @@ def test_numerics_special_values():
     puzzle.check(param, tensor([nan, inf, 1e-30, 1.0]), m, v, *USUAL)
 
 
+# Of an infinite param: param - lr * decay * param is inf - inf as the spec writes it, and
+# param * (1 - lr * decay), as PyTorch multiplies, is inf. Of the largest exp_avg: m / correction
+# overflows float32 if it is divided before it is multiplied by lr.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: (*four(70), *USUAL),

@@ -172,6 +172,8 @@ def test_numerics_nan_stays_in_its_row_or_column():
     puzzle.check(x, weight, x_scale, weight_scale)
 
 
+# Of infinite scales: a sum of a block that is scaled once is infinite, and terms that are scaled
+# one by one are inf - inf. Of the largest: blocks of either sign overflow one by one.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: layer(40, 50, 300),

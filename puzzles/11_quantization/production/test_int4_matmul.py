@@ -145,6 +145,8 @@ def test_numerics_beyond_the_range_of_float16():
     puzzle.check(x, weight, scale * 1e6, zero)
 
 
+# Of the largest scale: the spec lets (q - zero) * scale be rounded to float16, which overflows, or
+# the sum of a group be scaled in float32, which holds it.
 test_numerics_each_special_value = special_values(
     puzzle, lambda: layer(20, 30, 128, 64), "x scale", apart={"scale": ("largest",)}
 )

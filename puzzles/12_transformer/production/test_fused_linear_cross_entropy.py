@@ -118,6 +118,8 @@ def test_numerics_nan():
     puzzle.check(x, weight, targets)
 
 
+# Of inf and the largest: logits are float16 where they are kept, which overflows, and a maximum
+# that is inf leaves inf - inf where log-sum-exp is written out, and inf where PyTorch looks at it.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: layer(30, 40, 16, "float16"),

@@ -129,6 +129,7 @@ def test_numerics_nan_stays_in_its_group():
     puzzle.check(x, groups, weight, bias)
 
 
+# Of inf: the mean is inf as a sum, and inf - inf where means of parts are merged.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: layer(2, 6, 100, 3, "float16"),

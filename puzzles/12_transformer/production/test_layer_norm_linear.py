@@ -128,6 +128,8 @@ def test_masks_large():
     puzzle.check(*layer(259, 517, 515, "float16"))
 
 
+# Of the largest norm_weight: the normalized row may be rounded to float16 before tl.dot takes it,
+# which overflows.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: layer(40, 24, 70, "float16"),

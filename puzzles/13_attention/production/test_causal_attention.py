@@ -127,7 +127,7 @@ def test_masks_limits():
         B=2**17,
         Hkv=2**14,
         group=2**12,
-        S=2**11,
+        S=2**12,
     )
 
 
@@ -158,6 +158,15 @@ def test_numerics_negative_scale_of_large_scores():
     puzzle.check(q * 30, k, v, -1.0)
 
 
+@cases(nan=float("nan"), inf=float("inf"), minus_inf=-float("inf"))
+def test_numerics_a_value_that_all_queries_see(value):
+    q, k, v = heads(1, 2, 2, 70, 70, 16)
+    v[0, 0, 0, 3] = value
+    puzzle.check(q, k, v)
+
+
+# Of v: a key that a row does not see leaves it alone in the formula, and is 0 * NaN where PyTorch
+# multiplies, or where a tile on the diagonal does. What all rows see is in the test above.
 test_numerics_each_special_value = special_values(
     puzzle, lambda: heads(1, 2, 2, 70, 70, 16), "q k v", apart={"v": ("nan", "inf", "minus_inf")}
 )

@@ -156,6 +156,8 @@ def test_numerics_negative_scale_of_large_scores():
     puzzle.check(q * 30, k, v, -1.0)
 
 
+# Of infinite q and k: lse is inf where PyTorch looks for an infinite maximum, and inf - inf as the
+# formula stands; the rows of out are NaN in either case.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: heads(1, 2, 2, 20, 100, 16),
