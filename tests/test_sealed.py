@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +144,18 @@ def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):
     for file in (link, tmp_path / ".." / "own.py"):
         with pytest.raises(cell.Forged):
             session.place([str(file), 1, "kernel"])
+
+
+def test_the_copy_of_a_killed_judge_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, young = (tmp_path / f"{cell.COPY}{it}" for it in ("left", "young"))
+    for copy in (left, young):
+        (copy / "subject").mkdir(parents=True)
+    os.utime(left, (0, 0))
+    running = cell.Cell(paths.SOLUTIONS)
+    os.utime(running._copy.name, (0, 0))
+    other = cell.Cell(paths.SOLUTIONS)
+    assert {*tmp_path.iterdir()} == {young, *(Path(it._copy.name) for it in (running, other))}
+    for it in (running, other):
+        it.kill()
+    assert {*tmp_path.iterdir()} == {young}

@@ -7,6 +7,7 @@ tests, no reference, no solutions, no network, none of the judge's environment. 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -37,6 +38,9 @@ STARTUP_SECONDS, CLOSING_SECONDS = 60.0, 5.0
 MAX_LINE_BYTES, MAX_CALL_BYTES = 2**22, 2**26
 # What is copied of a subject's folder.
 MAX_FILES, MAX_FILE_BYTES = 2000, 2**20
+# Of the folder with that copy, which the judge's process locks; and from what age on one without a
+# lock is left over.
+COPY, LEFT_OVER_SECONDS = "triton-kata-cell-", 60.0
 # A user that nobody else is, one for each cell of this machine.
 FIRST_USER = 1_000_000
 
@@ -145,7 +149,10 @@ class Cell:
         self._test = 0
         self._left = MAX_CALL_BYTES
         self._buffer = b""
-        self._copy = tempfile.TemporaryDirectory(prefix="triton-kata-cell-")
+        _remove_left_over()
+        self._copy = tempfile.TemporaryDirectory(prefix=COPY)
+        self._lock = os.open(self._copy.name, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         copied = Path(self._copy.name) / "subject"
         _copy_sources(folder, copied)
         ours, theirs = socket.socketpair()
@@ -246,6 +253,21 @@ class Cell:
         self.process.wait()
         self._socket.close()
         self._copy.cleanup()
+        os.close(self._lock)
+
+
+def _remove_left_over() -> None:
+    """Remove the copies of processes that were killed before they could."""
+    for copy in Path(tempfile.gettempdir()).glob(f"{COPY}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - copy.stat().st_mtime < LEFT_OVER_SECONDS:
+                continue
+            lock = os.open(copy, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(copy)
+            finally:
+                os.close(lock)
 
 
 def _copy_sources(folder: Path, to: Path) -> None:
