@@ -2,9 +2,9 @@
 
 python tests/load_of_a_class.py FOLDER [--people 200] [--kill-after 500] [--minutes 60] [--jobs 2]
 
-FOLDER gets the people's folders, the results, and samples.csv: a line for each ten seconds with what
-was graded, and the processes, open files and resident memory of the class's command and of all that
-it started, and the files in its folder of temporary files.
+FOLDER gets the people's folders, the results, and samples.csv. That has a line for each ten
+seconds: what was graded; the processes, open files and resident memory of the class's command and
+of all that it started; and the files in its folder of temporary files.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernelgauge.sealed import recorder_file
+from kernelgauge.sealed import recorder_file, system_calls
 
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache")
 ENVIRONMENT = {
@@ -67,14 +67,17 @@ def in_force() -> str:
         raise CannotSeal(
             "--sealed needs bubblewrap, which is not installed: apt-get install bubblewrap"
         )
-    tried = subprocess.run([*_sandbox(), "/bin/true"], capture_output=True, text=True, check=False)
+    with system_calls.refused() as (options, files):
+        command = [*_sandbox(), *options, "/bin/true"]
+        tried = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=files)
     if tried.returncode:
         reason = (tried.stderr.strip() or f"status {tried.returncode}").splitlines()[0]
         raise CannotSeal(f"--sealed needs namespaces, which this machine refuses: {reason}")
     user = "a user of its own" if os.geteuid() == 0 else "a user namespace"
+    seccomp = "seccomp" if system_calls.compiled() else "no seccomp, since libseccomp is not there"
     return (
         f"sealed: launchers run in cells ({user}; mount, process, IPC and network namespaces; "
-        "limits of memory, processes, files and time; no seccomp, no cgroup)"
+        f"limits of memory, processes, files and time; {seccomp}; no cgroup)"
     )
 
 
@@ -94,8 +97,8 @@ def _sandbox() -> list[str]:
     return [*command, "--proc", "/proc", "--dev", "/dev"]
 
 
-def _command(folder: Path, copied: Path, descriptor: int) -> list[str]:
-    command = _sandbox()
+def _command(folder: Path, copied: Path, descriptor: int, options: list[str]) -> list[str]:
+    command = [*_sandbox(), *options]
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm"]
     paths = _paths()
@@ -157,15 +160,16 @@ class Cell:
         _copy_sources(folder, copied)
         ours, theirs = socket.socketpair()
         self._socket = ours
-        self.process = subprocess.Popen(
-            _command(folder, copied, theirs.fileno()),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            cwd="/",
-            start_new_session=True,
-        )
+        with system_calls.refused() as (options, files):
+            self.process = subprocess.Popen(
+                _command(folder, copied, theirs.fileno(), options),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno(), *files],
+                cwd="/",
+                start_new_session=True,
+            )
         theirs.close()
 
     def open(self, file: Path, function: str, gpus: dict | None, seconds: float) -> list:
