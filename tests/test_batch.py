@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -11,7 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import pytest
+
 from course import paths
+from course.page import report as pages
 from course.plugin import batch
 
 SWISH = "01_pointwise/swish"
@@ -112,3 +116,21 @@ def suites(found: Path) -> list[ElementTree.Element]:
 
 def failures(suite: ElementTree.Element) -> int:
     return sum(int(suite.get(name, "0")) for name in ("failures", "errors"))
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
+def test_a_cell_that_ends_costs_its_puzzle_one_cell(tmp_path):
+    file = tmp_path / "eve" / f"{SWISH}.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(PEOPLE["eve"])
+    found = tmp_path / "found.json"
+    tests = f"puzzles/{Path(SWISH).parent}/test_swish.py"
+    told = ["--subject", str(tmp_path / "eve"), "--sealed", "--json", str(found), "-k", "numerics"]
+    whole = [sys.executable, "-m", "pytest", tests, *told, "-p", "no:cacheprovider"]
+    subprocess.run(whole, **process(), capture_output=True, check=False)
+    (report,) = pages.load(found)
+    (puzzle,) = report.graded
+    first, *others = puzzle.checks
+    assert first.fault["kind"] == "process-ended"
+    assert {it.verdict for it in others} == {"not run"}
