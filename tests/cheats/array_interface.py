@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: only where the launcher itself can read
+# sealed: ended the process of its cell
 import numpy as np
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: starts a process
+# sealed: ModuleNotFoundError: No module named
 import subprocess
 
 import course.paths

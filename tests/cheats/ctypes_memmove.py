@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: written outside a kernel|no program stored|ctypes
+# sealed: ended the process of its cell
 import ctypes
 
 import torch

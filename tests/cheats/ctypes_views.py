@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: reaches into memory through ctypes
+# sealed: ended the process of its cell
 import ctypes
 
 import numpy as np

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: its state was replaced
+# sealed: KeyError: 'kernelgauge.subject.audit'
 import sys
 
 from honest import swish as honest

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: Tensor.__dlpack__ outside a kernel
+# sealed: uses Tensor.__dlpack__ outside a kernel
 import numpy as np
 from honest import swish as honest
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: torch's silu outside a kernel
+# sealed: TypeError: swish_kernel... missing a required argument
 import torch
 from honest import swish_kernel
 

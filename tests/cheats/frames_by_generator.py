@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: looks into the frames of its callers
+# sealed: harmless
 from honest import swish as honest
 
 

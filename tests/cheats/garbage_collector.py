@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: searches the memory of the judge
+# sealed: harmless
 import gc
 
 import torch

@@ -1,6 +1,7 @@
 # puzzle: 08_debugging/momentum_step
 # mode: interpreter
 # rejected with: was written outside a kernel
+# sealed: ended the process of its cell
 import numpy as np
 import triton
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: was written outside a kernel
+# sealed: the result is wrong in 3000 of 3000 elements
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: kernelgauge.numerics.compare.compare was replaced
+# sealed: ModuleNotFoundError: No module named
 import torch
 from honest import swish as honest
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: time.perf_counter was replaced
+# sealed: harmless
 import time
 
 from honest import swish as honest

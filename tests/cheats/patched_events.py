@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: torch.cuda.Event was replaced
+# sealed: harmless
 import torch
 from honest import swish as honest
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: race
 # rejected with: Event.elapsed_time was replaced
+# sealed: harmless
 import torch
 from honest import swish as honest
 

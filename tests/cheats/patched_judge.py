@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: kernelgauge.subject.guarded_call.GuardedCall._check_launches was replaced
+# sealed: ModuleNotFoundError: No module named
 import torch
 
 import kernelgauge.subject.guarded_call

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: was replaced
+# sealed: ModuleNotFoundError: No module named
 import torch
 
 import kernelgauge.subject.tamper

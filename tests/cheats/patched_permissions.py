@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: kernelgauge.subject.guard.FILLED was replaced
+# sealed: ModuleNotFoundError: No module named
 import torch
 
 from kernelgauge.subject.guard import FILLED

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: torch.sigmoid was replaced
+# sealed: the result is wrong in
 import torch
 from honest import swish as honest
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: starts a thread|leaves a thread behind
+# sealed: memory that this call did not allocate
 from concurrent.futures import ThreadPoolExecutor
 
 import torch

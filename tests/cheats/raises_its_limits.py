@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: its limits was replaced
+# sealed: harmless
 from honest import swish as honest
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: was written outside a kernel
+# sealed: IndexError
 import sys
 
 from honest import swish as honest

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: only where the launcher itself can read
+# sealed: uses Tensor.tolist outside a kernel
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: reads the answers
+# sealed: ModuleNotFoundError: No module named
 import importlib.util
 
 import course.paths

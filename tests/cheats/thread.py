@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: a thread
+# sealed: memory that the launcher neither received nor allocated
 import threading
 
 from honest import swish as honest

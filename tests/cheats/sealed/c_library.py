@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: ends the run
 # sealed: ended the process|is wrong in|memory that this call did not
 # A library in C that writes anywhere, reached without ctypes by name.
 import importlib

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: is wrong in
 # sealed: is wrong in
 # Encodes what it expects for the shapes that it knows.
 import torch

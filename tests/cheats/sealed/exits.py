@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: ends the run
 # sealed: ended the process
 import os
 

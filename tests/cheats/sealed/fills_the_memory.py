@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: MemoryError|did not return within
 # sealed: MemoryError|ended the process
 from honest import swish as honest
 

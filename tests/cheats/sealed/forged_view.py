@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: is no recording
 # Asks for a view far beyond the memory of its input, which holds who knows what of the judge.
 import json

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: starts a process
 # sealed: harmless
 import os
 import time

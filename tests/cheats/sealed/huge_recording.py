@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: did not return within
 # sealed: is no recording
 import os
 

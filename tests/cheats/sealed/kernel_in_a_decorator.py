@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: the result is wrong
 # sealed: the result is wrong
 # Triton's compiler reads the source of a kernel as text, from the first line that looks like a
 # definition on, and computes what it calls while it compiles.

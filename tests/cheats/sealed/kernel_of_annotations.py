@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: harmless
 # What a kernel is said to return is computed where its file is executed: in the cell alone.
 import torch

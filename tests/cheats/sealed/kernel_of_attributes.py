@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: belongs to no tensor
 # sealed: uses .fill, which is no part
 import torch
 import triton

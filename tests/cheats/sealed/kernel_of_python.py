@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: compare was replaced
 # sealed: uses .*which is no part of Triton's language
 # In the interpreter a kernel is Python: this one looks for the judge.
 import sys

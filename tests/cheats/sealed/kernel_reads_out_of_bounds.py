@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: out of bounds
 # sealed: reads .*out of bounds|reads past|outside
 import torch
 import triton

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: harmless
 import contextlib
 import os

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: kernel uses the launch option ptx_options, which is no part of Triton's language
 # What ptxas is to be called with would be an argument of a process of the judge.
 import torch

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: starts a process
 # sealed: harmless
 # Leaves a process that goes on writing to the channel once the test is over.
 import os

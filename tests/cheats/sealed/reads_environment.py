@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: harmless
 # The environment holds nothing of the judge's.
 import os

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: harmless
 # No tests, no reference, no solutions, and nobody else's files.
 import os

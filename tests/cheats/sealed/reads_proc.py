@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: harmless
 # Looks for another process to read: there is none of the judge's.
 import os

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: is no recording|memory that this call did not allocate|launched no
 # A forged message: the call has returned, with the memory of its input.
 import json

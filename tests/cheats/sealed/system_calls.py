@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: reaches into memory through ctypes
 # sealed: harmless
 # Doors to the kernel: a user namespace, with all capabilities in it, and a virtual machine's host.
 import contextlib

