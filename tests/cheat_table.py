@@ -10,7 +10,7 @@ A header says, in this order,
                     what it looked for; "ends the run" where nobody is graded after it
     sealed          a pattern of what is said in a cell, where that is another; "harmless" where the
                     kernels did the work, and what the cheat changes or reads is not there
-    sealed on a GPU the same, where it was seen to be so on one
+    sealed on a GPU such a pattern or word again, or "the same", once it was seen on one
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ HEADER = re.compile(
     r"(?:# sealed on a GPU: (?P<gpu>.+)\n)?"
 )
 HARMLESS, SOLVED, REACHED, ENDS = "harmless", "solved", "reached", "ends the run"
+THE_SAME = "the same"
 MODES = {
     "both": "",
     "interpreter": " (in the interpreter)",
@@ -49,6 +50,9 @@ What each file of `tests/cheats` comes to in each mode. This page is made by
 - **rejected**: what a message says that names it.
 - **harmless**: the kernels did the work; what the cheat changes or reads is not there.
 - **not run**: nobody has seen it there.
+
+The last column is of an H100 with torch 2.11 and Triton 3.6, where an honest file was solved after
+each.
 
 """
 
@@ -75,8 +79,9 @@ def read(path: Path) -> Cheat:
     said = header.groupdict()
     opened = said["rejected"] or said["open"]
     assert opened, f"{path.name} says nothing of the open mode"
-    mode = said["mode"] or "interpreter"
-    return Cheat(path, said["puzzle"], mode, opened, said["sealed"] or opened, said["gpu"])
+    sealed = said["sealed"] or opened
+    gpu = sealed if said["gpu"] == THE_SAME else said["gpu"]
+    return Cheat(path, said["puzzle"], said["mode"] or "interpreter", opened, sealed, gpu)
 
 
 def page() -> str:

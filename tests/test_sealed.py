@@ -155,7 +155,7 @@ def test_cells_end_first_where_memory_runs_out(tmp_path):
         told = one.open(file, "subject", None, 30.0)
     finally:
         one.kill()
-    assert told[2].strip() == "1000"
+    assert told[2] == "[Errno 1000] cell"
 
 
 def test_the_copy_of_a_killed_judge_is_removed(tmp_path, monkeypatch):

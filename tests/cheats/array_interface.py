@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: only where the launcher itself can read
 # sealed: ended the process of its cell
+# sealed on a GPU: the same
 import numpy as np
 import triton
 import triton.language as tl

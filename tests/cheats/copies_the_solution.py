@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: starts a process
 # sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import subprocess
 
 import course.paths

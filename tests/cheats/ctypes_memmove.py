@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: written outside a kernel|no program stored|ctypes
 # sealed: ended the process of its cell
+# sealed on a GPU: the same
 import ctypes
 
 import torch

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: reaches into memory through ctypes
 # sealed: ended the process of its cell
+# sealed on a GPU: the same
 import ctypes
 
 import numpy as np

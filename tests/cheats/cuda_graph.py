@@ -2,6 +2,7 @@
 # mode: gpu
 # rejected with: CUDA stream
 # sealed: RuntimeError
+# sealed on a GPU: no CUDA-capable device
 import torch
 from honest import swish as honest
 

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: its state was replaced
 # sealed: KeyError: 'kernelgauge.subject.audit'
+# sealed on a GPU: the same
 import sys
 
 from honest import swish as honest

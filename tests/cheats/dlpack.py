@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: Tensor.__dlpack__ outside a kernel
 # sealed: uses Tensor.__dlpack__ outside a kernel
+# sealed on a GPU: the same
 import numpy as np
 from honest import swish as honest
 

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: searches the memory of the judge
 # sealed: harmless
+# sealed on a GPU: the same
 import gc
 
 import torch

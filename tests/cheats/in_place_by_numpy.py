@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: was written outside a kernel
 # sealed: ended the process of its cell
+# sealed on a GPU: the same
 import numpy as np
 import triton
 

@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: was written outside a kernel
 # sealed: the result is wrong in 3000 of 3000 elements
+# sealed on a GPU: the same
 import torch
 import triton
 import triton.language as tl

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: a plain tensor
 # sealed: harmless
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: time.perf_counter was replaced
 # sealed: harmless
+# sealed on a GPU: the same
 import time
 
 from honest import swish as honest

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: Event.elapsed_time was replaced
 # sealed: harmless
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: kernelgauge.subject.guarded_call.GuardedCall._check_launches was replaced
 # sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import torch
 
 import kernelgauge.subject.guarded_call

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: was replaced
 # sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import torch
 
 import kernelgauge.subject.tamper

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: torch.Tensor.is_contiguous was replaced
 # sealed: harmless
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

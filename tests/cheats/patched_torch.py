@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: torch.sigmoid was replaced
 # sealed: the result is wrong in
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

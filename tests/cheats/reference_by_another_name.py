@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: was written outside a kernel
 # sealed: IndexError
+# sealed on a GPU: the same
 import sys
 
 from honest import swish as honest

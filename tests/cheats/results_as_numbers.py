@@ -2,6 +2,7 @@
 # mode: interpreter
 # rejected with: only where the launcher itself can read
 # sealed: uses Tensor.tolist outside a kernel
+# sealed on a GPU: the same
 import torch
 import triton
 import triton.language as tl

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: reads the answers
 # sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import importlib.util
 
 import course.paths

@@ -2,6 +2,7 @@
 # mode: gpu
 # rejected with: changes the CUDA stream
 # sealed: RuntimeError
+# sealed on a GPU: changes the CUDA stream
 import torch
 from honest import swish as honest
 
