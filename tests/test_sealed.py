@@ -145,11 +145,17 @@ def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):
             session.place([str(file), 1, "kernel"])
 
 
-def test_cells_end_first_where_memory_runs_out(tmp_path):
+SAYS = """
+import getpass
+with open("/proc/self/oom_score_adj") as file:
+    raise OSError(int(file.read()), getpass.getuser())
+"""
+
+
+def test_what_a_cell_is(tmp_path):
+    """It ends first where memory runs out, and its user, of whom no file tells, has a name."""
     file = tmp_path / "subject.py"
-    file.write_text(
-        "with open('/proc/self/oom_score_adj') as file:\n    raise OSError(file.read())"
-    )
+    file.write_text(SAYS)
     one = cell.Cell(tmp_path)
     try:
         told = one.open(file, "subject", None, 30.0)
