@@ -96,6 +96,7 @@ SANDBOX = (
 @pytest.mark.nightly
 @pytest.mark.commands
 @pytest.mark.parametrize("file", sorted(IN_CELLS.glob("*.py")), ids=lambda it: it.stem)
+@pytest.mark.skipif(not settings.interpreted, reason="their headers are of the interpreter")
 def test_cheat_of_cells_in_the_open(file, tmp_path):
     cheat = cheat_table.read(file)
     chapter, name = cheat.puzzle.split("/")
