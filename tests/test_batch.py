@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,6 +87,28 @@ def test_the_judge_of_a_result(monkeypatch):
     version = metadata.version
     monkeypatch.setattr(metadata, "version", lambda it: "9" if it == "triton" else version(it))
     assert judge != batch._digest_of_judge(SimpleNamespace(**options))
+
+
+def test_what_is_being_graded_ends_before_an_interrupted_run_is_reported(tmp_path, monkeypatch):
+    told = SWISH, tmp_path / "none.json", (), tmp_path, tmp_path, {}, ""
+    people = [batch.Unit(name, tmp_path, *told) for name in ("ada", "bob")]
+    ended = []
+
+    def grade(unit):
+        time.sleep(0.5 * (unit.person == "bob"))
+        ended.append(unit.person)
+        return 0
+
+    def interrupted(said):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(batch, "units", lambda *_: people)
+    monkeypatch.setattr(batch, "grade", grade)
+    monkeypatch.setattr(batch, "_reports", lambda *_: list(ended))
+    option = SimpleNamespace(cluster=None, jobs=2, xmlpath=None)
+    terminal = SimpleNamespace(line=interrupted)
+    config = SimpleNamespace(option=option, get_terminal_writer=lambda: terminal)
+    assert batch.run(config, {}) == (["ada", "bob"], pytest.ExitCode.INTERRUPTED)
 
 
 def command(folder: Path, results: Path, found: Path) -> list[str]:
