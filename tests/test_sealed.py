@@ -21,6 +21,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.sealed import cell, replay, system_calls
 from tests import cheat_table
+from tests.test_batch import process
 
 try:
     cell.in_force()
@@ -96,14 +97,14 @@ SANDBOX = (
 @pytest.mark.nightly
 @pytest.mark.commands
 @pytest.mark.parametrize("file", sorted(IN_CELLS.glob("*.py")), ids=lambda it: it.stem)
-@pytest.mark.skipif(not settings.interpreted, reason="their headers are of the interpreter")
 def test_cheat_of_cells_in_the_open(file, tmp_path):
     cheat = cheat_table.read(file)
     chapter, name = cheat.puzzle.split("/")
     shutil.copyfile(paths.SOLUTIONS / f"{cheat.puzzle}.py", tmp_path / "honest.py")
     (tmp_path / chapter).mkdir()
     shutil.copyfile(file, tmp_path / chapter / f"{name}.py")
-    command = [*SANDBOX, "--bind", str(tmp_path), str(tmp_path), "--chdir", str(paths.ROOT)]
+    root = str(paths.ROOT)
+    command = [*SANDBOX, "--ro-bind", root, root, "--bind", str(tmp_path), str(tmp_path)]
     command += ["--setenv", "PYTHONPATH", str(tmp_path), sys.executable, "-m", "pytest"]
     command += [f"puzzles/{chapter}/test_{name}.py", "-k", "numerics", "-p", "no:cacheprovider"]
     command += [
@@ -116,7 +117,8 @@ def test_cheat_of_cells_in_the_open(file, tmp_path):
     ]
     # What one process may have, so that one that fills the memory does not end others.
     bounded = ["prlimit", f"--as={8 * 2**30}", *command]
-    subprocess.run(bounded, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(bounded, **process(), **silent, timeout=300, check=False)
     if not (tmp_path / "found.json").exists():
         assert cheat.open == cheat_table.ENDS
         return
