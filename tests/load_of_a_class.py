@@ -159,7 +159,7 @@ def main() -> None:
             process = begin()
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
-    print("exit status", process.wait(60), flush=True)
+    print("exit status", process.wait(600), flush=True)
     time.sleep(10)
     print("still running:", left_over(temporary))
     print("temporary:", sorted(it.name for it in temporary.iterdir()))
