@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import pytest
+
 from course import paths
+from course.page import report as pages
 from course.plugin import batch
 
 SWISH = "01_pointwise/swish"
@@ -84,6 +89,28 @@ def test_the_judge_of_a_result(monkeypatch):
     assert judge != batch._digest_of_judge(SimpleNamespace(**options))
 
 
+def test_what_is_being_graded_ends_before_an_interrupted_run_is_reported(tmp_path, monkeypatch):
+    told = SWISH, tmp_path / "none.json", (), tmp_path, tmp_path, {}, ""
+    people = [batch.Unit(name, tmp_path, *told) for name in ("ada", "bob")]
+    ended = []
+
+    def grade(unit):
+        time.sleep(0.5 * (unit.person == "bob"))
+        ended.append(unit.person)
+        return 0
+
+    def interrupted(said):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(batch, "units", lambda *_: people)
+    monkeypatch.setattr(batch, "grade", grade)
+    monkeypatch.setattr(batch, "_reports", lambda *_: list(ended))
+    option = SimpleNamespace(cluster=None, jobs=2, xmlpath=None)
+    terminal = SimpleNamespace(line=interrupted)
+    config = SimpleNamespace(option=option, get_terminal_writer=lambda: terminal)
+    assert batch.run(config, {}) == (["ada", "bob"], pytest.ExitCode.INTERRUPTED)
+
+
 def command(folder: Path, results: Path, found: Path) -> list[str]:
     tests = f"puzzles/{Path(SWISH).parent}/test_swish.py"
     told = ["--subject", str(folder), "--results", str(results), "--junitxml", str(found)]
@@ -112,3 +139,21 @@ def suites(found: Path) -> list[ElementTree.Element]:
 
 def failures(suite: ElementTree.Element) -> int:
     return sum(int(suite.get(name, "0")) for name in ("failures", "errors"))
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
+def test_a_cell_that_ends_costs_its_puzzle_one_cell(tmp_path):
+    file = tmp_path / "eve" / f"{SWISH}.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(PEOPLE["eve"])
+    found = tmp_path / "found.json"
+    tests = f"puzzles/{Path(SWISH).parent}/test_swish.py"
+    told = ["--subject", str(tmp_path / "eve"), "--sealed", "--json", str(found), "-k", "numerics"]
+    whole = [sys.executable, "-m", "pytest", tests, *told, "-p", "no:cacheprovider"]
+    subprocess.run(whole, **process(), capture_output=True, check=False)
+    (report,) = pages.load(found)
+    (puzzle,) = report.graded
+    first, *others = puzzle.checks
+    assert first.fault["kind"] == "process-ended"
+    assert {it.verdict for it in others} == {"not run"}

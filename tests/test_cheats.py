@@ -1,8 +1,7 @@
 """Dishonest subjects are rejected, each with a message that names its fault.
 
-Each file of tests/cheats is a subject. Its first lines give the puzzle, the mode in which it must
-be rejected ("both", "interpreter", "gpu", or "race" for calls that are timed), and a pattern for
-the message. `honest` is the puzzle's solution.
+Each file of tests/cheats is a subject; tests/cheat_table.py says what its first lines give.
+`honest` is the puzzle's solution.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from kernelgauge.speed import gpu, measure
 from kernelgauge.speed.interval import Interval
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.subject import tamper
+from tests import cheat_table
 
 pytestmark = pytest.mark.proof
 
-FOLDER = paths.ROOT / "tests" / "cheats"
+FOLDER = cheat_table.CHEATS
 CHEATS = sorted(path.stem for path in FOLDER.glob("*.py"))
-HEADER = re.compile(r"# puzzle: (.+)\n# mode: (.+)\n# rejected with: (.+)\n")
 
 
 @pytest.fixture
@@ -67,15 +66,16 @@ def three_calls(subject, reference, arguments, **options) -> RaceResult:
 @pytest.mark.parametrize("cheat", CHEATS)
 @pytest.mark.filterwarnings("ignore:Dynamo does not know")
 def test_cheat_is_rejected(cheat, handed_in):
-    source = (FOLDER / f"{cheat}.py").read_text()
-    puzzle, mode, words = HEADER.match(source).groups()
+    header = cheat_table.read(FOLDER / f"{cheat}.py")
+    mode = header.mode
     if mode == "gpu" and settings.interpreted:
         pytest.skip("needs a GPU")
     if mode == "interpreter" and not settings.interpreted:
         pytest.skip("noticed in the interpreter only")
     with pytest.raises(Wrong) as fault:
-        handed_in(puzzle, source, mode)
-    assert re.search(words, str(fault.value)), f'fails, but not with "{words}": {fault.value}'
+        handed_in(header.puzzle, header.path.read_text(), mode)
+    said = str(fault.value)
+    assert re.search(header.open, said), f'fails, but not with "{header.open}": {said}'
 
 
 @pytest.mark.parametrize(

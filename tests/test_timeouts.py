@@ -55,6 +55,26 @@ def test_endless_loop_is_interrupted_though_it_swallows_exceptions(monkeypatch):
 
 
 @by_processor_time
+def test_what_puts_things_back_is_not_interrupted_again(monkeypatch):
+    monkeypatch.setattr(timeouts, "PATIENCE", 100)
+    put_back = []
+
+    def launcher():
+        try:
+            endless()
+        finally:
+            end = time.process_time() + 0.3
+            while time.process_time() < end:
+                pass
+            put_back.append(True)
+
+    limit = timeouts.time_limit(0.2)
+    with pytest.raises(timeouts.Overrun), limit:
+        launcher()
+    assert put_back
+
+
+@by_processor_time
 @pytest.mark.parametrize(
     ("body", "said"),
     [("while True:\n        pass", True), ("return f(n - 1) + f(n - 2) if n else f(90)", False)],

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -204,6 +204,7 @@ def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
     if len(waiting) < len(found):
         terminal.line(f"graded before: {len(found) - len(waiting)} of {len(found)}")
     statuses: dict[Unit, int] = {}
+    interrupted = False
     try:
         if option.cluster and waiting:
             from course.plugin import cluster
@@ -211,22 +212,26 @@ def run(config, people: dict[str, Path]) -> tuple[list[Report], int]:
             graded = cluster.graded(waiting, option.cluster)
         else:
             graded = _graded(waiting, option.jobs or os.cpu_count() or 1)
-        for number, (unit, status) in enumerate(graded, 1):
-            statuses[unit] = status
-            said = {0: "passed", 1: "wrong"}.get(status, f"not graded: status {status}")
-            terminal.line(f"{number} of {len(waiting)}  {unit.person}  {unit.puzzle}  {said}")
-            terminal.flush()
+        # What is being graded when it is interrupted comes to its end before it is reported.
+        with contextlib.closing(graded):
+            for number, (unit, status) in enumerate(graded, 1):
+                statuses[unit] = status
+                said = {0: "passed", 1: "wrong"}.get(status, f"not graded: status {status}")
+                terminal.line(f"{number} of {len(waiting)}  {unit.person}  {unit.puzzle}  {said}")
+                terminal.flush()
     except KeyboardInterrupt:
-        return _reports(found, statuses), pytest.ExitCode.INTERRUPTED
+        interrupted = True
     reports = _reports(found, statuses)
     if option.xmlpath:
         write_junit(Path(option.xmlpath), reports)
+    if interrupted:
+        return reports, pytest.ExitCode.INTERRUPTED
     checks = [check for it in reports for puzzle in it.graded for check in puzzle.checks]
     passes = all(it.verdict in ("passed", "not measured") for it in checks) and bool(checks)
     return reports, pytest.ExitCode.OK if passes else pytest.ExitCode.TESTS_FAILED
 
 
-def _graded(waiting: list[Unit], jobs: int) -> Iterator[tuple[Unit, int]]:
+def _graded(waiting: list[Unit], jobs: int) -> Generator[tuple[Unit, int]]:
     with ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(grade, unit): unit for unit in waiting}
         try:

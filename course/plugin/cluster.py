@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -61,7 +61,7 @@ def graded(
     units: Sequence[batch.Unit],
     address: str,
     how: Callable[[batch.Unit, tuple[str, ...]], Found] | None = None,
-) -> Iterator[tuple[batch.Unit, int]]:
+) -> Generator[tuple[batch.Unit, int]]:
     """Grade units on a cluster. Yields each with the exit status of its process, as they end.
 
     address: as ray.init takes it, "auto" for the cluster that this machine belongs to

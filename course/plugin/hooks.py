@@ -261,15 +261,16 @@ def pytest_runtest_call(item):
                     if not gpu.ran_out_of_memory(error) or isinstance(error, Verdict):
                         raise
                     raise NotMeasured("this GPU has too little memory") from None
-        except timeouts.Overrun as overrun:
-            if puzzle:
-                given_up.add(puzzle, overrun.fault.kind, item.name)
+        except Wrong as wrong:
+            # Each test of it would take as long again, or another cell.
+            if puzzle and wrong.fault.kind in given_up.SAID:
+                given_up.add(puzzle, wrong.fault.kind, item.name)
             # Before the GPU is handed on: that waits for its work to end.
-            if gpu.is_busy():
+            if isinstance(wrong, timeouts.Overrun) and gpu.is_busy():
                 capture = item.config.pluginmanager.getplugin("capturemanager")
                 with capture.global_and_fixture_disabled():
-                    said = (*overrun.fault.said, note("kernel-still-runs"))
-                    crash_notes.end_process(overrun.fault.but(said=said))
+                    said = (*wrong.fault.said, note("kernel-still-runs"))
+                    crash_notes.end_process(wrong.fault.but(said=said))
             raise
 
 

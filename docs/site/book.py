@@ -31,6 +31,7 @@ CONTRIBUTING = [
     "CONTRIBUTING.md",
     "docs/judge.md",
     "docs/sealed.md",
+    "docs/cheats.md",
     "docs/private_names.md",
     "CHANGELOG.md",
 ]

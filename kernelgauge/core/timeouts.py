@@ -69,6 +69,8 @@ def time_limit(seconds: float) -> Iterator[None]:
     def interrupt(signum: int, frame: object) -> None:
         if signum == signal.SIGPROF and not (allowed := _used_up()):
             return
+        # Once: a second one would break off what puts things back.
+        signal.setitimer(signal.ITIMER_PROF, 0)
         _end_process_after(GRACE)
         raise TimeLimit(signum, allowed if signum == signal.SIGPROF else _clock_seconds(seconds))
 

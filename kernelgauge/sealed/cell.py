@@ -7,6 +7,7 @@ tests, no reference, no solutions, no network, none of the judge's environment. 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -21,13 +22,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernelgauge.sealed import recorder_file
+from kernelgauge.sealed import recorder_file, system_calls
 
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TRITON_CACHE_DIR": "/tmp",
     "CUDA_VISIBLE_DEVICES": "",
+    # Parts of torch ask for the user's name when they are imported; this one has none.
+    "USER": "cell",
 }  # fmt: skip
 # What of the judge may be installed beside torch, and is hidden.
 HIDDEN = ("kernelgauge", "course")
@@ -37,6 +40,9 @@ STARTUP_SECONDS, CLOSING_SECONDS = 60.0, 5.0
 MAX_LINE_BYTES, MAX_CALL_BYTES = 2**22, 2**26
 # What is copied of a subject's folder.
 MAX_FILES, MAX_FILE_BYTES = 2000, 2**20
+# Of the folder with that copy, which the judge's process locks; and from what age on one without a
+# lock is left over.
+COPY, LEFT_OVER_SECONDS = "triton-kata-cell-", 60.0
 # A user that nobody else is, one for each cell of this machine.
 FIRST_USER = 1_000_000
 
@@ -63,14 +69,17 @@ def in_force() -> str:
         raise CannotSeal(
             "--sealed needs bubblewrap, which is not installed: apt-get install bubblewrap"
         )
-    tried = subprocess.run([*_sandbox(), "/bin/true"], capture_output=True, text=True, check=False)
+    with system_calls.refused() as (options, files):
+        command = [*_sandbox(), *options, "/bin/true"]
+        tried = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=files)
     if tried.returncode:
         reason = (tried.stderr.strip() or f"status {tried.returncode}").splitlines()[0]
         raise CannotSeal(f"--sealed needs namespaces, which this machine refuses: {reason}")
     user = "a user of its own" if os.geteuid() == 0 else "a user namespace"
+    seccomp = "seccomp" if system_calls.compiled() else "no seccomp, since libseccomp is not there"
     return (
         f"sealed: launchers run in cells ({user}; mount, process, IPC and network namespaces; "
-        "limits of memory, processes, files and time; no seccomp, no cgroup)"
+        f"limits of memory, processes, files and time; {seccomp}; no cgroup)"
     )
 
 
@@ -90,8 +99,8 @@ def _sandbox() -> list[str]:
     return [*command, "--proc", "/proc", "--dev", "/dev"]
 
 
-def _command(folder: Path, copied: Path, descriptor: int) -> list[str]:
-    command = _sandbox()
+def _command(folder: Path, copied: Path, descriptor: int, options: list[str]) -> list[str]:
+    command = [*_sandbox(), *options]
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(TMPFS_BYTES), "--tmpfs", "/dev/shm"]
     paths = _paths()
@@ -145,20 +154,24 @@ class Cell:
         self._test = 0
         self._left = MAX_CALL_BYTES
         self._buffer = b""
-        self._copy = tempfile.TemporaryDirectory(prefix="triton-kata-cell-")
+        _remove_left_over()
+        self._copy = tempfile.TemporaryDirectory(prefix=COPY)
+        self._lock = os.open(self._copy.name, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         copied = Path(self._copy.name) / "subject"
         _copy_sources(folder, copied)
         ours, theirs = socket.socketpair()
         self._socket = ours
-        self.process = subprocess.Popen(
-            _command(folder, copied, theirs.fileno()),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            cwd="/",
-            start_new_session=True,
-        )
+        with system_calls.refused() as (options, files):
+            self.process = subprocess.Popen(
+                _command(folder, copied, theirs.fileno(), options),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno(), *files],
+                cwd="/",
+                start_new_session=True,
+            )
         theirs.close()
 
     def open(self, file: Path, function: str, gpus: dict | None, seconds: float) -> list:
@@ -246,6 +259,21 @@ class Cell:
         self.process.wait()
         self._socket.close()
         self._copy.cleanup()
+        os.close(self._lock)
+
+
+def _remove_left_over() -> None:
+    """Remove the copies of processes that were killed before they could."""
+    for copy in Path(tempfile.gettempdir()).glob(f"{COPY}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - copy.stat().st_mtime < LEFT_OVER_SECONDS:
+                continue
+            lock = os.open(copy, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(copy)
+            finally:
+                os.close(lock)
 
 
 def _copy_sources(folder: Path, to: Path) -> None:

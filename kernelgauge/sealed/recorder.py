@@ -730,6 +730,9 @@ def confine(user):
     }
     for name, limit in limits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
+    # Where the machine's memory runs out, cells end first.
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     if user:
         os.setgroups([])
         os.setresgid(user, user, user)

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: only where the launcher itself can read
+# sealed: ended the process of its cell
+# sealed on a GPU: the same
 import numpy as np
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: starts a thread|memory that this call did not allocate
+# sealed on a GPU: the same
 import _thread
 import time
 

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: memory that an earlier call returned|launched no Triton kernel
+# sealed on a GPU: the same
 from honest import swish as honest
 
 known = {}

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: starts a process
+# sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import subprocess
 
 import course.paths

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: written outside a kernel|no program stored|ctypes
+# sealed: ended the process of its cell
+# sealed on a GPU: the same
 import ctypes
 
 import torch

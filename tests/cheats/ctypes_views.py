@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: reaches into memory through ctypes
+# sealed: ended the process of its cell
+# sealed on a GPU: the same
 import ctypes
 
 import numpy as np

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: gpu
 # rejected with: CUDA stream
+# sealed: RuntimeError
+# sealed on a GPU: no CUDA-capable device
 import torch
 from honest import swish as honest
 

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: Tensor.__dlpack__ outside a kernel
+# sealed: uses Tensor.__dlpack__ outside a kernel
+# sealed on a GPU: the same
 import numpy as np
 from honest import swish as honest
 

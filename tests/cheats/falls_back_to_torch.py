@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: torch's silu outside a kernel
+# sealed: TypeError: .*missing a required argument
+# sealed on a GPU: the same
 import torch
 from honest import swish_kernel
 

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: looks into the frames of its callers
+# sealed: harmless
+# sealed on a GPU: the same
 import inspect
 
 from honest import swish as honest

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: searches the memory of the judge
+# sealed: harmless
+# sealed on a GPU: the same
 import gc
 
 import torch

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: has dtype
+# sealed on a GPU: the same
 import torch
 import triton
 from honest import swish_kernel

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: torch's silu outside a kernel
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

@@ -1,6 +1,8 @@
 # puzzle: 08_debugging/momentum_step
 # mode: interpreter
 # rejected with: was written outside a kernel
+# sealed: ended the process of its cell
+# sealed on a GPU: the same
 import numpy as np
 import triton
 

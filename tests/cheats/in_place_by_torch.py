@@ -1,6 +1,7 @@
 # puzzle: 08_debugging/momentum_step
 # mode: both
 # rejected with: was written outside a kernel
+# sealed: param is wrong in 5000 of 5000 elements
 import triton
 from torch.utils._python_dispatch import _disable_current_modes
 

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: was written outside a kernel
+# sealed: the result is wrong in 3000 of 3000 elements
+# sealed on a GPU: the same
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: memory that this call did not allocate|no program stored
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 from torch.utils._python_dispatch import _disable_current_modes

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: Tensor.numpy outside a kernel
+# sealed on a GPU: the same
 import numpy as np
 from honest import swish as honest
 

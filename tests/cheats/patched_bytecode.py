@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: kernelgauge.numerics.compare.compare was replaced
+# sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

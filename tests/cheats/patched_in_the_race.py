@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: race
 # rejected with: Event.elapsed_time was replaced
+# sealed: harmless
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

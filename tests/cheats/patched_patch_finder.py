@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: was replaced
+# sealed: ModuleNotFoundError: No module named
+# sealed on a GPU: the same
 import torch
 
 import kernelgauge.subject.tamper

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: starts a thread|leaves a thread behind
+# sealed: memory that this call did not allocate
+# sealed on a GPU: the same
 from concurrent.futures import ThreadPoolExecutor
 
 import torch

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: was written outside a kernel
+# sealed: IndexError
+# sealed on a GPU: the same
 import sys
 
 from honest import swish as honest

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: race
 # rejected with: launched no Triton kernel|memory that an earlier call returned
+# sealed on a GPU: the same
 from honest import swish as honest
 
 known = {}

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: no program stored|is wrong in
+# sealed on a GPU: the same
 import torch
 from honest import swish as honest
 

@@ -1,6 +1,8 @@
 # puzzle: 01_pointwise/swish
 # mode: interpreter
 # rejected with: only where the launcher itself can read
+# sealed: uses Tensor.tolist outside a kernel
+# sealed on a GPU: the same
 import torch
 import triton
 import triton.language as tl

@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: is given x_ptr, memory that the launcher neither received nor allocated
+# sealed on a GPU: the same
 import torch
 import triton
 import triton.language as tl

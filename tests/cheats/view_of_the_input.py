@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # mode: both
 # rejected with: memory of its input
+# sealed on a GPU: the same
 from honest import swish as honest
 
 

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: ends the run
 # sealed: ended the process|is wrong in|memory that this call did not
+# sealed on a GPU: the same
 # A library in C that writes anywhere, reached without ctypes by name.
 import importlib
 

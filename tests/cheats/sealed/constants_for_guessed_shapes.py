@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: is wrong in
 # sealed: is wrong in
+# sealed on a GPU: the same
 # Encodes what it expects for the shapes that it knows.
 import torch
 import triton

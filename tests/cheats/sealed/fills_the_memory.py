@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: MemoryError|did not return within
 # sealed: MemoryError|ended the process
+# sealed on a GPU: the same
 from honest import swish as honest
 
 

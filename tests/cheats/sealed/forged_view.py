@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: is no recording
+# sealed on a GPU: the same
 # Asks for a view far beyond the memory of its input, which holds who knows what of the judge.
 import json
 import os

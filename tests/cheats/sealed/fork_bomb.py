@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: starts a process
 # sealed: harmless
+# sealed on a GPU: the same
 import os
 import time
 

@@ -1,4 +1,5 @@
 # puzzle: 01_pointwise/swish
+# open: did not return within
 # sealed: did not return within
 import torch
 import triton

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: did not return within
 # sealed: is no recording
+# sealed on a GPU: the same
 import os
 
 from honest import swish as honest

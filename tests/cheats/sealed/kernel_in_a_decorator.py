@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: the result is wrong
 # sealed: the result is wrong
+# sealed on a GPU: the same
 # Triton's compiler reads the source of a kernel as text, from the first line that looks like a
 # definition on, and computes what it calls while it compiles.
 import torch

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: uses .*which is no part of Triton's language
+# sealed on a GPU: the same
 # Triton reads the source of a kernel as text, from the last line that looks like a definition on.
 import torch
 import triton

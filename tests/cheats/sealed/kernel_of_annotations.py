@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: harmless
+# sealed on a GPU: the same
 # What a kernel is said to return is computed where its file is executed: in the cell alone.
 import torch
 import triton

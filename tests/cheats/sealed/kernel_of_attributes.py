@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: belongs to no tensor
 # sealed: uses .fill, which is no part
+# sealed on a GPU: the same
 import torch
 import triton
 import triton.language as tl

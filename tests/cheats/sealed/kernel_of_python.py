@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: compare was replaced
 # sealed: uses .*which is no part of Triton's language
+# sealed on a GPU: the same
 # In the interpreter a kernel is Python: this one looks for the judge.
 import sys
 

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: out of bounds
 # sealed: reads .*out of bounds|reads past|outside
+# sealed on a GPU: the result is wrong
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: harmless
+# sealed on a GPU: the same
 import contextlib
 import os
 import signal

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: kernel uses the launch option ptx_options, which is no part of Triton's language
+# sealed on a GPU: the same
 # What ptxas is to be called with would be an argument of a process of the judge.
 import torch
 import triton

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: starts a process
 # sealed: harmless
+# sealed on a GPU: the same
 # Leaves a process that goes on writing to the channel once the test is over.
 import os
 import time

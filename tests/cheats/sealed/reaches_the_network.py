@@ -1,10 +1,13 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: harmless
+# sealed on a GPU: the same
+import contextlib
 import socket
 
 from honest import swish as honest
 
-with socket.socket() as s:
+with contextlib.suppress(OSError), socket.socket() as s:
     s.settimeout(1)
     assert s.connect_ex(("127.0.0.1", 22)) != 0
 with open("/proc/net/dev") as file:

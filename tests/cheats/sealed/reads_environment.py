@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: harmless
+# sealed on a GPU: the same
 # The environment holds nothing of the judge's.
 import os
 

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: harmless
+# sealed on a GPU: the same
 # No tests, no reference, no solutions, and nobody else's files.
 import os
 

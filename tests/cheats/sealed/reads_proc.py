@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: reached
 # sealed: harmless
+# sealed on a GPU: the same
 # Looks for another process to read: there is none of the judge's.
 import os
 

@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: is no recording|memory that this call did not allocate|launched no
+# sealed on a GPU: the same
 # A forged message: the call has returned, with the memory of its input.
 import json
 import os

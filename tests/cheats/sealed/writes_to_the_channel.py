@@ -1,5 +1,7 @@
 # puzzle: 01_pointwise/swish
+# open: solved
 # sealed: is no recording|what came out
+# sealed on a GPU: the same
 # Writes to every descriptor that is open, and so into what the judge reads.
 import os
 
