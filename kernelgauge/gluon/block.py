@@ -155,6 +155,12 @@ class Block:
             self._fetching.append(operation)
         return operation
 
+    def use(self, product: Operation, partition: Partition) -> None:
+        """Raise Wrong if a partition has not waited for the product whose result it uses."""
+        if product.number not in partition.seen:
+            said = note("uses-before-wait", user=partition.name, product=product.name)
+            raise self._wrong("early-read", [said], note("wait-for-the-product"))
+
     def works(self, partition: Partition) -> None:
         """Note that a partition stores or multiplies, for `ahead`."""
         self._fetching = [it for it in self._fetching if it.number not in partition.seen]
