@@ -174,6 +174,7 @@ def fence_async_shared(cluster: Any = False) -> None:
     """Let asynchronous operations see what was stored to shared memory so far."""
     partition = here()
     partition.fenced.join(partition.seen)
+    BLOCK.get().tell("fence_async_shared", partition)
 
 
 # Barriers
@@ -207,7 +208,7 @@ def expect(
         barrier = BLOCK.get().barrier(mbarrier)
         barrier.bytes += size
         barrier.expected += size
-        BLOCK.get().arrive(mbarrier, partition, 1)
+        BLOCK.get().arrive(mbarrier, partition, 1, size)
 
 
 def arrive(mbarrier: Buffer, *, count: Any = 1, pred: Any = True) -> None:
@@ -332,7 +333,9 @@ def tma_store(tensor_desc: Descriptor, coord: Any, src: Buffer) -> None:
 
 def store_wait(pendings: Any = 0) -> None:
     """Wait until at most so many copies to global memory read shared memory."""
-    _wait_for(here(), PARTITION.get().stores, value(pendings))
+    partition, left = here(), value(pendings)
+    BLOCK.get().tell("store_wait", partition, amount=left)
+    _wait_for(partition, partition.stores, left)
 
 
 def _wait_for(partition: Partition, operations: list[Operation], left: int) -> None:
@@ -378,9 +381,10 @@ def commit_group() -> None:
 
 def wait_group(num_outstanding: Any = 0) -> None:
     """Wait until at most so many groups of copies are under way."""
-    partition = here()
+    partition, left = here(), value(num_outstanding)
+    BLOCK.get().tell("wait_group", partition, amount=left)
     *groups, _ = partition.copies
-    done = groups[: max(len(groups) - value(num_outstanding), 0)]
+    done = groups[: max(len(groups) - left, 0)]
     del partition.copies[: len(done)]
     for group in done:
         _wait_for(partition, group, 0)
@@ -479,7 +483,9 @@ def warpgroup_mma_wait(num_outstanding: Any = 0, deps: Any = None) -> Any:
     """Wait until at most so many products are under way. Return the tiles of `deps`."""
     if deps is None:
         raise ValueError("warpgroup_mma_wait deps must be given")
-    _wait_for(here(), PARTITION.get().products, value(num_outstanding))
+    partition, left = here(), value(num_outstanding)
+    BLOCK.get().tell("warpgroup_mma_wait", partition, amount=left)
+    _wait_for(partition, partition.products, left)
     tiles = tuple(it.future if isinstance(it, warpgroup_mma_accumulator) else it for it in deps)
     return tiles[0] if len(tiles) == 1 else tiles
 
