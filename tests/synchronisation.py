@@ -35,8 +35,8 @@ SIZES = {
     "gluon_matmul": [(64, 640), (640, 64)],
     "gluon_ws_matmul": [(128, 328), (328, 512)],
 }
-# Edits that leave a solution right, and why.
-RIGHT = [
+# Edits that the interpreter accepts, and why.
+ACCEPTED = [
     (r"wait(_group)?\(.*: one less", "it waits for more than it must"),
     (r"commit_group\(\): twice", "two groups a turn, so that it waits for more than it must"),
     (r"arrive\(.*: after store", "the slot is given back later than it could be"),
@@ -52,7 +52,10 @@ RIGHT = [
     ),
     (r"init\(.*: after init", "no partition runs yet"),
     (r"init\(.*: another slot's", "the loop initialises the same barriers in another order"),
-    (r"(ring:64|gluon_matmul:57|ws_matmul:117) fence", "Triton itself has none there, see below"),
+    (
+        r"(ring:64|gluon_matmul:57|ws_matmul:117) fence",
+        "Gluon's tutorials have none there, see above",
+    ),
 ]
 BARRIERS = ("wait", "arrive", "expect", "init")
 QUEUES = ("wait_group", "store_wait", "warpgroup_mma_wait")
@@ -245,6 +248,9 @@ def run(module: ModuleType, puzzle: str, seed: int) -> None:
     torch.testing.assert_close(result, expected, rtol=1e-2, atol=1e-2)
 
 
+MUTANTS = [mutant for puzzle in SIZES for mutant in mutants(puzzle)]
+
+
 class Verdict(NamedTuple):
     """What is found in several orders.
 
@@ -283,16 +289,16 @@ def _named(values: Mapping[str, Any]) -> set[str]:
 
 
 def reason(mutant: Mutant) -> str:
-    """Return why a mutant is as right as the solution, "" where it is not."""
+    """Return why a mutant is accepted, "" where it is not."""
     said = str(mutant)
-    return next((why for pattern, why in RIGHT if re.search(pattern, said)), "")
+    return next((why for pattern, why in ACCEPTED if re.search(pattern, said)), "")
 
 
 def row(mutant: Mutant, found: Verdict) -> str:
     """Return a mutant's row of the table."""
     caught = ", ".join(f"{kind} {n}" for kind, n in found.kinds.most_common() if kind)
     names = ", ".join(name for name, _ in found.named.most_common(2))
-    told = f"{caught} | {names}" if caught else f"right: {reason(mutant)} |"
+    told = f"{caught} | {names}" if caught else f"accepted: {reason(mutant)} |"
     return f"| {mutant.line} | `{mutant.call}` | {mutant.edit} | {told} |"
 
 
