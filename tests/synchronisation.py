@@ -81,8 +81,13 @@ class Mutant(NamedTuple):
     edit: str
     source: str
 
+    @property
+    def name(self) -> str:
+        """What tells it from the others of its puzzle."""
+        return f"{self.line} {self.call}: {self.edit}"
+
     def __str__(self) -> str:
-        return f"{self.puzzle}:{self.line} {self.call}: {self.edit}"
+        return f"{self.puzzle}:{self.name}"
 
 
 def mutants(puzzle: str) -> Iterator[Mutant]:
@@ -297,8 +302,9 @@ def reason(mutant: Mutant) -> str:
 def row(mutant: Mutant, found: Verdict) -> str:
     """Return a mutant's row of the table."""
     caught = ", ".join(f"{kind} {n}" for kind, n in found.kinds.most_common() if kind)
+    caught += f" of {found.kinds.total()}"
     names = ", ".join(name for name, _ in found.named.most_common(2))
-    told = f"{caught} | {names}" if caught else f"accepted: {reason(mutant)} |"
+    told = f"{caught} | {names}" if found.named else f"accepted: {reason(mutant)} |"
     return f"| {mutant.line} | `{mutant.call}` | {mutant.edit} | {told} |"
 
 
@@ -308,7 +314,7 @@ def main(orders: int = ORDERS) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for puzzle in SIZES:
             print(f"\n## {puzzle}\n")
-            print(f"| line | synchronisation | edit | found in {orders} orders | about |")
+            print("| line | synchronisation | edit | found as, in how many orders | about |")
             print("|---:|---|---|---|---|")
             for mutant in mutants(puzzle):
                 found = verdict(mutant, Path(folder) / "wrong.py", range(orders))
