@@ -97,7 +97,10 @@ def test_failures_with_one_cause_are_one_block():
 
 def test_the_command_that_draws_is_told_of_what_can_be_seen_and_is_not_drawn_yet(monkeypatch):
     drawn = "draw it: pytest t.py --pictures out"
-    for fault, sees in ((wrong(), True), (RACE, True), (BAD_INPUT, False)):
+    partitions = Fault("deadlock", (note("partitions-wait", waits=(), ended=()),))
+    programs = Fault("deadlock", (note("waits-forever", program=(0, 0, 0)),))
+    seen = (wrong(), True), (RACE, True), (partitions, True), (programs, False), (BAD_INPUT, False)
+    for fault, sees in seen:
         assert (drawn in written(failed(fault))) == sees
     # Of the first cause alone: that is what is drawn.
     assert written(failed(out_of_bounds(5), RACE)).count(drawn) == 1

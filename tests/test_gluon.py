@@ -199,7 +199,7 @@ MUTANTS = [
         "product",
         "    acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))\n    c_s",
         "    acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))\n    c_s",
-        ["left-in-flight"],
+        ["early-read"],
     ),
     (
         "product",

@@ -18,12 +18,15 @@ from course.pictures.reuse import reuse
 from course.pictures.scene import Scene
 from course.pictures.sectors import sectors
 from course.pictures.svg import Picture
+from course.pictures.timeline import timeline
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.launch import Launch, blocks_of
-from kernelgauge.core.verdict import Verdict
+from kernelgauge.core.verdict import Verdict, Wrong
+from kernelgauge.kernel import MAX_DECOYED_ELEMENTS, is_thorough
 from kernelgauge.memory.recording import Recording
 from kernelgauge.numerics.compare import Mismatch
 from kernelgauge.subject.guarded_call import GuardedCall
+from kernelgauge.words import say
 
 # Calls of more elements, or programs, are not drawn: the interpreter is slow.
 MAX_ELEMENTS = 2**18
@@ -124,7 +127,28 @@ def draw(candidate: Candidate) -> list[Picture]:
         pictures.append(errors(candidate.puzzle, str(candidate), mismatch, touches))
     for scene in scenes:
         pictures += filter(None, (kind(scene) for kind in KINDS))
+    if record.moments:
+        pictures += filter(None, [_timeline(candidate)])
     return pictures
+
+
+def _timeline(candidate: Candidate) -> Picture | None:
+    """Draw the first program of a Gluon kernel that fails in an order of the checks, or the last.
+
+    The orders are those of `Kernel.check`, where a case of one name runs in the same ones.
+    """
+    call = candidate.make()
+    again = is_thorough(call.case) and candidate.elements <= MAX_DECOYED_ELEMENTS
+    first = ["ascending"] if again else []
+    for way in [*first, "shuffled", "reversed"]:
+        record, fault = Recording(), ""
+        call.restore()
+        try:
+            call.run(order=way, record=record, poison=False)
+        except Wrong as wrong:
+            fault = "\n".join(say(it) for it in wrong.fault.said)
+            break
+    return timeline(candidate.puzzle, str(candidate), record.program, record.moments, fault)
 
 
 def _scenes(candidate: Candidate, record: Recording) -> list[Scene]:

@@ -85,7 +85,7 @@ def _look(kind: str, fill: str = "", of: str = "") -> str:
 class Picture:
     """One picture, as the index and a page take it.
 
-    kind: "programs", "sectors", "order", "reuse", "errors" or "roofline"
+    kind: "programs", "sectors", "order", "reuse", "errors", "timeline" or "roofline"
     about: what of the call it shows, for its name: a tensor or a kernel; "" for all of it
     """
 

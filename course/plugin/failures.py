@@ -33,15 +33,23 @@ TOOLS = {
 }
 # What a picture of the call shows.
 DRAWN = {
+    "barrier-misuse",
     "between-elements-load",
     "between-elements-store",
+    "early-overwrite",
+    "early-read",
+    "left-in-flight",
+    "missing-fence",
     "out-of-bounds-load",
     "out-of-bounds-store",
     "race",
     "unwritten",
+    "wrong-bytes",
     "wrong-result",
     "too-much-traffic",
 }
+# Of other kinds it shows faults of which this is said: a deadlock of partitions.
+DRAWN_NOTES = {"partitions-wait"}
 
 
 @dataclass(frozen=True)
@@ -222,9 +230,14 @@ def _write_block(terminal, group: list[Failure], verbosity: int, brief: bool) ->
             terminal.line(line)
         return
     # On a GPU only the roofline is drawn.
-    if not brief and first.kind in DRAWN and settings.interpreted and not asked.draws:
+    if not brief and _is_drawn(first) and settings.interpreted and not asked.draws:
         terminal.line(f"draw it: pytest {first.path} --pictures out")
     terminal.line(f"what it means: pytest --explain {first.kind}")
+
+
+def _is_drawn(failure: Failure) -> bool:
+    said = {it["id"] for it in failure.told["fault"]["said"]}
+    return failure.kind in DRAWN or bool(said & DRAWN_NOTES)
 
 
 def _tools(failure: Failure) -> list[str]:

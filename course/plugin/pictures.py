@@ -36,7 +36,7 @@ PROPERTY = "kata_pictures"
 # How long drawing one call may take, in seconds of the processor.
 MAX_SECONDS = 20.0
 INDEX = "pictures.json"
-KINDS = ("programs", "order", "reuse", "sectors", "errors", "roofline")
+KINDS = ("programs", "order", "reuse", "sectors", "errors", "timeline", "roofline")
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from kernelgauge.gluon.clocks import Agent, Clock, Event, Operation
 from kernelgauge.gluon.partitions import Partition, Turns, Wait
 from kernelgauge.interpreter.arithmetic import numpy_dtype
 from kernelgauge.memory.call_sites import CallSite, user_frame
+from kernelgauge.memory.recording import Moment
 from kernelgauge.words.fault import Fault, Note, Place, note
 
 
@@ -75,11 +77,18 @@ class Block:
 
     random: decides the order in which partitions and asynchronous operations go on
     code: of the kernel
+    moments: where to note what happens, for a picture
     ahead: how often a partition stored or multiplied while a copy into shared memory was under way
     """
 
-    def __init__(self, random: np.random.Generator, code: CodeType, warps: int):
-        self.code = code
+    def __init__(
+        self,
+        random: np.random.Generator,
+        code: CodeType,
+        warps: int,
+        moments: list[Moment] | None = None,
+    ):
+        self.code, self.moments = code, moments
         self.main = Partition("the kernel", warps=warps)
         self.turns = Turns(random, self.main, self._deadlock)
         self.events: list[Event | None] = [None]
@@ -92,6 +101,7 @@ class Block:
 
     def read(self, view: Any, agent: Agent) -> None:
         """Record that all of a view is read. Raises Wrong if that comes too early."""
+        self.tell("reads", agent, view)
         event, touched = self._event("reads", agent), view.ids.ravel()
         for number in np.unique(view.memory.last_write[touched]):
             before = self.events[number]
@@ -116,6 +126,7 @@ class Block:
 
     def write(self, view: Any, agent: Agent) -> None:
         """Record that all of a view is written. Raises Wrong if that comes too early."""
+        self.tell("writes", agent, view)
         event, touched = self._event("writes", agent), view.ids.ravel()
         memory = view.memory
         before = [self.events[number] for number in np.unique(memory.last_write[touched])]
@@ -142,18 +153,38 @@ class Block:
 
     # Asynchronous operations
 
-    def operation(self, name: str, partition: Partition, **options: Any) -> Operation:
+    def operation(
+        self,
+        name: str,
+        partition: Partition,
+        finish: Callable[[], None] = lambda: None,
+        **options: Any,
+    ) -> Operation:
         """Return an operation that a partition issues now; `turns.issue` sends it off."""
         partition.step()
         frame = user_frame(self.code)
-        name += f" that {partition.name} issued in line {frame.f_lineno}" if frame else ""
-        operation = Operation(name, Clock(partition.seen), Clock(partition.fenced), **options)
-        operation.place = _place(frame)
+
+        def end() -> None:
+            self.tell("ends", operation)
+            finish()
+
+        told = f"{name} that {partition.name} issued in line {frame.f_lineno}" if frame else name
+        operation = Operation(
+            told, Clock(partition.seen), Clock(partition.fenced), finish=end, **options
+        )
+        operation.place, operation.partition = _place(frame), partition
         operation.seen[operation.number] = 1
         self.operations.append(operation)
+        self.tell(name.removeprefix("the "), operation)
         if operation.fetches:
             self._fetching.append(operation)
         return operation
+
+    def use(self, product: Operation, partition: Partition) -> None:
+        """Raise Wrong if a partition has not waited for the product whose result it uses."""
+        if product.number not in partition.seen:
+            said = note("uses-before-wait", user=partition.name, product=product.name)
+            raise self._wrong("early-read", [said], note("wait-for-the-product"))
 
     def works(self, partition: Partition) -> None:
         """Note that a partition stores or multiplies, for `ahead`."""
@@ -178,8 +209,9 @@ class Block:
             raise self._wrong("barrier-misuse", [said], note("init-every-barrier"))
         return barrier
 
-    def arrive(self, view: Any, agent: Agent, count: int) -> None:
+    def arrive(self, view: Any, agent: Agent, count: int, expected: int = 0) -> None:
         """Arrive so many times. Raises Wrong if the phase lacks fewer arrivals."""
+        self.tell("expect" if expected else "arrive", agent, view, expected)
         barrier = self.barrier(view)
         if count > barrier.missing:
             said = note(
@@ -212,7 +244,10 @@ class Block:
         if barrier.missing == 0 and short:
             hint = note("expect-all-bytes")
             raise self._wrong("wrong-bytes", [self._bytes(view)], hint, place)
+        before = barrier.phase
         barrier.advance()
+        if barrier.phase > before:
+            self.tell("completes", self.main, view)
 
     def _bytes(self, view: Any) -> Note:
         barrier = self.barrier(view)
@@ -237,7 +272,9 @@ class Block:
                 ),
             }  # fmt: skip
 
+        self.tell("wait", partition, view, parity)
         self.turns.switch(partition, Wait(lambda: barrier.phase % 2 != parity, told))
+        self.tell("goes on", partition, view)
         partition.follow(barrier.complete)
         partition.step()
 
@@ -254,6 +291,20 @@ class Block:
         return self._wrong("deadlock", [said], note("arrive-once-a-phase"), waits[0]["place"])
 
     # What is said
+
+    def tell(self, did: str, agent: Agent, view: Any = None, amount: int = 0) -> None:
+        """Note a moment: what an agent does to a buffer or a barrier."""
+        if self.moments is None:
+            return
+        frame = user_frame(self.code)
+        line, partition, number = frame.f_lineno if frame else 0, agent, 0
+        if isinstance(agent, Operation) and agent.partition:
+            line, number = agent.place.line if agent.place else 0, agent.number
+            partition = agent.partition
+        about = self.name(view) if view else ""
+        barrier = view.memory.barriers.get(int(view.ids.ravel()[0])) if view else None
+        phases = barrier.phase if barrier else 0
+        self.moments.append(Moment(did, partition.name, line, about, number, amount, phases))
 
     def enter(self) -> None:
         """Note the frame of the kernel, whose names for buffers are used for all partitions."""

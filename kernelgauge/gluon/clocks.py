@@ -52,13 +52,14 @@ class Operation(Agent):
 
     finish: does what happens then
     after: the operation that has to finish first
-    place: where it was issued
+    place, partition: where it was issued, and by whom
     fetches: whether it copies into shared memory
     late: returns what is wrong if it is still to happen and should not be
     """
 
     finish: Callable[[], None] = lambda: None
     place: Place | None = None
+    partition: Agent | None = None
     late: Callable[[], Exception | None] = lambda: None
     after: Operation | None = None
     fetches: bool = False

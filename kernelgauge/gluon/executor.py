@@ -36,7 +36,10 @@ class GluonExecutor(Executor):
         def program(**given: Any) -> None:
             numbers = case, watch.seed, len(watch.launches), tracker.number
             random = np.random.default_rng(numbers)
-            block = Block(random, kernel.__code__, warps)
+            if watch.record:
+                watch.record.moments, watch.record.program = [], tracker.number
+            moments = watch.record.moments if watch.record else None
+            block = Block(random, kernel.__code__, warps, moments)
             before = BLOCK.set(block), PARTITION.set(block.main)
             try:
                 kernel(**given)

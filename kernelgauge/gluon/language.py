@@ -16,6 +16,7 @@ import numpy as np
 import triton.experimental.gluon.language as gl
 import triton.language as tl
 from triton.experimental.gluon.language.nvidia import ampere, hopper
+from triton.runtime.interpreter import TensorHandle
 from triton.runtime.interpreter import interpreter_builder as builder
 from triton.runtime.interpreter import interpreter_semantic as semantic
 
@@ -104,14 +105,16 @@ class Buffer:
         """Return one slice along the first dimension. Raises IndexError."""
         number = value(index)
         if not 0 <= number < self.ids.shape[0]:
-            raise IndexError(f"index {number} of a buffer of shape {self.shape}")
+            name = BLOCK.get().name(self)
+            raise IndexError(f"index {number} of {name}, whose shape is {self.shape}")
         return Buffer(self.memory, self.ids[number], self.layout)
 
     def slice(self, start: Any, length: Any, dim: Any = 0) -> Buffer:
         """Return some slices along a dimension. Raises IndexError."""
         start, length, dim = values([start, length, dim])
         if not 0 <= start <= start + length <= self.ids.shape[dim]:
-            raise IndexError(f"slice({start}, {length}) of a buffer of shape {self.shape}")
+            name = BLOCK.get().name(self)
+            raise IndexError(f"slice({start}, {length}) of {name}, whose shape is {self.shape}")
         ids = np.take(self.ids, range(start, start + length), axis=dim)
         return Buffer(self.memory, ids, self.layout)
 
@@ -171,6 +174,7 @@ def fence_async_shared(cluster: Any = False) -> None:
     """Let asynchronous operations see what was stored to shared memory so far."""
     partition = here()
     partition.fenced.join(partition.seen)
+    BLOCK.get().tell("fence_async_shared", partition)
 
 
 # Barriers
@@ -204,7 +208,7 @@ def expect(
         barrier = BLOCK.get().barrier(mbarrier)
         barrier.bytes += size
         barrier.expected += size
-        BLOCK.get().arrive(mbarrier, partition, 1)
+        BLOCK.get().arrive(mbarrier, partition, 1, size)
 
 
 def arrive(mbarrier: Buffer, *, count: Any = 1, pred: Any = True) -> None:
@@ -329,7 +333,9 @@ def tma_store(tensor_desc: Descriptor, coord: Any, src: Buffer) -> None:
 
 def store_wait(pendings: Any = 0) -> None:
     """Wait until at most so many copies to global memory read shared memory."""
-    _wait_for(here(), PARTITION.get().stores, value(pendings))
+    partition, left = here(), value(pendings)
+    BLOCK.get().tell("store_wait", partition, amount=left)
+    _wait_for(partition, partition.stores, left)
 
 
 def _wait_for(partition: Partition, operations: list[Operation], left: int) -> None:
@@ -375,9 +381,10 @@ def commit_group() -> None:
 
 def wait_group(num_outstanding: Any = 0) -> None:
     """Wait until at most so many groups of copies are under way."""
-    partition = here()
+    partition, left = here(), value(num_outstanding)
+    BLOCK.get().tell("wait_group", partition, amount=left)
     *groups, _ = partition.copies
-    done = groups[: max(len(groups) - value(num_outstanding), 0)]
+    done = groups[: max(len(groups) - left, 0)]
     del partition.copies[: len(done)]
     for group in done:
         _wait_for(partition, group, 0)
@@ -419,8 +426,25 @@ def warpgroup_mma_init(value: tl.tensor) -> tl.tensor:
     return value
 
 
-# The attribute of a tile that is still being computed which holds what it will be.
-_COMING = "kernelgauge.coming"
+class Sum(TensorHandle):
+    """The elements of a product's result, which nobody may use before the product is waited for.
+
+    coming: what they will be; product: the operation
+    """
+
+    def __init__(self, coming: np.ndarray, dtype: tl.dtype, product: Operation):
+        self.product = product
+        super().__init__(coming, dtype)
+
+    @property
+    def data(self) -> np.ndarray:
+        """The elements. Raises Wrong if nothing has waited for the product."""
+        BLOCK.get().use(self.product, PARTITION.get())
+        return self.coming
+
+    @data.setter
+    def data(self, coming: np.ndarray) -> None:
+        self.coming = coming
 
 
 def warpgroup_mma(
@@ -442,23 +466,11 @@ def warpgroup_mma(
         if isinstance(operand, Buffer):
             block.read(operand, product)
     left, right = (it.tensor() if isinstance(it, Buffer) else it for it in (a, b))
-    coming = acc.handle.attr.get(_COMING)
-    before = acc.handle.data if coming is None else coming
-    dtype = acc.dtype
+    before = acc.handle.coming if isinstance(acc.handle, Sum) else acc.handle.data
     if not value(use_acc):
         before = np.zeros_like(before)
-    total = semantic.dot(left, right, make_tensor(before, dtype), None, None, dtype)
-    result = total.handle.data
-    # Until it is done, whoever looks at it finds NaN.
-    unknown = np.full(result.nbytes, 0xFF, np.uint8).view(result.dtype).reshape(result.shape)
-    future = make_tensor(unknown, dtype)
-    future.handle.attr = {_COMING: result}
-
-    def finish() -> None:
-        future.handle.data[...] = result
-        future.handle.attr = {}
-
-    product.finish = finish
+    total = semantic.dot(left, right, make_tensor(before, acc.dtype), None, None, acc.dtype)
+    future = tl.tensor(Sum(total.handle.data, acc.dtype, product), acc.type)
     block.turns.issue(product)
     partition.products.append(product)
     if value(is_async):
@@ -471,7 +483,9 @@ def warpgroup_mma_wait(num_outstanding: Any = 0, deps: Any = None) -> Any:
     """Wait until at most so many products are under way. Return the tiles of `deps`."""
     if deps is None:
         raise ValueError("warpgroup_mma_wait deps must be given")
-    _wait_for(here(), PARTITION.get().products, value(num_outstanding))
+    partition, left = here(), value(num_outstanding)
+    BLOCK.get().tell("warpgroup_mma_wait", partition, amount=left)
+    _wait_for(partition, partition.products, left)
     tiles = tuple(it.future if isinstance(it, warpgroup_mma_accumulator) else it for it in deps)
     return tiles[0] if len(tiles) == 1 else tiles
 

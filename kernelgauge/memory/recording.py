@@ -73,17 +73,43 @@ class Touch:
     astray: np.ndarray
 
 
+@dataclass(frozen=True)
+class Moment:
+    """What a partition of a Gluon kernel does, or an operation that it has issued.
+
+    did: the call, or what the operation is: "wait", "copy", "product"; "goes on" after a wait,
+        "ends" for an operation; "reads", "writes" or "fetches" for a part that one touches
+    who: the partition
+    line: of the learner's code, for an operation where it was issued
+    about: buffers, or a barrier
+    number: of the operation, 0 for none
+    amount: the phase of a wait, the bytes of an expect, how many are left under way
+    phases: how many phases of the barrier are complete afterwards
+    """
+
+    did: str
+    who: str
+    line: int
+    about: str = ""
+    number: int = 0
+    amount: int = 0
+    phases: int = 0
+
+
 @dataclass
 class Recording:
     """What a run touched: the `record` of a Watch.
 
     launches: in order
     touches: in the order in which they happened
+    moments: of the program of a Gluon kernel that ran last, and its number
     nowhere: where lanes out of bounds are led to
     """
 
     launches: list[Launch] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+    program: int = 0
     nowhere: np.ndarray = field(default_factory=lambda: np.zeros(WIDEST, dtype=np.uint8))
     _tensors: dict[tuple, Touched] = field(default_factory=dict)
     _lanes: int = 0

@@ -64,6 +64,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "wait for the barrier of the copy, in the phase of this round, before you read; for "
         "cp.async it is wait_group"
     ),
+    "uses-before-wait": (
+        "{user} uses the result of {product}, and nothing has waited for it: its registers may not "
+        "hold the sum yet"
+    ),
+    "wait-for-the-product": (
+        "call warpgroup_mma_wait before you use the result, with as many outstanding as products "
+        "were issued after this one, or 0"
+    ),
     "reads-without-fence": _reads_without_fence,
     "fence-after-store": (
         "call fence_async_shared() after the store and before the copy or warpgroup_mma that "
