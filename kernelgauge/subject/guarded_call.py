@@ -206,7 +206,7 @@ class GuardedCall:
                 log.check_set([arena.tensor for arena in unset])
             if all_run and not self.in_place:
                 self._check_stored(results, guard, log)
-            if programs == "ends" and isinstance(log, Watch):
+            if programs == "ends" and isinstance(log, Watch) and not self.in_place:
                 self._check_room(results, guard, log)
         except Wrong as wrong:
             raise Wrong(self._called(wrong.fault)) from None
