@@ -70,6 +70,7 @@ UNREACHED = {
         "value-minus_zero": "10_convolution/pooling 11_quantization/quantize_rows",
     },
     "rejected, but without a cause": {
+        "value-nan": "11_quantization/quantize_rows",
         "value-inf": """
             01_pointwise/complex_multiply 03_reductions/row_argmax 10_convolution/pooling""",
         "value-largest": """

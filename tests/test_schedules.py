@@ -16,7 +16,8 @@ from course.proof import mutants, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
 from kernelgauge.kernel import is_thorough
-from tests.test_cheats import CHEATS, FOLDER, HEADER
+from tests import cheat_table
+from tests.test_cheats import CHEATS, FOLDER
 from tests.test_diagnoses import MUTANTS
 
 pytestmark = [
@@ -75,9 +76,9 @@ def test_a_mutant_in_three_orders(mutant, tmp_path):
 @pytest.mark.parametrize("cheat", CHEATS)
 @pytest.mark.filterwarnings("ignore:Dynamo does not know")
 def test_a_cheat_in_three_orders(cheat, tmp_path, monkeypatch):
-    source = (FOLDER / f"{cheat}.py").read_text()
-    puzzle, mode, _ = HEADER.match(source).groups()
-    if mode in NOT_HERE:
+    header = cheat_table.read(FOLDER / f"{cheat}.py")
+    puzzle, source = header.puzzle, header.path.read_text()
+    if header.mode in NOT_HERE:
         pytest.skip("needs a race or a GPU")
     honest = ROOT / "reference" / "solutions" / f"{puzzle}.py"
     (tmp_path / "honest.py").write_text(honest.read_text())

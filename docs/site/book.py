@@ -35,7 +35,11 @@ CONTRIBUTING = [
     "docs/private_names.md",
     "CHANGELOG.md",
 ]
-DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+# What quotes solutions is not in the book.
+QUOTES = {"docs/synchronisation.md"}
+DOCUMENTS = sorted(
+    {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")} - QUOTES
+)
 # What follows the chapters.
 FURTHER = [
     "puzzles/PRODUCTION.md",
