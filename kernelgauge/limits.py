@@ -41,8 +41,6 @@ CALL = 60.0
 ELEMENTS = 2_500
 # Sizes below this come after larger ones.
 SMALL = 32
-# What ends at a large number may be wrong only where a whole tile lies beyond it.
-LARGE, TILE = 1024, 128
 # What a size is at first, before the numbers of the file are tried.
 GROWING = tuple(8**power * 4 + 1 for power in range(1, 7))
 # Of a launch of more programs a few run: at its ends, next to likely numbers, and others.
@@ -317,8 +315,6 @@ def _candidates(
             for name, values in sizes.items():
                 # The largest of the values that is no larger than the number.
                 at = (constant.value - values.start) // values.step
-                beyond = min(at + TILE, len(values) - 2) if step > 0 else at
-                at = beyond if constant.value >= LARGE and beyond >= at else at
                 if at >= 0 and 0 < at + step < len(values):
                     found.append((name, values[at + step]))
     return list(dict.fromkeys(found))

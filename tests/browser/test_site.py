@@ -32,7 +32,12 @@ BUILD = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir"]
 PAGES = {
     *("index.html", "404.html", "CONTRIBUTING.html", "CHANGELOG.html", "puzzles/PRODUCTION.html"),
     "reference/H200.html",
-    *(f"docs/{path.stem}.html" for path in (ROOT / "docs").glob("*.md")),
+    # What quotes solutions is not in the book.
+    *(
+        f"docs/{path.stem}.html"
+        for path in (ROOT / "docs").glob("*.md")
+        if path.stem != "synchronisation"
+    ),
     *(f"docs/faults/{kind}.html" for kind in ("index", *KINDS)),
     *(f"puzzles/{chapter.name}/index.html" for chapter in PUZZLES.glob("[0-9]*_*")),
     *(f"puzzles/{puzzle}.html" for puzzle in ladder()),

@@ -171,9 +171,8 @@ def consumer(
             tma.store_wait(0)
             out_slots.index(half).reshape([HALF, D]).store(o.to(dtype))
             fence_async_shared()
-            tma.async_copy_shared_to_global(
-                out_desc, [number // H, number % H, row, 0], out_slots.index(half)
-            )
+            head, batch = number % H, number // H
+            tma.async_copy_shared_to_global(out_desc, [batch, head, row, 0], out_slots.index(half))
     tma.store_wait(0)
 
 
