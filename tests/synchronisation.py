@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import collections
-import importlib.util
 import linecache
 import os
 import re
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 
 from course import paths
+from kernelgauge.core.paths import forget
 
 CHAPTER = "19_gluon"
 ORDERS = 25
@@ -233,10 +233,8 @@ def load(source: str, path: Path) -> ModuleType:
     """Import a source as the file of this path, which is written."""
     path.write_text(source)
     linecache.checkcache(str(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    forget(path)
+    return paths.load(path)
 
 
 def run(module: ModuleType, puzzle: str, seed: int) -> None:

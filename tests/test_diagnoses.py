@@ -51,7 +51,7 @@ MUTANTS = [
     for path in sorted(mutants.FOLDER.glob("*.toml"))
     for mutant in mutants.read(path)
     if mutant.level == ladder.SOLVED and mutant.check != "speedup"
-    if sampling.is_sampled(f"{mutant.puzzle}.{mutant.name}", SAMPLE)
+    if sampling.is_sampled(mutant, SAMPLE)
 ]
 
 

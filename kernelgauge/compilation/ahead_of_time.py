@@ -113,6 +113,11 @@ class Compiled:
         return 32 * self.num_warps * sum(bits * count for bits, count in widths) / 8
 
     @property
+    def has_wgmma(self) -> bool:
+        """Whether it multiplies by Hopper's instruction for whole warpgroups."""
+        return any(name.startswith("wgmma") for name, _ in self.tensor_cores or ())
+
+    @property
     def factor_bits(self) -> int:
         """Bits of a factor that tensor cores multiply, 32 being tf32; 0 without them."""
         for name, _ in self.tensor_cores or ():
@@ -125,10 +130,6 @@ class Compiled:
 
 def _copied(compiled: Compiled, *names: str) -> int:
     return sum(count for name, _, count in compiled.copies or () if name in names)
-
-
-def _multiplies(compiled: Compiled) -> bool:
-    return any(name.startswith("wgmma") for name, _ in compiled.tensor_cores or ())
 
 
 def _overlaps(compiled: Compiled) -> bool:
@@ -148,8 +149,8 @@ ASKED: dict[str, Callable[[Compiled], bool]] = {
     "asynchronous copies": lambda it: _copied(it, "cp.async", "TMA loads", "bulk copies") > 0,
     "TMA loads": lambda it: _copied(it, "TMA loads") > 0,
     "mbarriers": lambda it: bool(it.barriers),
-    "wgmma": _multiplies,
-    "wgmma in flight": lambda it: _multiplies(it) and not it.serialized,
+    "wgmma": lambda it: it.has_wgmma,
+    "wgmma in flight": lambda it: it.has_wgmma and not it.serialized,
     "setmaxnreg": lambda it: bool(it.partitions),
     "overlap of most exponentials with wgmma": _overlaps,
 }

@@ -87,8 +87,7 @@ def _copies(one: Compiled) -> str:
 
 def _under_products(one: Compiled) -> str:
     count, under = one.exponentials or (0, 0)
-    has_products = any(name.startswith("wgmma") for name, _ in one.tensor_cores or ())
-    return f"{under} of {count} in loops" if count and has_products else ""
+    return f"{under} of {count} in loops" if count and one.has_wgmma else ""
 
 
 CELLS = (

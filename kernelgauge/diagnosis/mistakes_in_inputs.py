@@ -88,23 +88,25 @@ def negated(what_if: WhatIf) -> Iterator[Mistake]:
 
 def special(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield infinities and subnormal numbers that count as 0, and infinities as the largest."""
-    for kind, size in (
-        ("infinities-are-0", 0),
-        ("infinities-are-finite", 1),
-        ("subnormals-are-0", 0),
+    for kind, hits, size in (
+        ("infinities-are-0", torch.isinf, 0),
+        ("infinities-are-finite", torch.isinf, 1),
+        ("subnormals-are-0", _subnormal, 0),
     ):
         changed = {}
         for name, x in what_if.numbers.items():
             if x.itemsize == 1 or x.is_complex():
                 continue
-            limits = torch.finfo(x.dtype)
-            is_tiny = (x != 0) & (x.abs() < limits.tiny)
-            hit = is_tiny if kind == "subnormals-are-0" else x.isinf()
+            hit = hits(x)
             if hit.any():
-                changed[name] = torch.where(hit, x.sign() * (size * limits.max), x)
+                changed[name] = torch.where(hit, x.sign() * (size * torch.finfo(x.dtype).max), x)
         for names in [*([name] for name in changed), *([[*changed]] if len(changed) > 1 else [])]:
             values = {name: changed[name] for name in names}
             yield what_if.mistake(note(kind, tensors=names), None, **values)
+
+
+def _subnormal(x: torch.Tensor) -> torch.Tensor:
+    return (x != 0) & (x.abs() < torch.finfo(x.dtype).tiny)
 
 
 def left_out(what_if: WhatIf) -> Iterator[Mistake]:

@@ -78,7 +78,7 @@ class Moment:
     """What a partition of a Gluon kernel does, or an operation that it has issued.
 
     did: the call, or what the operation is: "wait", "copy", "product"; "goes on" after a wait,
-        "ends" for an operation; "reads", "writes" or "fetches" for a part that one touches
+        "ends" for an operation; "reads" or "writes" for a part that one touches
     who: the partition
     line: of the learner's code, for an operation where it was issued
     about: buffers, or a barrier
