@@ -92,9 +92,10 @@ def test_the_judge_of_a_result(monkeypatch):
 def test_what_is_being_graded_ends_before_an_interrupted_run_is_reported(tmp_path, monkeypatch):
     told = SWISH, tmp_path / "none.json", (), tmp_path, tmp_path, {}, ""
     people = [batch.Unit(name, tmp_path, *told) for name in ("ada", "bob")]
-    ended = []
+    ended, both = [], threading.Barrier(2, timeout=60)
 
     def grade(unit):
+        both.wait()
         time.sleep(0.5 * (unit.person == "bob"))
         ended.append(unit.person)
         return 0
