@@ -76,11 +76,6 @@ UNREACHED = {
         "value-largest": """
             11_quantization/quantize_rows 16_flash_backward/dq 16_flash_backward/dkdv""",
     },
-    "rejected, but told as a cast or a sum in fewer bits, which overflows in the same places": {
-        "value-largest": """
-            09_scheduling/grouped_gemm 11_quantization/fp8_matmul 15_moe/grouped_expert_gemm
-            15_moe/fused_moe""",
-    },
     "a rule of its own is told: what is not finite is a fault, what is kept is counted": {
         "value-nan": "18_distributed/average_gradients",
         "value-inf": "18_distributed/average_gradients",

@@ -130,6 +130,17 @@ def test_nan_confirms_nothing():
     assert "x is added twice" not in causes(failing(2 * X, TWICE), *others)
 
 
+def test_infinity_in_all_wrong_elements_tells_no_mistake_and_nan_those_of_the_puzzle_alone():
+    """Where a result overflows, so does a sum in fewer bits or of rounded inputs."""
+    for value in (math.inf, math.nan):
+        got = X.clone()
+        got[:2] = value
+        cast = Mistake(note("cast-on-the-way", tensors=["x"], dtype="bfloat16"), lambda it=got: it)
+        assert "cast" not in causes(failing(got, cast))[0]
+        own = causes(failing(got, mistake("the first rows are left out", got)))[0]
+        assert ("first rows" in own) is math.isnan(value)
+
+
 def test_what_one_case_alone_suggests_stands():
     told = diagnose([failing(2 * X, TWICE)])[0].cause
     assert (told.known, told.explains, told.of) == (PROVEN, 1, 1)
@@ -196,9 +207,10 @@ def test_a_pattern_is_told_unless_something_explains_more_cases():
     assert "" not in causes(*negated[:2], *rooted)
 
 
-def test_a_pattern_may_be_rarer_than_a_guess():
-    guesses = [guessed() for _ in range(3)]
-    assert causes(failing(-X), *guesses)[0] == cause_in_words(diagnose([failing(-X)])[0])
+@pytest.mark.parametrize(("guesses", "told"), [(2, True), (3, False)])
+def test_a_pattern_may_be_rarer_than_a_guess_and_has_a_third_of_the_cases(guesses, told):
+    sign = cause_in_words(diagnose([failing(-X)])[0])
+    assert (causes(failing(-X), *(guessed() for _ in range(guesses)))[0] == sign) is told
 
 
 def test_a_guess_may_speak_of_another_dtype_in_another_case():

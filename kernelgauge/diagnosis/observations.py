@@ -200,7 +200,7 @@ def _mistakes(
 ) -> Iterator[tuple[Cause, list[Observation]]]:
     """Yield the mistakes that give results exactly, and the cases that no earlier one explains.
 
-    They are looked for in results with numbers, and may explain others, too.
+    They are looked for in results that tell them, and may explain others, too.
 
     of: how many cases fail
     """
@@ -208,7 +208,7 @@ def _mistakes(
     left = [it for it in observations if it.result.drift is None]
     tried: list[Observation] = []
     while len(tried) < MAX_PROBES:
-        untried = (it for it in left if it.result.has_numbers and it not in tried)
+        untried = (it for it in left if it not in tried)
         if (probe := next(untried, None)) is None:
             return
         others = [it for it in observations if it is not probe and probe.number in it.wrong]
@@ -233,7 +233,9 @@ def _mistake(probe: Observation, others: Sequence[Observation], until: float) ->
         if time.process_time() > until:
             break
         mistake = weighed.mistake
-        if mistake.changes_nothing or not weighed.gives_it:
+        if mistake.changes_nothing or not probe.result.tells(mistake.cause):
+            continue
+        if not weighed.gives_it:
             continue
         verdicts = [it.gives(probe.number, mistake.cause) for it in others]
         confirmed, contradicted = True in verdicts, False in verdicts

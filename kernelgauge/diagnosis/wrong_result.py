@@ -14,7 +14,7 @@ from kernelgauge.diagnosis.source import EXPONENTIALS, SHIFTS, UNKNOWN, Source
 from kernelgauge.memory.nonfinite import Origin
 from kernelgauge.memory.watch import NAMES
 from kernelgauge.numerics.compare import Mismatch
-from kernelgauge.words.fault import Note, note
+from kernelgauge.words.fault import OWN, Note, note
 
 HALF = (torch.float16, torch.bfloat16)
 # A pattern in fewer wrong elements than this means nothing.
@@ -170,13 +170,21 @@ class WrongResult:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether some element is a number: NaN and infinity everywhere have many causes."""
-        return bool(self.got.isfinite().any())
+        """Whether some wrong element is a number: NaN and infinity have many causes."""
+        return bool(self.got[self.wrong].isfinite().any())
+
+    def tells(self, cause: Note) -> bool:
+        """Return whether a mistake can be told by this result.
+
+        If all wrong elements are NaN, where they are may tell a mistake of this puzzle alone.
+        """
+        is_own = cause.id.startswith(OWN) and bool(self.got.isfinite().any())
+        return self.has_numbers or (is_own and bool(self.got[self.wrong].isnan().all()))
 
     def is_made_by(self, alternative: torch.Tensor) -> bool:
         """Return whether the whole result, right elements included, is clearly this one.
 
-        Of a result without numbers that is no more than a possibility.
+        Of a result that is wrong in NaN and infinity alone that is no more than a possibility.
         """
         if alternative.shape != self.truth.shape:
             return False
