@@ -200,9 +200,10 @@ def _around_stores(kernels: Collection[Callable]) -> dict[str, object] | None:
 
 def _stores(node: ast.AST, around: tuple[ast.stmt, ...]) -> Iterator[tuple[ast.AST, ...]]:
     """Yield each call that stores, and the loops and conditions of its function around it."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "store" or node.func.attr.startswith("atomic_"):
-            yield node, *around
+    called = getattr(node, "func", None)
+    name = called.attr if isinstance(called, ast.Attribute) else ""
+    if name == "store" or name.startswith("atomic_"):
+        yield node, *around
     if isinstance(node, (ast.For, ast.While, ast.If)):
         around = *around, node
     for child in ast.iter_child_nodes(node):

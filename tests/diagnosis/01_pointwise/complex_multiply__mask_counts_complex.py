@@ -1,4 +1,4 @@
-# fault: the mask `offs < N` compares offsets of floats with the number of complex numbers; it should be `offs < 2 * N`, so the second half of z is never written
+# fault: the mask compares offsets of floats with the number of complex numbers
 # cause: the mask of the store leaves them out
 import torch
 import triton

@@ -1,4 +1,4 @@
-# fault: the sigmoid is `1 / (1 + exp(-|x|))` for every x; for negative x it should be `exp(-|x|) / (1 + exp(-|x|))`
+# fault: 1 / (1 + exp(-|x|)) for negative x too
 # cause: sigmoid is that of .x.
 # never: added twice
 import torch

@@ -1,4 +1,4 @@
-# fault: the loop over columns ends at `D // BLOCK_D * BLOCK_D`; it should go to D, so a last part of fewer than BLOCK_D columns is never copied
+# fault: the loop ends at D // BLOCK_D * BLOCK_D instead of D
 # cause: the loop takes no turn|loop over tiles ends too early
 import torch
 import triton

@@ -1,4 +1,4 @@
-# fault: v is corrected with `v / correction1`, the bias correction of m; it should be `v / correction2`
+# fault: v is corrected with the bias correction of m
 # cause: second moment is corrected with beta1
 import torch
 import triton

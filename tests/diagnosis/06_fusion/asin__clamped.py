@@ -1,4 +1,4 @@
-# fault: x is clamped to [-1, 1] before the arc sine, `tl.minimum(tl.maximum(x, -1.0), 1.0)`; it should be left as it is, since the result outside is NaN
+# fault: x is clamped to [-1, 1], though the result outside is NaN
 # cause: outside the domain of a function
 # never: drops NaN
 import torch
