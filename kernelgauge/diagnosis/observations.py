@@ -32,6 +32,8 @@ MIN_TELLING = 16
 MAX_SECONDS = 20.0
 # And after this, once one is found that other cases say nothing of.
 MAX_SECONDS_MORE = 2.0
+# What a pattern suggests is told where at least this share of the cases has it.
+MIN_SHARE_TOLD = 1 / 3
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
 # Mistakes are looked for in so many cases, as long as none explains them.
@@ -279,8 +281,8 @@ def _suggested(
         count = alike[_key(cause)]
         if cause.id in GUESSES:
             return not explained and 2 * count >= len(others)
-        # What explains more cases is likelier.
-        return count + 1 >= max(explained, most)
+        # What explains more cases is likelier, and what explains few of many is no cause of all.
+        return count + 1 >= max(explained, most) and count + 1 >= MIN_SHARE_TOLD * len(rest)
 
     own = observation.suggestions(number)
     cause = next(filter(is_told, own.strong), None)

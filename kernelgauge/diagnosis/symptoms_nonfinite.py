@@ -132,6 +132,8 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     pattern = note("nan-missing", count=int(hit.sum()))
     numbers = [it for it in result.inputs.values() if rounds(it.dtype)]
     kind = _infinite_inputs(result, hit)
+    if numbers and all(it.isfinite().all() for it in numbers):
+        return Symptom(pattern, note("nan-of-numbers-hidden"))
     if any(it.isnan().any() for it in numbers):
         is_made = kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan))
     else:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import linecache
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +24,7 @@ ORDER = note("tiles-of-nobody")
 LOOP = note("loop-over-tiles")
 DEFAULT = note("grid-or-mask")
 GRID = note("grid-of-too-few")
+TURN = note("loop-to-the-end")
 
 
 def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note], Note]:
@@ -131,9 +136,19 @@ def left_out(
     if recording.is_full or not launches:
         return None
     if not stores:
-        return note("no-store-to-result", programs=programs), None
+        around = _around_stores({recording.launches[number].kernel for number in launches})
+        said = note("no-store-to-result", programs=programs, **(around or {}))
+        return said, TURN if programs and around and around["loops"] else None
     alike = {(it.tensor.name, it.tensor.shape, it.tensor.strides) for it in stores}
-    if {it[1:] for it in alike} != {(missing.shape, strides)} or len(alike) > 1:
+    if alike == {(stores[0].tensor.name, (*missing.shape, 2), (*(2 * it for it in strides), 1))}:
+        # Complex numbers, handed over as pairs of real ones.
+        missing = np.stack([missing, missing], -1).reshape(-1)
+        strides = (1,)
+        stores = [replace(it, index=(it.element,), shape=missing.shape) for it in stores]
+    elif {it[1:] for it in alike} != {(missing.shape, strides)} or len(alike) > 1:
+        return None
+    if any(_hit(touch, touch.active, missing).any() for touch in stores):
+        # An autotuner may have run another configuration.
         return None
     if not all((touch.active | touch.masked | touch.outside).all() for touch in stores):
         # Where a lane lies that is masked off is known of evenly spaced ones only.
@@ -160,6 +175,39 @@ def left_out(
         )
         return said, MASK if covered.sum() == missing.sum() else None
     return _in_no_tile(recording, stores, missing)
+
+
+def _around_stores(kernels: Collection[Callable]) -> dict[str, object] | None:
+    """Return the only loop or condition of a kernel in which all its stores stand, as a line."""
+    if len(kernels) != 1:
+        return None
+    (kernel,) = kernels
+    try:
+        lines, first = inspect.getsourcelines(kernel)
+        file = inspect.getsourcefile(kernel) or ""
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (OSError, SyntaxError, TypeError):
+        return None
+    last = first + len(lines)
+    around = [it for it in _stores(tree, ()) if first <= it[0].lineno < last]
+    if not around or len({it[1:] for it in around}) != 1 or len(around[0]) != 2:
+        return None
+    statement = around[0][1]
+    source = linecache.getline(file, statement.lineno).strip()
+    loops = not isinstance(statement, ast.If)
+    return {"file": file, "line": statement.lineno, "source": source, "loops": loops}
+
+
+def _stores(node: ast.AST, around: tuple[ast.stmt, ...]) -> Iterator[tuple[ast.AST, ...]]:
+    """Yield each call that stores, and the loops and conditions of its function around it."""
+    called = getattr(node, "func", None)
+    name = called.attr if isinstance(called, ast.Attribute) else ""
+    if name == "store" or name.startswith("atomic_"):
+        yield node, *around
+    if isinstance(node, (ast.For, ast.While, ast.If)):
+        around = *around, node
+    for child in ast.iter_child_nodes(node):
+        yield from _stores(child, around)
 
 
 def _in_no_tile(

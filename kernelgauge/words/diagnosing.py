@@ -469,6 +469,10 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
     "undefined-avoided": (
         "inf - inf, inf / inf, 0 * inf or 0 / 0 is avoided, although its NaN is expected here"
     ),
+    "nan-of-numbers-hidden": (
+        "the formula gives NaN for these finite numbers, since they lie outside the domain of a "
+        "function or make 0 / 0, and a clamp or a choice such as tl.where hides it"
+    ),
     "nan-replaced": "{source}, in line {line}, gives a number where NaN belongs",
     "inf-dropped": "an infinity is replaced by a number, or it is clamped",
     "nan-dropped": (

@@ -422,6 +422,18 @@ def _mask_leaves(
     )
 
 
+def _no_store(
+    programs: int, file: str = "", line: int = 0, source: str = "", loops: bool = False
+) -> str:
+    if not programs:
+        return "why: the grid has no programs"
+    if not source:
+        return "why: no program reaches a store to it"
+    place = show_place(Place(file, line, source=source))
+    never = "the loop takes no turn" if loops else "the condition never holds"
+    return f"why: no program reaches a store to it, since {never} in which it stands: {place}"
+
+
 def _no_tile(
     programs: int,
     storing: int,
@@ -727,15 +739,17 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         if axis >= dims - 2
         else f"index {last} of dimension {axis}"
     ),
-    "no-store-to-result": lambda programs: (
-        "why: no program reaches a store to it" if programs else "why: the grid has no programs"
-    ),
+    "no-store-to-result": _no_store,
     "grid-of-too-few": (
         "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
         "loop over several"
     ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
+    "loop-to-the-end": (
+        "the loop ends before its first turn here: let it go on to the last element, and mask what "
+        "is beyond it"
+    ),
     "tiles-of-nobody": (
         "some tiles belong to no program: a loop over tiles ends too early or takes too large "
         "steps, or what turns a number into a tile leaves them out"

@@ -8,6 +8,7 @@ from kernelgauge.diagnosis.mistakes import half_precisions
 def swish(x, blocks):
     yield "the sigmoid is not multiplied by x", (torch.sigmoid(x),)
     yield "the sign of the exponent is wrong: exp(x) instead of exp(-x)", (x * torch.sigmoid(-x),)
+    yield "the sigmoid is that of |x|, also where x is negative", (x * torch.sigmoid(x.abs()),)
     yield "exp2 instead of exp", (x / (1 + torch.exp2(-x)),)
     near_one = 1 / (1 + torch.exp(x.float()))
     cause = (

@@ -123,6 +123,8 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
     yield "the moments are not corrected for their bias", only_param(m, v)
     yield "the first moment is not corrected for its bias", only_param(m)
     yield "the second moment is not corrected for its bias", only_param(None, v)
+    yield "the second moment is corrected with beta1 instead of beta2", only_param(None, v / right1)
+    yield "the first moment is corrected with beta2 instead of beta1", only_param(m / right2)
     late = 1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)
     yield "the bias correction uses step + 1", only_param(m / late[0], v / late[1])
     cause = "eps is added under the square root instead of to it"
