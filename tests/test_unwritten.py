@@ -125,7 +125,8 @@ def recorded(grid: int, M: int = 40, N: int = 24, first: int = 0, turns: int = 1
         ({"grid": 3, "first": 1}, "each of the 3 programs stores one tile, as many as it takes: "
          "some lie outside or on one another", unwritten.ORDER),
         ({"grid": 1, "turns": 2}, "1 program stores 2 tiles, and it takes 3", unwritten.ORDER),
-        ({"grid": 2, "turns": 0}, "why: no program reaches a store to it", None),
+        ({"grid": 2, "turns": 0}, "why: no program reaches a store to it, since the loop takes no "
+         "turn in which it stands: ", unwritten.TURN),
         ({"grid": 0}, "why: the grid has no programs", None),
     ],
     ids=["mask", "grid", "mask_and_grid", "order", "loop", "no_store", "no_program"],

@@ -144,7 +144,7 @@ def left_out(
         # Complex numbers, handed over as pairs of real ones.
         missing = np.stack([missing, missing], -1).reshape(-1)
         strides = (1,)
-        stores = [replace(it, index=(it.element,), shape=missing.shape) for it in stores]
+        stores = [replace(it, index=[it.element], shape=missing.shape) for it in stores]
     elif {it[1:] for it in alike} != {(missing.shape, strides)} or len(alike) > 1:
         return None
     if any(_hit(touch, touch.active, missing).any() for touch in stores):
@@ -188,22 +188,25 @@ def _around_stores(kernels: Collection[Callable]) -> dict[str, object] | None:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (OSError, SyntaxError, TypeError):
         return None
-    last = first + len(lines)
-    around = [it for it in _stores(tree, ()) if first <= it[0].lineno < last]
-    if not around or len({it[1:] for it in around}) != 1 or len(around[0]) != 2:
+    lines_of_kernel = range(first, first + len(lines))
+    around = [it for line, it in _stores(tree, ()) if line in lines_of_kernel]
+    if not around or len({*around}) != 1 or len(around[0]) != 1:
         return None
-    statement = around[0][1]
-    source = linecache.getline(file, statement.lineno).strip()
+    (statement,) = around[0]
     loops = not isinstance(statement, ast.If)
+    if isinstance(statement, ast.If) and statement.orelse:
+        return None
+    source = linecache.getline(file, statement.lineno).strip()
     return {"file": file, "line": statement.lineno, "source": source, "loops": loops}
 
 
-def _stores(node: ast.AST, around: tuple[ast.stmt, ...]) -> Iterator[tuple[ast.AST, ...]]:
-    """Yield each call that stores, and the loops and conditions of its function around it."""
-    called = getattr(node, "func", None)
-    name = called.attr if isinstance(called, ast.Attribute) else ""
-    if name == "store" or name.startswith("atomic_"):
-        yield node, *around
+def _stores(
+    node: ast.AST, around: tuple[ast.stmt, ...]
+) -> Iterator[tuple[int, tuple[ast.stmt, ...]]]:
+    """Yield the line of each call that stores, with the loops and conditions around it."""
+    called = node.func if isinstance(node, ast.Call) else None
+    if isinstance(called, ast.Attribute) and called.attr.startswith(("store", "atomic_")):
+        yield called.lineno, around
     if isinstance(node, (ast.For, ast.While, ast.If)):
         around = *around, node
     for child in ast.iter_child_nodes(node):
