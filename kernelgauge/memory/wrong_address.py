@@ -247,6 +247,9 @@ def _other_dimension(
             return note("strides-or-limits-are-swapped", **takes)
         factors = _factors_of(access, region.strides[dim], variable)
         return note("takes-another-stride", **takes, swapped=bool(factors))
+    if variable in AddressSource(access).divided:
+        # What is compared numbers elements of several dimensions.
+        return None
     compares = note("mask-compares", variable=variable, limit=name, value=limit.value)
     if len(shape) > 2:
         has = has_size(region.name, shape, dim)

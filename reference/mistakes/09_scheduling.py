@@ -45,8 +45,20 @@ def split_k_matmul(a, b, blocks):
         yield cause.format("b"), (sum(a[:, i:j] @ b[: j - i] for i, j in pieces),)
         yield cause.format("a"), (sum(a[:, : j - i] @ b[i:j] for i, j in pieces),)
         yield cause.format("a and b"), (sum(a[:, : j - i] @ b[: j - i] for i, j in pieces),)
+    for block, bounds in _uneven_pieces(a.shape[1], blocks):
+        ends = [i + -(-(j - i) // block) * block for i, j in itertools.pairwise(bounds)]
+        cause = "the last step of a piece goes on into the next piece, which adds the same again"
+        yield cause, (sum(a[:, i:j] @ b[i:j] for i, j in zip(bounds[:-1], ends, strict=True)),)
     for cause, product in matmul.along_k(a, b, blocks):
         yield cause, (product,)
+
+
+def _uneven_pieces(K, blocks):
+    """Yield each step's length and the bounds of pieces of K that it may not divide."""
+    for block in blocks:
+        for pieces in range(2, min(K // block, MAX_PIECES) + 1) if block >= 16 else ():
+            if -(-K // pieces) % block:
+                yield block, [*range(0, K, -(-K // pieces)), K]
 
 
 def _shares(tiles, steps, programs):

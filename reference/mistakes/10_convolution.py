@@ -169,6 +169,8 @@ def conv2d(x, weight, stride, padding, dilation, groups, blocks):
     minus = tuple(-it for it in padding)
     yield "padding is added instead of subtracted", (of_windows(seen(padding=minus)),)
     yield "padding is left out of the window's place", (of_windows(seen(padding=(0, 0))),)
+    strided = tuple(one * other for one, other in zip(padding, stride, strict=True))
+    yield "padding is subtracted before stride multiplies", (of_windows(seen(padding=strided)),)
     yield "stride is left out of the window's place", (of_windows(seen(stride=(1, 1))),)
     yield "dilation is left out of the window", (of_windows(seen(dilation=(1, 1))),)
     cause = "rows run into their neighbours at the left and right edge: mask w, not the address"
@@ -233,6 +235,8 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
     minus = tuple(-it for it in padding)
     yield "padding is added instead of subtracted", (summed(seen(padding=minus)),)
     yield "padding is left out of the window's place", (summed(seen(padding=(0, 0))),)
+    strided = tuple(one * other for one, other in zip(padding, stride, strict=True))
+    yield "padding is subtracted before stride multiplies", (summed(seen(padding=strided)),)
     yield "stride is left out of the window's place", (summed(seen(stride=(1, 1))),)
     yield "dilation is left out of the window", (summed(seen(dilation=(1, 1))),)
     cause = "rows run into their neighbours at the left and right edge: mask w, not the address"
