@@ -41,7 +41,6 @@ _TITLES = {
     RUNS: {
         "not-compiled": "it does not compile for a GPU",
         "does-not-fit": "it does not fit on a GPU",
-        "register-spills": "it spills registers to memory",
         "bad-grid": "a grid that no GPU can run",
     },
     MEMORY: {
@@ -80,6 +79,7 @@ _TITLES = {
         "differs-between-runs": "results that differ from run to run",
         "differs-between-ranks": "results that differ from rank to rank",
         "own-rule": "a rule of the spec is broken",
+        "register-spills": "it spills registers to memory",
         "too-few-programs": "too few programs share the work",
         "uneven-work": "the work is not shared evenly",
         "idle-programs": "programs without work",

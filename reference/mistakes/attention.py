@@ -225,6 +225,9 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     yield "ds lacks its factor p", *gradients(p, dp.where(mask, 0.0))[:2], None
     ds = p * dp
     yield note("left-out", name="delta"), *gradients(p, p * (dp + delta[..., None]))[:2], None
+    after = p * (dp + delta[..., None]) - delta[..., None]
+    for wrong in (after, after.where(mask, 0.0)):
+        yield "delta is subtracted after p multiplies", *gradients(p, wrong)[:2], None
     yield "delta is added instead of subtracted", *gradients(p, p * (dp + 2 * delta[..., None]))
     for cause, wrong in (
         ("ds takes p in place of dp", p),
