@@ -351,6 +351,9 @@ class Tracker:
             said.append(note("tensors-share-memory", names=shared))
         offset, same = address - region.real, site == self.history.site[conflict.access]
         why = meetings.explain(access, region, offset // region.itemsize, other, same)
+        writes = verb == conflict.verb == "writes" and same
+        if not why and writes:
+            why = _tiles_begin(region, units, conflict.access, (self.program, other))
         said += [why] if why else []
         if "reads" in (verb, conflict.verb):
             stores = self.number if verb != "reads" else self.history.program[conflict.access]
@@ -359,7 +362,7 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
-        if verb == conflict.verb == "writes" and same and (not why or why.id == "tiles-overlap"):
+        if writes and (not why or why.id in ("tiles-overlap", "tiles-begin")):
             remedy = _at_tile_numbers(region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 
@@ -423,6 +426,38 @@ class Tracker:
             self._resume(program)
             self._last_atomic = (len(self.history.site) - 1, site, pointers, result)
             self._polls = 0
+
+
+def _tiles_begin(
+    region: Region, units: np.ndarray, earlier: int, programs: tuple[object, object]
+) -> Note | None:
+    """Return where along a dimension a tile begins into which an earlier one goes on.
+
+    earlier: the number of the access that made the other one, and still has what it alone has
+    programs: of this tile, and of the other one
+    """
+    ledger = region.storage.ledger
+    ranges = []
+    for its in (units, np.flatnonzero(ledger.last["writes"] == earlier)):
+        elements = its * ledger.unit + region.storage.base - region.real
+        if not len(its) or ((elements < 0) | (elements >= region.extent)).any():
+            return None
+        found = region.coordinates(elements // region.itemsize)
+        ranges.append([np.zeros(1, int) if it is None else np.unique(it) for it in found])
+    apart = [dim for dim, (own, its) in enumerate(zip(*ranges, strict=True)) if own[0] != its[0]]
+    if len(apart) != 1:
+        return None
+    (own, its), (dim,) = (ranges[0][apart[0]], ranges[1][apart[0]]), apart
+    if its[0] > own[0] or any(it[-1] - it[0] >= len(it) for it in (own, its)):
+        return None
+    return note(
+        "tiles-begin",
+        begin=int(own[0]),
+        program=programs[0],
+        other_begin=int(its[0]),
+        other=programs[1],
+        one=noun(region.shape, dim, 1),
+    )
 
 
 def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> Note | None:

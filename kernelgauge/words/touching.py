@@ -657,6 +657,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "begin {apart} apart, each with {apart} values of {index}: a turn of all of them takes "
         "{covered}, and turns overlap by {overlap}"
     ),
+    "tiles-begin": (
+        "why: the tile of program {program} begins at {one} {begin}, and that of program {other}, "
+        "which begins at {one} {other_begin}, goes on into it"
+    ),
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "
         f"{'are' if len(indices) > 1 else 'is'} the same in both"
