@@ -433,6 +433,8 @@ def _tiles_begin(
 ) -> Note | None:
     """Return where along a dimension a tile begins into which an earlier one goes on.
 
+    Or that it has all that the earlier one has.
+
     earlier: the number of the access that made the other one, and still has what it alone has
     programs: of this tile, and of the other one
     """
@@ -440,7 +442,9 @@ def _tiles_begin(
     ranges = []
     for its in (units, np.flatnonzero(ledger.last["writes"] == earlier)):
         elements = its * ledger.unit + region.storage.base - region.real
-        if not len(its) or ((elements < 0) | (elements >= region.extent)).any():
+        if not len(its):
+            return note("tile-covers-another", program=programs[0], other=programs[1])
+        if ((elements < 0) | (elements >= region.extent)).any():
             return None
         found = region.coordinates(elements // region.itemsize)
         ranges.append([np.zeros(1, int) if it is None else np.unique(it) for it in found])

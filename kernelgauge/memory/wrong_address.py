@@ -275,24 +275,19 @@ def _wrong_start(
         return None
     text = source_of(access.site.file)
     scalars = _scalars(access)
-    loops = [it.value for it in scalars if _is_of_a_loop(it.name, text)]
+    loops = [(it.value, it.name) for it in scalars if _is_of_a_loop(it.name, text)]
     # A loop may count tiles.
-    loops += [value * factor for value in loops for factor, _ in _arguments(access)]
+    loops += [(value * by, name) for value, name in loops for by, _ in _arguments(access)]
     for dim, limit in taken.items():
         stride = region.strides[dim]
         # Without other dimensions, all that is added before the tile belongs to this one.
-        for begin in loops if rest else [start // stride]:
+        for begin, name in loops if rest else [(start // stride, "")]:
             left = start - begin * stride
             if rest and begin >= region.shape[dim]:
                 # That is a step along another dimension.
                 continue
             if limit and left >= 0 and _is_inside(region, left, rest):
-                return note(
-                    "mask-without-start-of-tile",
-                    begin=begin,
-                    variable=limit.variable,
-                    limit=limit.name,
-                )
+                return _of_start(region, begin, dim, taken, [name for _, name in loops])
     found = []
     source = AddressSource(access)
     for scalar in scalars:
@@ -304,6 +299,30 @@ def _wrong_start(
             if seen and left >= 0 and _is_inside(region, left, rest):
                 found.append(((left > 0, rank, scalar.value), said))
     return min(found, default=(None, None), key=lambda it: it[0])[1]
+
+
+def _of_start(
+    region: Region, begin: int, dim: int, taken: dict[int, Limit | None], loops: list[str]
+) -> Note:
+    """Say of a tile that begins further on than its mask knows which of the two is wrong.
+
+    dim: the dimension along which it begins there
+    loops: the variables of loops
+    """
+    for other, limit in taken.items():
+        if other != dim and limit and any(re.search(rf"\b{it}\b", limit.name) for it in loops):
+            return note(
+                "moves-along-another-dimension",
+                begin=begin,
+                taken=noun(region.shape, dim),
+                meant=noun(region.shape, other),
+                tensor=region.name,
+                variable=limit.variable,
+                limit=limit.name,
+            )
+    own = taken[dim]
+    assert own is not None
+    return note("mask-without-start-of-tile", begin=begin, variable=own.variable, limit=own.name)
 
 
 def _factors(

@@ -25,6 +25,7 @@ LOOP = note("loop-over-tiles")
 DEFAULT = note("grid-or-mask")
 GRID = note("grid-of-too-few")
 TURN = note("loop-to-the-end")
+IDLE = note("store-in-every-program")
 
 
 def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note], Note]:
@@ -233,6 +234,8 @@ def _in_no_tile(
         ends=_ends(stores, missing),
         **_launch(recording, stores),
     )
+    if len(tiles) == storing < programs == needed:
+        return said, IDLE
     few = tile and len(tiles) == storing == programs < needed
     return said, GRID if few else ORDER
 

@@ -447,7 +447,9 @@ def _no_tile(
 ) -> str:
     which = _of_launch(kernel, launch, launches)
     if storing < programs:
-        done = f"{programs - storing} of the {programs} programs{which} store nothing"
+        idle = programs - storing
+        does = "stores" if idle == 1 else "store"
+        done = f"{idle} of the {programs} programs{which} {does} nothing"
     elif tiles == storing:
         one = "the only program" if programs == 1 else f"each of the {programs} programs"
         done = f"{one}{which} stores one tile"
@@ -573,6 +575,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
         "elements, the stride of its {taken}: its strides are swapped, or the limits of the mask"
     ),
+    "moves-along-another-dimension": (
+        "the tile has moved by {begin} along the {taken} of {tensor}, and the mask, {variable} < "
+        "{limit}, counts that along the {meant}: the pointers move by the stride of the {taken}"
+    ),
     "mask-compares": "the mask compares {variable} with {limit}, which is {value}, but",
     "mask-exceeds-dimension": "{compares} {has}: compare with that",
     "index-of-another-tensor": (
@@ -660,6 +666,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tiles-begin": (
         "why: the tile of program {program} begins at {one} {begin}, and that of program {other}, "
         "which begins at {one} {other_begin}, goes on into it"
+    ),
+    "tile-covers-another": (
+        "why: the tile of program {program} has all that program {other} stored in this line"
     ),
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "
@@ -750,6 +759,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
+    "store-in-every-program": (
+        "the programs that store nothing have tiles, too: let them store what belongs there, such "
+        "as zeros, or have the launcher allocate the result with it"
+    ),
     "loop-to-the-end": (
         "the loop ends before its first turn here: let it go on to the last element, and mask what "
         "is beyond it"

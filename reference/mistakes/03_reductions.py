@@ -31,7 +31,11 @@ def row_sum(x, blocks):
 
 
 def total_sum(x, blocks):
-    yield LAST_LEFT_OUT, (x.flatten()[:-1].sum(),)
+    x = x.flatten()
+    cause = "the elements after the last whole share are left out: N // programs rounds down"
+    for programs in sorted({-(-len(x) // block) for block in blocks}):
+        yield cause, (x[: len(x) // programs * programs].sum(),)
+    yield LAST_LEFT_OUT, (x[:-1].sum(),)
 
 
 def row_argmax(x, blocks):

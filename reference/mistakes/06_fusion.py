@@ -151,5 +151,10 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
     yield "weight decay is added to the gradient, too", (moved(), m, v)
     m, v = moments(grad)[0], beta2 * exp_avg_sq + (1 - beta2) * grad
     yield "the gradient is not squared in the second moment", (moved(), None, v)
+    m, v = moments(grad)
+    cause = "the {} moment is stored after its bias correction"
+    yield cause.format("second"), (None, None, v / right2)
+    yield cause.format("first"), (None, m / right1, None)
+    yield "both moments are stored after their bias correction", (None, m / right1, v / right2)
     yield "the second moment is not stored", (None, None, exp_avg_sq)
     yield "the first moment is not stored", (None, exp_avg, None)
