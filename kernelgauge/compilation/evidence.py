@@ -47,8 +47,11 @@ LIBRARIES = tuple(
 )
 # What the compiler, or the interpreter, says of an item of a tile or of a pointer.
 ITEM = re.compile(
-    r"forget to add @triton\.jit|unsupported tensor index|__setitem__|object is not iterable"
+    r"forget to add @triton\.jit|unsupported tensor index|__setitem__|object is not iterable|"
+    r"convert an array of size 1"
 )
+# What the interpreter says of an axis, with the shape of the tile.
+AXIS = re.compile(r"axis -?\d+ out of bounds for shape \[(.+)\]")
 TWO_DTYPES = re.compile(r"Both operands must be same dtype\. Got (\w+) and (\w+)")
 # How many assignments a value is followed back.
 MAX_STEPS = 4
@@ -120,6 +123,8 @@ def remedy(
     """
     if HISTOGRAM_OF_OTHERS.search(printed):
         return note("advice-histogram-of-int32")
+    if tile := AXIS.search(message):
+        return note("advice-no-such-axis", axes=str(len(tile[1].split(","))))
     function, statement = _enclosing(file, line)
     if function is None or statement is None:
         return None
