@@ -236,7 +236,7 @@ def test_rejected_with_advice_at_its_line(rejected, name):
     launch = launch_of(getattr(rejected, f"{name}_kernel"), {"x_ptr": x, "n": 20})
     message = rejection(launch, match=words)
     place = re.match(
-        r"(.*rejected\.py):(\d+)(?::\d+)?  (\w+) does not compile for sm_80\n", message
+        r"(.*rejected\.py):(\d+)(?::\d+)?  (\w+) does not compile for sm_80 \(A100\)\n", message
     )
     first = launch.kernel.__code__.co_firstlineno
     if name != "recursion":
@@ -252,7 +252,7 @@ def test_every_target_gets_the_same_message(rejected):
     launch = launch_of(rejected.python_function_kernel, {"x_ptr": x, "n": 20})
     message = rejection(
         launch,
-        match="does not compile for sm_80, sm_90, gfx942\n",
+        match=r"does not compile for sm_80 \(A100\), sm_90 \(H100\), gfx942 \(MI300X\)\n",
         targets=("sm_80", "sm_90", "gfx942"),
     )
     assert message.count("hint:") == 1
@@ -284,7 +284,7 @@ def test_message_in_full(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     launch = launch_of(kernel, {"x_ptr": x, "n": 5, "BLOCK": 4})
     assert rejection(launch, targets=("sm_80", "sm_90")) == textwrap.dedent("""\
-        kernels.py:11:41  total does not compile for sm_80, sm_90
+        kernels.py:11:41  total does not compile for sm_80 (A100), sm_90 (H100)
             tl.store(x_ptr + offsets, 1.0 + tl.arange(0, 3 * BLOCK))
                                             ^
         arange's range must be a power of 2

@@ -336,7 +336,7 @@ class GuardedCall:
                 raise NotMeasured(words.say(note("reads-what-was-not-computed"))) from None
             _end_worker_if_context_is_dead(error)
             cause = error.__cause__ if isinstance(error, KernelError) else error
-            if _quits_debugger(cause):
+            if cause and _quits_debugger(cause):
                 place = blame.graded_place(cause.__traceback__, self.path)
                 remedy = note("continue-in-the-debugger")
                 fault = Fault("debugger-left", (note("debugger-left"),), place, remedy=remedy)
@@ -616,7 +616,7 @@ def _synchronize() -> None:
     gpus.synchronize()
 
 
-def _quits_debugger(error: BaseException | None) -> bool:
+def _quits_debugger(error: BaseException) -> bool:
     """Return whether a debugger was quit, whose error pytest replaces by one of its own."""
     if type(error).__module__ == "_pytest.outcomes":
         return str(error) == "Quitting debugger"
