@@ -34,12 +34,24 @@ REJECTED = {
     "size_100": ("y = tl.arange(0, 100)", "power of two"),
     "size_of_zeros": ("y = tl.zeros((3,), tl.float32)", "power of two"),
     "size_not_constexpr": ("y = tl.arange(0, n)", "annotate the parameter `: tl.constexpr`"),
+    "range_of_the_program": (
+        "pid = tl.program_id(0)\ny = tl.arange(pid * 16, (pid + 1) * 16)",
+        r"hint: both ends of tl\.arange .* pid \* BLOCK \+ tl\.arange\(0, BLOCK\)",
+    ),
+    "range_up_to_the_program": (
+        "pid = tl.program_id(0)\ny = tl.arange(0, (pid + 1) * 16)",
+        r"hint: both ends of tl\.arange",
+    ),
     "shape_not_constexpr": ("y = tl.zeros((n,), x.dtype)", "annotate the parameter"),
     "small_dot": (
         "y = tl.dot(tl.zeros((16, 8), tl.float16), tl.zeros((8, 16), tl.float16))",
-        r"K >= 16\nhint: .*pad with masked lanes",
+        r"K >= 16\nhint: .*such as BLOCK_K = 16.*pad with masked lanes",
     ),
     "dot_dtypes": ("y = tl.dot(tile, tile.to(tl.float16))", r"b.to\(a.dtype\)"),
+    "dot_of_named_dtypes": (
+        "half = tile.to(tl.float16)\ny = tl.dot(tile, half)",
+        r"tile\.to\(half\.dtype\) makes both fp16, half\.to\(tile\.dtype\) both fp32",
+    ),
     "dot_shapes": ("y = tl.dot(tile, tl.zeros((32, 16), tl.float32))", "as many columns"),
     "dot_int8": (
         "t = tl.zeros((32, 32), tl.int8)\ny = tl.dot(t, t, tl.zeros((32, 32), tl.int32))",
@@ -62,11 +74,24 @@ REJECTED = {
     "while_tile": ("while x > 0:\n    x -= 1", "tl.where"),
     "loop_type": (
         "y = 0\nfor i in range(n):\n    y += tl.load(x_ptr + i)",
-        r"Loop-carried variable y has initial type int32.*\nhint: .*start y with",
+        r"Loop-carried variable y has initial type int32.*\nhint: .*start y as float32, with 0\.0",
+    ),
+    "loop_shape": (
+        "y = 0.0\nfor i in range(n):\n    y += tl.load(x_ptr + i + tl.arange(0, 16))",
+        r"y becomes float32 of shape \[16\]: .* tl\.zeros\(\[16\], tl\.float32\) .* tl\.sum",
+    ),
+    "loop_broadcasts": (
+        "y = x[:, None]\nfor i in range(n):\n    y += tl.load(x_ptr + tl.arange(0, 32))[None, :]",
+        r"y becomes float32 of shape \[16, 32\]: .* tl\.zeros\(\[16, 32\], tl\.float32\) to",
+    ),
+    "loop_pointer": (
+        "y = x_ptr\nfor i in range(n):\n    y += tl.arange(0, 16)",
+        r"hint: .*start y with the type that it ends with$",
     ),
     "loop_dtype": (
         "y = tl.zeros((16,), tl.float16)\nfor i in range(n):\n    y = y + x",
-        r"initial type fp16\[16\] but is re-assigned to fp32\[16\]",
+        r"initial type fp16\[16\] but is re-assigned to fp32\[16\].*\n"
+        r"hint: .*start y as float32, or convert in the loop with \.to\(tl\.float16\)$",
     ),
     "if_types": ("if n > 2:\n    y = x\nelse:\n    y = x.to(tl.float16)", "give one type"),
     "set_in_if": ("if n > 2:\n    y = x\ntl.store(x_ptr, y)", "set y before"),
@@ -85,6 +110,26 @@ REJECTED = {
     "matmul_operator": ("y = tile @ tile", r"tl.dot\(a, b\)"),
     "power": ("y = x ** 2", r"x \* x"),
     "item": ("y = x[0]", "a tile has no items"),
+    "item_of_a_variable": ("y = x[n]", "a tile has no items"),
+    "item_of_a_pointer": (
+        "y = x_ptr[tl.arange(0, 16)]",
+        r"hint: x_ptr is a pointer, .*: tl\.load\(x_ptr \+ offs, mask=mask\)$",
+    ),
+    "number_as_item_of_a_pointer": ("y = x_ptr[0]", "hint: x_ptr is a pointer"),
+    "item_of_pointers": ("p = x_ptr + tl.arange(0, 16)\ny = p[n]", "hint: p is a pointer"),
+    "pointer_as_array": (
+        "x_ptr[tl.arange(0, 16)] = x",
+        r"hint: x_ptr is a pointer, .*: tl\.store\(x_ptr \+ offs, value, mask=mask\)$",
+    ),
+    "tile_as_array": ("x[0] = 1.0", r"hint: an item cannot be assigned"),
+    "maximum_of_one": ("y = max(x)", r"hint: .*tl\.max\(x, axis=0\)"),
+    "no_such_axis": ("y = tl.sum(x, axis=1)", r"invalid axis 1.*\nhint: .* axis 0"),
+    "no_such_axis_of_two": ("y = tl.sum(tile, axis=2)", r"invalid axis 2.*\nhint: .* 0 to 1"),
+    "print_without_a_name": (
+        "print(x)",
+        r"fp32\[16\] is not string\nhint: .*tl\.device_print\(\"x\", x\)",
+    ),
+    "debugger": ("breakpoint()", "interpreter only: take it out"),
     "static_range": ("for i in tl.static_range(n):\n    x += i", "unrolled by the compiler"),
     "range_over_a_tuple": (
         "scales = (1.0, 2.0)\nfor i in range(2):\n    x += scales[1 - i]",
@@ -108,6 +153,24 @@ REJECTED = {
     ),
     "sum_that_is_right": (
         f"{WIDE}mean = tl.sum(wide, axis=1)\ny = wide - mean[:, None] + tl.arange(0, 32)[:, None]",
+        "tiles are broadcast as in NumPy",
+    ),
+    "turned_value_of_a_store": (
+        f"{WIDE}p = x_ptr + tl.arange(0, 32)[:, None] * 16 + tl.arange(0, 16)\ntl.store(p, wide)",
+        "hint: the value is 16 x 32, the pointers are 32 x 16: transpose one of them",
+    ),
+    "turned_value_in_one_line": (
+        f"{WIDE}r = tl.arange(0, 16)\nc = tl.arange(0, 32)\n"
+        "tl.store(x_ptr + r[:, None] * n + c[None, :], tl.trans(wide).to(tl.float16))",
+        "hint: the value is 32 x 16, the pointers are 16 x 32: transpose one of them",
+    ),
+    "turned_mask_of_a_load": (
+        f"{WIDE}r = tl.arange(0, 16)\nc = tl.arange(0, 32)\n"
+        "y = tl.load(x_ptr + r[:, None] * n + c, mask=(r[None, :] < n) & (c[:, None] < n))",
+        "hint: the mask is 32 x 16, the pointers are 16 x 32: transpose one of them",
+    ),
+    "value_of_another_height": (
+        f"{WIDE}tl.store(x_ptr + tl.arange(0, 32)[:, None] + tl.arange(0, 32)[None, :], wide)",
         "tiles are broadcast as in NumPy",
     ),
     "turned_block_of_a_store": (
@@ -173,7 +236,7 @@ def test_rejected_with_advice_at_its_line(rejected, name):
     launch = launch_of(getattr(rejected, f"{name}_kernel"), {"x_ptr": x, "n": 20})
     message = rejection(launch, match=words)
     place = re.match(
-        r"(.*rejected\.py):(\d+)(?::\d+)?  (\w+) does not compile for sm_80\n", message
+        r"(.*rejected\.py):(\d+)(?::\d+)?  (\w+) does not compile for sm_80 \(A100\)\n", message
     )
     first = launch.kernel.__code__.co_firstlineno
     if name != "recursion":
@@ -189,7 +252,7 @@ def test_every_target_gets_the_same_message(rejected):
     launch = launch_of(rejected.python_function_kernel, {"x_ptr": x, "n": 20})
     message = rejection(
         launch,
-        match="does not compile for sm_80, sm_90, gfx942\n",
+        match=r"does not compile for sm_80 \(A100\), sm_90 \(H100\), gfx942 \(MI300X\)\n",
         targets=("sm_80", "sm_90", "gfx942"),
     )
     assert message.count("hint:") == 1
@@ -221,7 +284,7 @@ def test_message_in_full(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     launch = launch_of(kernel, {"x_ptr": x, "n": 5, "BLOCK": 4})
     assert rejection(launch, targets=("sm_80", "sm_90")) == textwrap.dedent("""\
-        kernels.py:11:41  total does not compile for sm_80, sm_90
+        kernels.py:11:41  total does not compile for sm_80 (A100), sm_90 (H100)
             tl.store(x_ptr + offsets, 1.0 + tl.arange(0, 3 * BLOCK))
                                             ^
         arange's range must be a power of 2

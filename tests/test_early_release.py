@@ -82,7 +82,10 @@ def launch(tmp_path_factory):
 @pytest.mark.parametrize("name", ["last_merges", "next_waits"])
 def test_a_tile_needs_a_barrier_before_the_atomic(launch, name):
     message = rejection(launch(name, False), kind="early-release", targets=("sm_80", "sm_90"))
-    assert f"{name} lets others load what it may still be storing for sm_80, sm_90" in message
+    assert (
+        f"{name} lets others load what it may still be storing for sm_80 (A100), sm_90 (H100)"
+        in message
+    )
     assert "hint: tl.debug_barrier() before the atomic" in message
     assert len(compiled(launch(name, True), targets=("sm_80", "sm_90"))) == 2
 

@@ -5,10 +5,13 @@ tests/cheats and test_lazy_subjects.py have more of the wrong ones.
 
 from __future__ import annotations
 
+import bdb
 import contextlib
 import gc
 import re
+import sys
 import textwrap
+from functools import partial
 
 import pytest
 import torch
@@ -314,6 +317,41 @@ def test_what_is_wrong_is_told_as_data(copying, tmp_path, name, kind):
     fault = caught.value.fault
     assert fault.kind == kind
     assert (fault.place or fault.call).file == str(tmp_path / "01_pointwise" / "copy.py")
+
+
+STOPS_IN_THE_LAUNCHER = """
+def copy(x):
+    breakpoint()
+"""
+STOPS_IN_THE_KERNEL = """
+@triton.jit
+def stops(x_ptr):
+    breakpoint()
+
+def copy(x):
+    stops[(1,)](x)
+"""
+
+
+@in_the_interpreter
+@pytest.mark.parametrize(
+    ("source", "quits"),
+    [
+        (STOPS_IN_THE_LAUNCHER, bdb.BdbQuit),
+        (STOPS_IN_THE_KERNEL, bdb.BdbQuit),
+        (STOPS_IN_THE_KERNEL, partial(pytest.exit.Exception, "Quitting debugger")),
+    ],
+)
+def test_debugger_that_was_quit_is_told_at_its_line(copying, monkeypatch, source, quits):
+    def quit_debugger(*_, **__):
+        raise quits()
+
+    monkeypatch.setattr(sys, "breakpointhook", quit_debugger)
+    with pytest.raises(Wrong, match="quit the debugger") as caught:
+        copying(source).check(inputs.randn(300))
+    fault = caught.value.fault
+    assert fault.kind == "debugger-left"
+    assert fault.place.file.endswith("copy.py")
 
 
 GRID = """

@@ -802,7 +802,8 @@ def test_overflow_message_names_the_numbers():
     assert (wrong.kind, wrong.numbers) == ("offset-overflow", {"lanes": 16, "of": 16})
     assert wrong.place.source == "offset = offs * stride"
     assert message.startswith(
-        "65530 * 65536 = 4294574080 does not fit int32: 16 of 16 values overflow\nhint: "
+        "65530 * 65536 = 4294574080 does not fit int32: 16 of 16 values overflow\n"
+        "hint: make an operand of this int64 before, as in pid = tl.program_id(0).to(tl.int64): "
     )
 
 

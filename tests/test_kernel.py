@@ -260,7 +260,7 @@ FOUND = {
     "compiles": ("passed", ""),
     "spills": (
         "register-spills",
-        r"^norms/kernels.py:9  rows spills registers to memory for sm_90\n[\d,]+ bytes",
+        r"^norms/kernels.py:9  rows spills registers to memory for sm_90 \(H100\)\n[\d,]+ bytes",
     ),
     "race without a GPU": ("not measured", "speed takes a GPU"),
     "wrong": (

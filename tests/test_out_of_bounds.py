@@ -289,7 +289,8 @@ MESSAGES = {
     ),
     "memory between elements": (
         (copy_kernel, (1,), torch.randn(20)[::2], torch.empty(20), 20, 16, "right"),
-        "reads memory between the elements of x, near x[0..7]: 8 of 16 lanes that the mask",
+        "reads memory between the elements of x, near x[0..7]: 8 of 16 lanes that the mask lets "
+        "through do\n",
         "each step of offs moves by 1 element, but the strides of x are (2,)",
     ),
     "rows of a transposed view": (
@@ -399,7 +400,7 @@ MESSAGES = {
     ),
     "a pointer cast to words, misaligned": (
         (words_kernel, (1,), torch.randn(16), torch.empty(16), 4, 1),
-        "reads 8 bytes of x at an address that is not a multiple of 8",
+        "reads 8 bytes of x at an address that is not a multiple of 8: 4 of 4 lanes do\n",
     ),
     "a descriptor of a larger shape": (
         (descriptor_kernel, (2, 1), TOO_LARGE, *described(torch.empty(40, 24)), 32),

@@ -43,7 +43,10 @@ ADVICE = (
         "advice-size-is-constexpr",
     ),
     (r"used as tl.static_range .* is not a constexpr", "advice-unroll-known-bounds"),
-    (r"Input shapes should have M >=", "advice-dot-least-sizes"),
+    (
+        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
+        "advice-dot-least-sizes",
+    ),
     (r"Both operands must be same dtype", "advice-dot-one-dtype"),
     (r"equal reduction dimensions", "advice-dot-inner-sizes"),
     (r"equal ranks|must be either 2D or 3D|operands must be block tensors", "advice-dot-two-tiles"),
@@ -61,7 +64,8 @@ ADVICE = (
         "advice-one-condition",
     ),
     (
-        r"(?:variable (?P<name>\w+) has )?initial type \S+ but is re-assigned to \S+ in",
+        r"(?:variable (?P<name>\w+) has )?initial type (?P<before>.+?) but is re-assigned to "
+        r"(?P<after>.+?) in",
         "advice-type-kept-in-loop",
     ),
     (r"[cC]annot reassign constexpr|carried variable \w+ changed type", "advice-constexpr-in-loop"),
@@ -70,7 +74,11 @@ ADVICE = (
         "advice-branches-one-type",
     ),
     (rf"\b(?P<function>{BUILTINS}) is not defined", "advice-no-python-function"),
+    (r"\bbreakpoint is not defined", "advice-no-breakpoint"),
     (r"(?P<name>\w+) is not defined", "advice-name-not-defined"),
+    (r"is not string$", "advice-print-with-a-name"),
+    (r"m(?:ax|in) requires at least 2 values", "advice-maximum-of-a-tile"),
+    (r"invalid axis .* <= axis < (?P<axes>\d+)", "advice-no-such-axis"),
     (r"make_shape_compatible|[cC]annot broadcast", "advice-broadcasting"),
     (r"Value argument cannot be block type", "advice-store-tile-to-one-address"),
     (r"(?:Mask|Other) argument cannot be block type", "advice-mask-of-one-address"),

@@ -327,7 +327,7 @@ def _wrong(faults: list[Fault]) -> Wrong:
 
 def _head(id: str, launch: Launch, gpu: Target, **values: Any) -> Note:
     """Return the first line about a kernel that a target rejects."""
-    return note(id, kernel=launch.kernel.__name__, targets=[gpu.name], **values)
+    return note(id, kernel=launch.kernel.__name__, targets=[str(gpu)], **values)
 
 
 def _launched(launch: Launch) -> list[Note]:

@@ -17,7 +17,7 @@ from triton.compiler.errors import CompilationError
 from kernelgauge.compilation import evidence
 from kernelgauge.compilation.advice import advice
 from kernelgauge.compilation.worker import describe
-from kernelgauge.core.blame import is_graded_file
+from kernelgauge.core.blame import is_graded_file, plain_numbers
 from kernelgauge.words.fault import Fault, Note, Place, note
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
@@ -56,7 +56,8 @@ def rejection(
     callers = tuple(_caller(frame[0], frame[1]) for frame in own[-2::-1])
     place = Place(file, line, 0 if column is None else column + 1, callers=callers)
     said = (head, *_rejected_line(file, line, column), _what(message, part), *launched)
-    shown = evidence.remedy(message, file, line, error.get("shapes", {}), printed)
+    variables = error.get("variables") or evidence.Variables()
+    shown = evidence.remedy(message, file, line, variables, printed)
     return Fault("not-compiled", said, place, remedy=shown or advice(f"{message} {part}".rstrip()))
 
 
@@ -82,8 +83,8 @@ def remedy(error: BaseException | None, place: Place | None) -> Note | None:
     if error is None or place is None:
         return None
     message = _message(error)
-    shapes = evidence.shapes_at(error.__traceback__)
-    return evidence.remedy(message, place.file, place.line, shapes) or advice(message)
+    variables = evidence.variables_at(error.__traceback__)
+    return evidence.remedy(message, place.file, place.line, variables) or advice(message)
 
 
 def _message(error: BaseException) -> str:
@@ -175,6 +176,7 @@ def _plain(message: str) -> str:
     message = re.sub(r"<(?:class|function) '?([\w.]+)[^>]*>", r"\1", message)
     message = re.sub(r"<built-in \w+ (\w+)[^>]*>", r"\1", message)
     message = re.sub(r"<triton\.language\.core\.(\w+) object at \w+>", r"\1", message)
+    message = plain_numbers(message)
     message = re.sub(r"\s*Repro command:.*", "", message, flags=re.DOTALL)
     if "Cannot access global variable" in message:
         message = message.split(". Triton kernels")[0]

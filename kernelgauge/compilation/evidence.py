@@ -11,15 +11,30 @@ import linecache
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import triton
 
 import kernelgauge
 from kernelgauge.words.fault import Note, note
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Variables:
+    """What is known of a kernel's variables where it failed.
+
+    shapes: of tiles, and of descriptors' blocks
+    pointers: the names of pointers, and of tiles of them
+    """
+
+    shapes: Shapes = field(default_factory=dict)
+    pointers: frozenset[str] = frozenset()
+
 
 REDUCTIONS = {"sum", "max", "min", "argmax", "argmin", "xor_sum", "reduce_or", "reduce"}
 RANGES = {"range", "tl.range"}
@@ -30,16 +45,24 @@ HISTOGRAM_OF_OTHERS = re.compile(r"tt\.histogram %.* : tensor<\d+xi(?!32\b)\d+")
 LIBRARIES = tuple(
     os.path.dirname(os.path.abspath(it.__file__ or "")) + os.sep for it in (triton, kernelgauge)
 )
+# What the compiler, or the interpreter, says of an item of a tile or of a pointer.
+ITEM = re.compile(
+    r"forget to add @triton\.jit|unsupported tensor index|__setitem__|object is not iterable|"
+    r"convert an array of size 1"
+)
+# What the interpreter says of an axis, with the shape of the tile.
+AXIS = re.compile(r"axis -?\d+ out of bounds for shape \[(.+)\]")
+TWO_DTYPES = re.compile(r"Both operands must be same dtype\. Got (\w+) and (\w+)")
 # How many assignments a value is followed back.
 MAX_STEPS = 4
 
 
-def shapes_at(trace: TracebackType | None) -> Shapes:
-    """Return the shapes of tiles, and of descriptors' blocks, in the innermost kernel's variables.
+def variables_at(trace: TracebackType | None) -> Variables:
+    """Return the variables of the innermost kernel.
 
     trace: of an error in the interpreter, or in the compiler, whose generator holds the variables
     """
-    found: Shapes = {}
+    found = Variables()
     while trace is not None:
         variables, file = trace.tb_frame.f_locals, trace.tb_frame.f_code.co_filename
         generator: Any = variables.get("self")
@@ -48,7 +71,8 @@ def shapes_at(trace: TracebackType | None) -> Shapes:
             variables, file = {**generator.lscope, **inside}, generator.file_name
         if not file.startswith(LIBRARIES):
             shapes = {name: shape for name, value in variables.items() if (shape := _shape(value))}
-            found = shapes or found
+            pointers = frozenset(name for name, value in variables.items() if _is_pointer(value))
+            found = Variables(shapes, pointers) if shapes or pointers else found
         trace = trace.tb_next
     return found
 
@@ -81,23 +105,44 @@ def _shape(value: Any) -> tuple[int, ...]:
         return ()
 
 
-def remedy(message: str, file: str, line: int, shapes: Shapes, printed: str = "") -> Note | None:
+def _is_pointer(value: Any) -> bool:
+    if type(value).__module__ != "triton.language.core":
+        return False
+    scalar: Any = getattr(getattr(value, "type", None), "scalar", None)
+    return hasattr(scalar, "is_ptr") and scalar.is_ptr()
+
+
+def remedy(
+    message: str, file: str, line: int, variables: Variables, printed: str = ""
+) -> Note | None:
     """Return what to do about a message of the compiler, None if the source does not show it.
 
     file, line: where it was rejected
-    shapes: see `shapes_at`
+    variables: see `variables_at`
     printed: what the compiler wrote to its output, with the kernel as it failed to lower it
     """
     if HISTOGRAM_OF_OTHERS.search(printed):
         return note("advice-histogram-of-int32")
+    if tile := AXIS.search(message):
+        return note("advice-no-such-axis", axes=str(len(tile[1].split(","))))
     function, statement = _enclosing(file, line)
     if function is None or statement is None:
         return None
+    shapes = variables.shapes
+    if "arange's arguments must be" in message:
+        return _runtime_range(function, statement)
+    if ITEM.search(message) and (found := _item(statement, variables)):
+        return found
+    if "object is not iterable" in message and _has_maximum_of_one(statement):
+        return note("advice-maximum-of-a-tile")
+    if dtypes := TWO_DTYPES.search(message):
+        return _dot_of_two_dtypes(statement, *dtypes.groups())
     if re.search(r"(?:tuple|list) indices must be|isinstance\(idx, \(slice", message):
         return _runtime_index(function, statement)
     if differing := re.search(r"incompatible dimensions.*: (\d+) and (\d+)", message):
         sizes = {*map(int, differing.groups())}
-        axis = _wrong_axis(function, statement, shapes, sizes)
+        turned = _turned_access(statement, shapes, sizes)
+        axis = turned or _wrong_axis(function, statement, shapes, sizes)
         return axis or _turned_load(function, statement, shapes, multiplied=False)
     if "equal reduction dimensions" in message:
         return _turned_load(function, statement, shapes, multiplied=True)
@@ -120,6 +165,117 @@ def _enclosing(file: str, line: int) -> tuple[ast.FunctionDef | None, ast.stmt |
     functions = [node for node in around if isinstance(node, ast.FunctionDef)]
     smallest = min(around, key=lambda it: (it.end_lineno or 0) - it.lineno, default=None)
     return (functions[-1] if functions else None), smallest
+
+
+def _runtime_range(function: ast.FunctionDef, statement: ast.stmt) -> Note | None:
+    """Say of a tl.arange that its ends must be known, unless it lacks an annotation alone."""
+    parameters = {it.arg for it in function.args.args if it.annotation is None}
+    for call in _calls(statement, "arange"):
+        from_number = bool(call.args) and isinstance(call.args[0], ast.Constant)
+        if not from_number or not parameters & {it.id for it in _names(call.args)}:
+            return note("advice-ends-of-a-range")
+    return None
+
+
+def _item(statement: ast.stmt, variables: Variables) -> Note | None:
+    """Return what to do about an item of a pointer or of a tile, which neither has."""
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+            continue
+        name, index = node.value.id, node.slice
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        if all(isinstance(it, ast.Slice) or ast.unparse(it) == "None" for it in parts):
+            continue
+        is_set = isinstance(node.ctx, ast.Store)
+        if name in variables.pointers:
+            return note("advice-store-through" if is_set else "advice-load-through", name=name)
+        if name in variables.shapes and not is_set:
+            return note("advice-no-indexing")
+    return None
+
+
+def _has_maximum_of_one(statement: ast.stmt) -> bool:
+    calls = [*_calls(statement, "max"), *_calls(statement, "min")]
+    return any(isinstance(it.func, ast.Name) and len(it.args) == 1 for it in calls)
+
+
+def _dot_of_two_dtypes(statement: ast.stmt, left: str, right: str) -> Note | None:
+    """Name both casts of a tl.dot of two variables."""
+    for call in _calls(statement, "dot"):
+        if all(isinstance(it, ast.Name) for it in call.args[:2]) and len(call.args) > 1:
+            a, b = (ast.unparse(it) for it in call.args[:2])
+            return note("advice-dot-casts", a=a, b=b, left=left, right=right)
+    return None
+
+
+def _turned_access(statement: ast.stmt, shapes: Shapes, sizes: set[int]) -> Note | None:
+    """Name the value or the mask of a load or store that lies the other way than its pointers.
+
+    sizes: the two that do not agree in this statement
+    """
+    for call in [*_calls(statement, "store"), *_calls(statement, "load")]:
+        if not call.args or not ast.unparse(call.func).startswith("tl."):
+            continue
+        others = [("mask", it.value) for it in call.keywords if it.arg == "mask"]
+        if call.func.attr == "store":  # type: ignore[attr-defined]
+            others = [("value", it) for it in call.args[1:2]] + others
+        pointers = _shape_of(call.args[0], shapes)
+        for what, value in others:
+            shape = _shape_of(value, shapes)
+            if pointers and shape and _is_turned(pointers, shape) and {*shape} == sizes:
+                return note("advice-turned-access", what=what, shape=shape, pointers=pointers)
+    return None
+
+
+def _shape_of(value: ast.expr, shapes: Shapes) -> tuple[int, ...] | None:
+    """Return the shape of an expression, () of a single value, None if the source does not tell."""
+    if isinstance(value, (ast.Name, ast.Constant)):
+        return shapes.get(ast.unparse(value), ())
+    if isinstance(value, ast.Subscript):
+        if (inner := _shape_of(value.value, shapes)) is None:
+            return None
+        sizes, placed = list(inner), list[int]()
+        for part in getattr(value.slice, "elts", ()):
+            is_new = isinstance(part, ast.Constant)
+            if not is_new and not sizes:
+                return None
+            placed.append(1 if is_new else sizes.pop(0))
+        return tuple(placed) if placed and not sizes else None
+    if isinstance(value, (ast.BinOp, ast.Compare)):
+        rest = value.comparators if isinstance(value, ast.Compare) else [value.right]
+        found = [
+            shape for it in (value.left, *rest) if (shape := _shape_of(it, shapes)) is not None
+        ]
+        if len(found) <= len(rest):
+            return None
+        try:
+            return np.broadcast_shapes(*found)
+        except ValueError:
+            return None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        of, name = value.func.value, value.func.attr
+        if name == "to":
+            return _shape_of(of, shapes)
+        given = value.args if ast.unparse(of) == "tl" else [of, *value.args]
+        return _turned_shape(given[0], shapes) if name == "trans" and len(given) == 1 else None
+    if isinstance(value, ast.Attribute) and value.attr == "T":
+        return _turned_shape(value.value, shapes)
+    return None
+
+
+def _turned_shape(value: ast.expr, shapes: Shapes) -> tuple[int, ...] | None:
+    shape = _shape_of(value, shapes)
+    return shape[::-1] if shape else None
+
+
+def _calls(statement: ast.stmt, name: str) -> list[ast.Call]:
+    """Return the calls of a function, or of a function of a module, by its name."""
+    return [
+        node
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+        if name in (getattr(node.func, "attr", None), getattr(node.func, "id", None))
+    ]
 
 
 def _runtime_index(function: ast.FunctionDef, statement: ast.stmt) -> Note:

@@ -371,7 +371,7 @@ def describe(error: BaseException, file: str) -> dict:
     file: the file of the kernel
 
     Returns the kind of the innermost error, the innermost message, and as frames (file, line,
-    column or None, function), from the kernel to the innermost function, and the shapes of its
+    column or None, function), from the kernel to the innermost function, and what is known of its
     variables.
     """
     chain = [error]
@@ -387,9 +387,9 @@ def describe(error: BaseException, file: str) -> dict:
             for frame in traceback.extract_tb(error.__traceback__)
             if os.path.realpath(frame.filename) == os.path.realpath(file)
         ]
-    shapes = getattr(error, "shapes", {})
+    variables = getattr(error, "variables", None)
     kind = type(chain[-1]).__name__
-    return {"kind": kind, "message": message, "frames": frames, "shapes": shapes}
+    return {"kind": kind, "message": message, "frames": frames, "variables": variables}
 
 
 def _message(error: BaseException) -> str:
@@ -408,21 +408,23 @@ def _message(error: BaseException) -> str:
 def _keep_facts(filter_traceback: Callable[..., None]) -> Callable[..., None]:
     """Keep what the frames of an error tell, before Triton cuts them off.
 
-    That is the shapes of variables, and the source line as the message of an assertion without one.
+    That is what is known of variables, and the source line as the message of an assertion without
+    one.
     The frames themselves cannot be kept: they hold objects of MLIR, which crash when freed late.
     """
     from kernelgauge.compilation import evidence
 
     def filtered(error: BaseException) -> None:
         link: BaseException | None = error
-        shapes: evidence.Shapes = {}
+        variables = evidence.Variables()
         while link is not None:
-            shapes = evidence.shapes_at(link.__traceback__) or shapes
+            found = evidence.variables_at(link.__traceback__)
+            variables = found if found != evidence.Variables() else variables
             frames = traceback.extract_tb(link.__traceback__)
             if isinstance(link, AssertionError) and not str(link) and frames:
                 link.args = (frames[-1].line,)
             link = link.__cause__ or link.__context__
-        vars(error)["shapes"] = shapes
+        vars(error)["variables"] = variables
         filter_traceback(error)
 
     return filtered

@@ -336,7 +336,7 @@ class GuardedCall:
                 raise NotMeasured(words.say(note("reads-what-was-not-computed"))) from None
             _end_worker_if_context_is_dead(error)
             cause = error.__cause__ if isinstance(error, KernelError) else error
-            if isinstance(cause, bdb.BdbQuit):
+            if cause and _quits_debugger(cause):
                 place = blame.graded_place(cause.__traceback__, self.path)
                 remedy = note("continue-in-the-debugger")
                 fault = Fault("debugger-left", (note("debugger-left"),), place, remedy=remedy)
@@ -618,6 +618,13 @@ def _synchronize() -> None:
     """Wait for the GPUs in steps, so that a time limit can interrupt the wait for a hung kernel."""
     gpus.idle_within(math.inf)
     gpus.synchronize()
+
+
+def _quits_debugger(error: BaseException) -> bool:
+    """Return whether a debugger was quit, whose error pytest replaces by one of its own."""
+    if type(error).__module__ == "_pytest.outcomes":
+        return str(error) == "Quitting debugger"
+    return isinstance(error, bdb.BdbQuit)
 
 
 def _end_worker_if_context_is_dead(error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 # Of each kind, how many.
@@ -66,12 +67,29 @@ def _no_such_construct(node: str) -> str:
     )
 
 
-def _type_kept_in_loop(name: str | None) -> str:
-    return (
-        f"a variable must keep its type through a loop: start {name or 'it'} with the type that it "
-        "ends with, for example with tl.zeros(shape, dtype) or 0.0, or convert in the loop with "
-        ".to(dtype)"
-    )
+def _type_kept_in_loop(name: str | None, before: str, after: str) -> str:
+    name = name or "it"
+    begin = f"a variable must keep its type through a loop: start {name}"
+    (old, old_shape), (new, shape) = _type(before), _type(after)
+    if not (old and new):
+        return f"{begin} with the type that it ends with"
+    if shape != old_shape:
+        zeros = f"tl.zeros([{shape}], tl.{new})"
+        return (
+            f"a variable must keep its type through a loop, and {name} becomes {new} of shape "
+            f"[{shape}]: add {zeros} to what it starts with, or reduce in the loop what is added, "
+            "for example with tl.sum"
+        )
+    zero = ", with 0.0 instead of 0" if "int" in old and "float" in new else ""
+    return f"{begin} as {new}{zero}, or convert in the loop with .to(tl.{old})"
+
+
+def _type(text: str) -> tuple[str, str]:
+    """Return dtype and shape of one of the compiler's types, "" for those of pointers."""
+    found = re.fullmatch(r"(u?int|fp|bf)(\w+)(?:\[([\d, ]+)\])?", text)
+    if not found:
+        return "", ""
+    return {"fp": "float", "bf": "bfloat"}.get(found[1], found[1]) + found[2], found[3] or ""
 
 
 def _other_axis(call: str, line: int, shape: Sequence[int], axis: int) -> str:
@@ -81,6 +99,12 @@ def _other_axis(call: str, line: int, shape: Sequence[int], axis: int) -> str:
         f"{shape[1 - axis]} values, one for each {kept}: axis={1 - axis} leaves {shape[axis]}, one "
         f"for each {other}"
     )
+
+
+def _no_such_axis(axes: str) -> str:
+    if axes == "1":
+        return "this tile has one axis, which is axis 0"
+    return f"the axes of this tile are 0 to {int(axes) - 1}"
 
 
 def _tile(shape: Sequence[int]) -> str:
@@ -302,16 +326,25 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the size of a tile must be known when the kernel is compiled: annotate the parameter `: "
         "tl.constexpr`"
     ),
+    "advice-ends-of-a-range": (
+        "both ends of tl.arange must be known when the kernel is compiled: add what is known only "
+        "when it runs, as in pid * BLOCK + tl.arange(0, BLOCK)"
+    ),
     "advice-unroll-known-bounds": (
         "tl.static_range is unrolled by the compiler, which must know its bounds: use range, or "
         "annotate the bound `: tl.constexpr`"
     ),
     "advice-dot-least-sizes": (
         "tl.dot multiplies an M x K tile by a K x N tile, and for these dtypes this GPU needs at "
-        "least these sizes: pad with masked lanes, other=0.0, or multiply and add up with tl.sum"
+        "least these sizes: take tiles as large, such as BLOCK_K = {k}; where a matrix is smaller, "
+        "pad with masked lanes, other=0.0, or multiply and add up with tl.sum"
     ),
     "advice-dot-one-dtype": (
         "tl.dot multiplies tiles of one dtype: convert one of them, for example with b.to(a.dtype)"
+    ),
+    "advice-dot-casts": (
+        "tl.dot multiplies tiles of one dtype: {a}.to({b}.dtype) makes both {right}, "
+        "{b}.to({a}.dtype) both {left}"
     ),
     "advice-dot-inner-sizes": (
         "a must have as many columns as b has rows: use tl.dot(a, tl.trans(b)) if b is stored "
@@ -365,6 +398,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "advice-broadcasting": (
         "tiles are broadcast as in NumPy: x[:, None] makes a column, x[None, :] a row"
+    ),
+    "advice-turned-access": lambda what, shape, pointers: (
+        f"the {what} is {_tile(shape)}, the pointers are {_tile(pointers)}: transpose one of them"
     ),
     "advice-other-axis": _other_axis,
     "advice-turned-block": lambda name, block, tile: (
@@ -433,6 +469,24 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "advice-no-indexing": (
         "a tile has no items: pick one with tl.sum(tl.where(offsets == i, x, 0)); the brackets may "
         "contain only None and :"
+    ),
+    "advice-load-through": (
+        "{name} is a pointer, which has no items: tl.load({name} + offs, mask=mask)"
+    ),
+    "advice-store-through": (
+        "{name} is a pointer, which has no items: tl.store({name} + offs, value, mask=mask)"
+    ),
+    "advice-maximum-of-a-tile": (
+        "Python's max and min compare several values: of one tile, use tl.max(x, axis=0) or "
+        "tl.min(x, axis=0)"
+    ),
+    "advice-no-such-axis": _no_such_axis,
+    "advice-print-with-a-name": (
+        "without a name first, print works in the interpreter only: take it out, or use "
+        'tl.device_print("x", x)'
+    ),
+    "advice-no-breakpoint": (
+        "breakpoint() stops in the interpreter only: take it out when you are done"
     ),
     "advice-one-assignment-per-line": "write one assignment per line",
     "advice-names-for-values": "write as many names as there are values",

@@ -40,21 +40,32 @@ def _wrong_stride(
     variable: str, used: int, label: str, tensor: str, strides: tuple[int, ...]
 ) -> str:
     called = f" ({label})" if label else ""
-    elements = "element" if used == 1 else "elements"
     return (
-        f"the mask is right, the address is not: each step of {variable} moves by {used} "
-        f"{elements}{called}, but the strides of {tensor} are {strides}"
+        f"the mask is right, the address is not: each step of {variable} moves by "
+        f"{_elements(used)}{called}, but the strides of {tensor} are {strides}"
     )
 
 
 def _takes_another_stride(
     variable: str, limit: str, meant: str, tensor: str, used: int, taken: str, swapped: bool
 ) -> str:
-    elements = "element" if used == 1 else "elements"
     return (
-        f"{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
-        f"{elements}, the stride of its {taken}" + ": are its strides swapped?" * swapped
+        f"{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by "
+        f"{_elements(used)}, the stride of its {taken}" + ": are its strides swapped?" * swapped
     )
+
+
+def _done_by(what: str, do: str, alone: str = "") -> Callable[..., str]:
+    """Return the words of an access that some lanes of a tile do, or a single address."""
+
+    def words(lanes: str, **values: object) -> str:
+        return what.format(**values) + (f": {lanes} {do}" if lanes else alone)
+
+    return words
+
+
+def _elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
 
 
 def _loaded(source: str, as_loaded: bool) -> str:
@@ -158,10 +169,9 @@ def _one_stride(
     here: Sequence[tuple[str, int]],
     there: Sequence[tuple[str, int]],
 ) -> str:
-    elements = "1 element" if factor == 1 else f"{factor} elements"
     return (
-        f"{_meet(here, there)}: a step of {' and one of '.join(names)} each move by {elements}, "
-        f"but the strides of {tensor} are {strides}"
+        f"{_meet(here, there)}: a step of {' and one of '.join(names)} each move by "
+        f"{_elements(factor)}, but the strides of {tensor} are {strides}"
     )
 
 
@@ -485,20 +495,25 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "number": "{number}",
     "one-of": lambda names: " or ".join(names),
     # An access that leaves its tensor.
-    "access-outside": "program {program} {verb} {element} but {has}: {lanes}",
-    "access-between-elements": (
-        "program {program} {verb} memory between the elements of {tensor}, near {element}: {lanes}"
+    "access-outside": _done_by(
+        "program {program} {verb} {element} but {has}", "are out of bounds", alone=": out of bounds"
     ),
-    "access-misaligned": (
+    "access-between-elements": _done_by(
+        "program {program} {verb} memory between the elements of {tensor}, near {element}", "do"
+    ),
+    "access-misaligned": _done_by(
         "program {program} {verb} {size} bytes of {tensor} at an address that is not a multiple of "
-        "{size}: {lanes}"
+        "{size}",
+        "do",
     ),
-    "access-of-no-tensor": (
-        "program {program} {verb} address {address:#x}, which belongs to no tensor: {lanes}"
+    "access-of-no-tensor": _done_by(
+        "program {program} {verb} address {address:#x}, which belongs to no tensor",
+        "are out of bounds",
+        alone=": out of bounds",
     ),
-    "one-lane-outside": "out of bounds",
-    "lanes-outside": "{lanes} of {of} lanes are out of bounds",
-    "masked-lanes-outside": ("{lanes} of {of} lanes that the mask lets through are out of bounds"),
+    "one-lane-outside": "",
+    "lanes-outside": "{lanes} of {of} lanes",
+    "masked-lanes-outside": "{lanes} of {of} lanes that the mask lets through",
     "pointer-is-wild": (
         "a pointer comes from a tensor argument, or from a data_ptr() loaded from memory"
     ),
@@ -571,9 +586,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "wrong-stride": _wrong_stride,
     "takes-another-stride": _takes_another_stride,
-    "strides-or-limits-are-swapped": (
-        "{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by {used} "
-        "elements, the stride of its {taken}: its strides are swapped, or the limits of the mask"
+    "strides-or-limits-are-swapped": lambda variable, limit, meant, tensor, used, taken: (
+        f"{variable} < {limit} holds for the {meant} of {tensor}, but {variable} moves by "
+        f"{_elements(used)}, the stride of its {taken}: its strides are swapped, or the limits of "
+        "the mask"
     ),
     "moves-along-another-dimension": (
         "the tile has moved by {begin} along the {taken} of {tensor}, and the mask, {variable} < "
@@ -588,9 +604,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the tile begins at {begin}, and the mask compares {variable} without that: it must be the "
         "whole index that is less than {limit}"
     ),
-    "moves-by-another-stride": (
-        "{scalar} ({value}) moves {tensor} by {factor} elements a step ({label}), but the strides "
-        "of {tensor} are {strides}: the address is wrong, not the mask"
+    "moves-by-another-stride": lambda scalar, value, tensor, factor, label, strides: (
+        f"{scalar} ({value}) moves {tensor} by {_elements(factor)} a step ({label}), but the "
+        f"strides of {tensor} are {strides}: the address is wrong, not the mask"
     ),
     "moves-by-another-size": (
         "{scalar} ({value}) moves {tensor} by {factor} ({label}) {many} a step, but there are "
@@ -807,7 +823,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{left} {sign} {right} = {result} does not fit {dtype}: {count} of {of} values overflow"
     ),
     "wrong-beyond-32-bits": "goes wrong where offsets pass 2**31",
-    "convert-operand": "convert one operand first, as in offs.to(tl.int64)",
+    "convert-operand": (
+        "make an operand of this int64 before, as in pid = tl.program_id(0).to(tl.int64): "
+        "converting the result, or what is computed from it, comes too late"
+    ),
     # Budgets.
     "too-many-launches": _many_launches,
     "moved-too-often": _moved_often,
