@@ -52,6 +52,8 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
     if reason := _wrong_factor(access, region, terms_of(access, region)):
         return reason
     limits = limits_of(access)
+    if reason := _transposed(access, limits):
+        return reason
     steps = spacing(element)
     flat = [limit for limit in limits.values() if limit.value == region.numel]
     if flat and len(region.shape) > 1 and (said := _of_flat_index(access, region, flat[0], steps)):
@@ -98,6 +100,16 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
             best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
             taken[best] = limit
     return _wrong_start(access, region, start, taken)
+
+
+def _transposed(access: Access, limits: dict[int, Limit]) -> Note | None:
+    """The indices that the mask bounds run along the other axes of the tile in the address."""
+    source = AddressSource(access)
+    if len(limits) < 2 or any(
+        source.axes_of(limit.variable) != {1 - axis} for axis, limit in limits.items()
+    ):
+        return None
+    return note("mask-is-not-transposed", variable=limits[0].variable, axis=0, other=1)
 
 
 def _of_flat_index(

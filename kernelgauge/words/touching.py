@@ -529,6 +529,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "address-has-another-index": (
         "{variable} < {limit} holds, but the address is not that of {variable}"
     ),
+    "mask-is-not-transposed": (
+        "{variable} runs along axis {axis} of the tile in the mask, and along axis {other} in the "
+        "address: where the pointers are transposed, the mask must be too, as in tl.trans(mask)"
+    ),
     "mask-without-bound": (
         "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
     ),
