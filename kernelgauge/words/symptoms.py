@@ -39,6 +39,7 @@ WHY = {
     "loads-too-much",
     "mask-leaves-out",
     "no-store-to-result",
+    "lanes-lie-apart",
     "no-tile-has-them",
     "product-passes-int32",
     "turns-overlap",

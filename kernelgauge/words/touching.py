@@ -738,6 +738,19 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
         "loop over several"
     ),
+    "row-of-a-reduction": (
+        "each program reduces what it has loaded: if that has to be the whole row, let a tile "
+        "cover the row (triton.next_power_of_2 rounds up), or loop over it; if not, let the grid "
+        "have a program for each tile"
+    ),
+    "lanes-lie-apart": lambda step, axis, dims: (
+        f"why: they lie between the lanes: each lane is {step} {_indices(axis, dims)} after the "
+        "one before it, in every program"
+    ),
+    "lanes-leave-gaps": (
+        "let each lane take the element after that of the lane before (an offset counts elements, "
+        "not bytes), or store what lies between"
+    ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
     "tiles-of-nobody": (
