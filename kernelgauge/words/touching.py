@@ -803,9 +803,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "grid-too-large": "a launch has {measured} programs, but the budget is {limit:.10g}",
     "too-few-programs": _few_programs,
     "uneven-work": _uneven,
-    "idle-programs": (
-        "{measured} of {of} programs neither load nor store anything, but at most {limit} "
-        "may be idle"
+    "idle-programs": lambda measured, of, limit: (
+        f"{measured} of {of} programs neither load nor store anything, but "
+        f"{f'at most {limit}' if limit else 'none'} may be idle"
+    ),
+    "grid-counts-blocks": lambda kernel, programs, size, block, needed: (
+        f"why: the grid of {kernel} has {programs} programs"
+        + ", and a grid counts blocks, not what they hold" * (programs == size)
+        + f": triton.cdiv({size}, {block}) is {needed}"
     ),
     "programs-load-the-same": _distinct,
     "too-much-in-all": _moved_in_all,
