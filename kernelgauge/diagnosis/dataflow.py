@@ -209,9 +209,9 @@ def dropped(tree: ast.AST) -> Line | None:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     for node in (node for function in functions for node in ast.walk(function)):
         value = node.value if isinstance(node, ast.Expr) else None
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            if ast.unparse(value.func.value) == "tl" and value.func.attr in PURE:
-                return Line(value.lineno, ast.unparse(value))
+        module, _, name = ast.unparse(getattr(value, "func", ast.Pass())).rpartition(".")
+        if value is not None and module == "tl" and name in PURE:
+            return Line(value.lineno, ast.unparse(value))
     return None
 
 
@@ -230,8 +230,9 @@ def doubled(tree: ast.AST) -> Line | None:
 
 def _beside(name: str, value: ast.expr) -> ast.expr | None:
     """Return what is added to a name, where that sum is the whole value."""
-    is_sum = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
-    return value.right if is_sum and ast.unparse(value.left) == name else None
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return None
+    return value.right if ast.unparse(value.left) == name else None
 
 
 def other_axis(tree: ast.AST) -> Line | None:

@@ -585,6 +585,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "stride-of-what-is-for-all": (
         "{scalar} is {value}, but {has}: if all share that one, its stride there must be 0"
     ),
+    "scalar-exceeds-stride": lambda scalar, value, label, tensor, sizes: (
+        f"{scalar} is {value}, and {label} moves along dimensions of {tensor} of size "
+        f"{' or '.join(map(str, dict.fromkeys(sizes)))}: the index is wrong, not the mask"
+    ),
     "grid-exceeds-tensor": "the grid has {programs} programs along axis {axis}, but {has}:",
     "scalar-exceeds-tensor": "{scalar} is {value}, but {has}:",
     "index-is-to-be-loaded": "{exceeds} is the index to be loaded from {source}?",
