@@ -173,6 +173,10 @@ REJECTED = {
         f"{WIDE}tl.store(x_ptr + tl.arange(0, 32)[:, None] + tl.arange(0, 32)[None, :], wide)",
         "tiles are broadcast as in NumPy",
     ),
+    "value_of_a_row_as_a_row": (
+        f"{WIDE}top = tl.max(wide, axis=1)\nwide = wide - top",
+        r"hint: top has 16 values, as many as a 16 x 32 tile has rows: .* top\[:, None\]",
+    ),
     "turned_block_of_a_store": (
         f"{WIDE}d = tl.make_tensor_descriptor(x_ptr, [n, 64], [64, 1], [32, 16])\n"
         "d.store([0, 0], wide)",

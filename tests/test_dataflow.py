@@ -102,3 +102,34 @@ def test_other_axis(body, text):
 )
 def test_nan_replaced(body, text):
     assert found(dataflow.nan_replaced, body) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("tl.dot(z, z, s)", "tl.dot(z, z, s)"),
+        ("for i in range(N):\n    tl.maximum(m, tl.max(z))", "tl.maximum(m, tl.max(z))"),
+        ("s = tl.dot(z, z, s)", None),
+        ("tl.store(y_ptr + cols, tl.max(z, axis=0))", None),
+        ("tl.atomic_add(y_ptr, tl.sum(z))", None),
+        ("tl.multiple_of(rows, 16)", None),
+    ],
+)
+def test_dropped(body, text):
+    assert found(dataflow.dropped, body) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("s += tl.dot(z, z, s)", "s += tl.dot(z, z, s)"),
+        ("s += tl.dot(z, z, acc=s)", "s += tl.dot(z, z, acc=s)"),
+        ("s = s + tl.dot(z, z, s)", "s = s + tl.dot(z, z, s)"),
+        ("s += tl.dot(z, z)", None),
+        ("s = tl.dot(z, z, s)", None),
+        ("s = tl.dot(z, z, s + z)", None),
+        ("s += tl.dot(z, z, t)", None),
+    ],
+)
+def test_doubled(body, text):
+    assert found(dataflow.doubled, body) == text

@@ -432,7 +432,27 @@ def test_work_that_is_not_spread_evenly():
         "most 1.9 times as many are allowed"
     )
     assert excess(traffic, idle=0) == (
-        "1 of 8 programs neither load nor store anything, but at most 0 may be idle"
+        "1 of 8 programs neither load nor store anything, but none may be idle"
+    )
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        (200, "has 200 programs, and a grid counts blocks, not what they hold: "
+         "triton.cdiv(200, BLOCK) is 4"),
+        (5, "has 5 programs: triton.cdiv(200, BLOCK) is 4"),
+    ],
+)  # fmt: skip
+def test_a_grid_with_programs_that_have_no_work(grid, said):
+    x, y = torch.randn(200), torch.empty(200)
+    traffic = count(lambda: copy_kernel[(grid,)](x, y, 200, 1, BLOCK=64), y, x=x)
+    assert excess(traffic, idle=0).splitlines() == [
+        f"{grid - 4} of {grid} programs neither load nor store anything, but none may be idle",
+        f"why: the grid of copy_kernel {said}",
+    ]
+    assert "at most 1 may be idle" in excess(
+        count(lambda: copy_kernel[(6,)](x, y, 200, 1, BLOCK=64), y, x=x), idle=1
     )
 
 

@@ -137,6 +137,52 @@ def test_what_a_record_of_the_tiles_shows(how, said, remedy):
     assert found is remedy
 
 
+@triton.jit
+def apart_kernel(y_ptr, N, STEP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    first = tl.program_id(0) if ROWS else tl.program_id(0) * BLOCK * STEP
+    offs = first + tl.arange(0, BLOCK) * STEP
+    tl.store(y_ptr + offs, 1.0, mask=offs < N)
+
+
+@interpreted_only
+@pytest.mark.parametrize(
+    ("grid", "step", "rows", "remedy"),
+    [
+        (3, 4, False, unwritten.GAPS),
+        (2, 4, False, None),
+        # Each program takes every fourth element, and one program is missing.
+        (3, 4, True, unwritten.GRID),
+        (3, 1, False, unwritten.GRID),
+    ],
+)
+def test_lanes_with_gaps_between_them(grid, step, rows, remedy):
+    y, recording = torch.zeros(190), Recording()
+    with Watch(record=recording):
+        apart_kernel[(grid,)](y, 190, step, rows, 16)
+    why, found = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (1,))
+    assert ("each lane is 4 elements after the one before it" in say(why)) is (
+        remedy is unwritten.GAPS
+    )
+    assert remedy is None or found is remedy
+
+
+@triton.jit
+def rows_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * N + cols, mask=cols < N, other=0.0)
+    tl.store(y_ptr + tl.program_id(0) * N + cols, x / tl.sum(x), mask=cols < N)
+
+
+@interpreted_only
+def test_a_row_that_is_reduced_may_have_to_be_one_tile():
+    x, y, recording = torch.ones(3, 40), torch.zeros(3, 40), Recording()
+    with Watch(record=recording):
+        rows_kernel[(3,)](x, y, 40, 32)
+    why, found = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (40, 1))
+    assert "no tile goes beyond column 31" in say(why)
+    assert found is unwritten.ROW
+
+
 @interpreted_only
 def test_a_mask_that_is_recorded_is_told_instead_of_a_grid():
     MASK, LOOP, GRID, ORDER = unwritten.MASK, unwritten.LOOP, unwritten.GRID, unwritten.ORDER

@@ -141,7 +141,7 @@ def remedy(
         return _runtime_index(function, statement)
     if differing := re.search(r"incompatible dimensions.*: (\d+) and (\d+)", message):
         sizes = {*map(int, differing.groups())}
-        turned = _turned_access(statement, shapes, sizes)
+        turned = _turned_access(statement, shapes, sizes) or _column(statement, shapes, sizes)
         axis = turned or _wrong_axis(function, statement, shapes, sizes)
         return axis or _turned_load(function, statement, shapes, multiplied=False)
     if "equal reduction dimensions" in message:
@@ -294,6 +294,29 @@ def _runtime_index(function: ast.FunctionDef, statement: ast.stmt) -> Note:
         if counts and loop.target.id in names and statement in ast.walk(loop):
             return note("advice-static-range", name=loop.target.id, line=loop.lineno)
     return note("advice-index-known")
+
+
+def _column(statement: ast.stmt, shapes: Shapes, sizes: set[int]) -> Note | None:
+    """Name a 1-D variable with a value for each row of a tile, which meets its columns instead.
+
+    sizes: the two that do not agree in this statement
+    """
+    tiles = {shapes.get(it.id, ()) for it in _outside_reductions(statement)}
+    for value, placed in _vectors(statement, shapes):
+        if placed is None and isinstance(value, ast.Name):
+            (rows,) = shapes[value.id]
+            for columns in sizes - {rows}:
+                if rows in sizes and (rows, columns) in tiles:
+                    return note("advice-column", name=value.id, shape=[rows, columns])
+    return None
+
+
+def _outside_reductions(node: ast.AST) -> Iterator[ast.Name]:
+    """Yield the names in a statement that are not in what is reduced there."""
+    if isinstance(node, ast.Name):
+        yield node
+    for child in ast.iter_child_nodes(node) if not _is_reduction(node) else ():
+        yield from _outside_reductions(child)
 
 
 def _wrong_axis(

@@ -33,10 +33,15 @@ class Launch:
         return number % width, number // width % height, number // (width * height)
 
 
+def named_blocks(launch: Launch) -> dict[str, int]:
+    """Return the integers above 1 passed as constexprs, by name: the block sizes, most likely."""
+    given = ((name, launch.arguments.get(name)) for name in sorted(launch.constexprs))
+    return {name: value for name, value in given if type(value) is int and value > 1}
+
+
 def blocks_of(launches: list[Launch]) -> list[int]:
-    """Return the integers above 1 passed as constexprs, sorted: the block sizes, most likely."""
-    given = (launch.arguments.get(name) for launch in launches for name in launch.constexprs)
-    return sorted({value for value in given if type(value) is int and value > 1})
+    """Return the block sizes of these launches, sorted."""
+    return sorted({size for launch in launches for size in named_blocks(launch).values()})
 
 
 class LaunchLog(Protocol):

@@ -15,6 +15,8 @@ ELEMENTWISE = {
     *("fma", "log", "log2", "maximum", "minimum", "rsqrt", "sigmoid", "sin", "sqrt", "sqrt_rn"),
     *("tanh", "where"),
 }
+# What does nothing but return a value.
+PURE = {*REDUCTIONS, *ELEMENTWISE, "dot", "dot_scaled", "permute", "reshape", "trans"}
 SCALARS = {"program_id", "num_programs", "cdiv"}
 NARROW = ("float16", "bfloat16", ".dtype", ".element_ty")
 # How many assignments a value is followed back.
@@ -200,6 +202,37 @@ def _dtype_of_cast(value: ast.expr | None) -> str:
     assert isinstance(value, ast.Call)
     is_sum = isinstance(called.value, ast.BinOp)
     return ast.unparse(value.args[0]) if is_sum and value.args else ""
+
+
+def dropped(tree: ast.AST) -> Line | None:
+    """Return a computation of triton.language whose result is not assigned to anything."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for node in (node for function in functions for node in ast.walk(function)):
+        value = node.value if isinstance(node, ast.Expr) else None
+        module, _, name = ast.unparse(getattr(value, "func", ast.Pass())).rpartition(".")
+        if value is not None and module == "tl" and name in PURE:
+            return Line(value.lineno, ast.unparse(value))
+    return None
+
+
+def doubled(tree: ast.AST) -> Line | None:
+    """Return where a tl.dot that adds to an accumulator is added to the same one."""
+    for node in ast.walk(tree):
+        name, value = _added_to(node)
+        if name and isinstance(node, (ast.Assign, ast.AugAssign)):
+            added = node.value if value is None else _beside(name, value)
+            if isinstance(added, ast.Call) and ast.unparse(added.func) == "tl.dot":
+                given = [it.value for it in added.keywords if it.arg == "acc"] + added.args[2:3]
+                if name in map(ast.unparse, given):
+                    return Line(node.lineno, ast.unparse(node))
+    return None
+
+
+def _beside(name: str, value: ast.expr) -> ast.expr | None:
+    """Return what is added to a name, where that sum is the whole value."""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return None
+    return value.right if ast.unparse(value.left) == name else None
 
 
 def other_axis(tree: ast.AST) -> Line | None:

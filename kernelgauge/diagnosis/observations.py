@@ -17,7 +17,7 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import report
-from kernelgauge.diagnosis.symptoms import GUESSES
+from kernelgauge.diagnosis.symptoms import GUESSES, SOLE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
@@ -279,6 +279,8 @@ def _suggested(
 
     def is_told(cause: Note) -> bool:
         count = alike[_key(cause)]
+        if cause.id in SOLE:
+            return count == len(others)
         if cause.id in GUESSES:
             return not explained and 2 * count >= len(others)
         # What explains more cases is likelier, and what explains few of many is no cause of all.

@@ -23,7 +23,8 @@ class Source:
 
     names: all names and attributes in it; None if the code is not known
     stand_in: the largest number in it that lies in the range STAND_INS
-    difference_of_squares, nan_replaced, narrow_sum, other_axis: what dataflow.py finds
+    difference_of_squares, nan_replaced, narrow_sum, other_axis, dropped, doubled: what dataflow.py
+        finds
     """
 
     names: frozenset[str] | None = None
@@ -32,6 +33,8 @@ class Source:
     nan_replaced: Line | None = None
     narrow_sum: Line | None = None
     other_axis: Line | None = None
+    dropped: Line | None = None
+    doubled: Line | None = None
 
     @staticmethod
     @functools.lru_cache(maxsize=8)
@@ -58,6 +61,8 @@ class Source:
             dataflow.nan_replaced(tree),
             dataflow.narrow_sum(tree),
             dataflow.other_axis(tree),
+            dataflow.dropped(tree),
+            dataflow.doubled(tree),
         )
 
     def uses(self, names: AbstractSet[str], *, otherwise: bool) -> bool:

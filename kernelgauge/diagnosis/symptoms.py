@@ -39,6 +39,7 @@ GUESSES = frozenset(
         "last-tile-wrong",
         "nothing-added",
         "row-in-few-bits",
+        "row-value-wrong",
         "scale-applied-twice",
         "scale-left-out",
         "term-wrong",
@@ -46,6 +47,8 @@ GUESSES = frozenset(
         "tiles-left-out",
     }
 )
+# Causes that make every failing case fail in the same way: not told where one fails otherwise.
+SOLE = frozenset({"search-from-0"})
 
 
 def find(result: WrongResult) -> list[Symptom]:
@@ -58,6 +61,20 @@ def find(result: WrongResult) -> list[Symptom]:
             strong = [symptom for symptom in found if symptom.strong]
             return strong[:1] or found[:MAX_SHOWN]
     return []
+
+
+def result_dropped(result: WrongResult) -> Symptom | None:
+    """Name a computation whose result is not assigned to anything."""
+    if (line := result.source.dropped) is None:
+        return None
+    return Symptom(None, note("result-dropped", line=line.number, source=line.text))
+
+
+def added_to_itself(result: WrongResult) -> Symptom | None:
+    """Name a tl.dot that adds to an accumulator which it is then added to."""
+    if (line := result.source.doubled) is None:
+        return None
+    return Symptom(None, note("accumulator-doubled", line=line.number, source=line.text))
 
 
 def zero(result: WrongResult) -> Symptom | None:
@@ -255,6 +272,8 @@ def swapped_parts(result: WrongResult) -> Symptom | None:
 
 
 ALWAYS = (
+    result_dropped,
+    added_to_itself,
     symptoms_order.of_the_other_axis,
     symptoms_nonfinite.not_a_number,
     symptoms_nonfinite.infinite,

@@ -7,10 +7,19 @@ and pid as one that it is made of as it is; row and stride_m are factors of each
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+
+import numpy as np
 
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.coordinates import Access, integers
-from kernelgauge.memory.mask_limits import argument_of, function_of, values_of
+from kernelgauge.memory.mask_limits import (
+    MAX_DEPTH,
+    argument_of,
+    function_of,
+    last_value,
+    values_of,
+)
 
 
 class AddressSource:
@@ -33,9 +42,46 @@ class AddressSource:
         self.splits: dict[str, list[ast.BinOp]] = {}
         self._access = access
         self._function = function_of(access)
-        pointer = argument_of(access.site, "pointer", ACCESS_CALLS[access.verb])
-        if self._function is not None and pointer is not None:
-            self._add(pointer, whole=True)
+        self._pointer = argument_of(access.site, "pointer", ACCESS_CALLS[access.verb])
+        if self._function is not None and self._pointer is not None:
+            self._add(self._pointer, whole=True)
+
+    def factors_of_program(self, axis: int) -> set[str]:
+        """Return the names that the number of the program along an axis is multiplied by."""
+        number, function = f"program_id({axis})", self._function
+        return {
+            factor
+            for name, factor in self.products
+            if name == number
+            or any(number in names_in(it) for it in (values_of(name, function) if function else ()))
+        }
+
+    def axes_of(self, name: str) -> set[int]:
+        """Return the axes of a tile of two along which a variable runs in the address."""
+        if self._function is None or self._pointer is None or self._access.pointers.ndim != 2:
+            return set()
+        return {*self._axes(self._pointer, name, self._function)}
+
+    def _axes(
+        self, node: ast.expr, name: str, function: ast.FunctionDef, depth: int = 0
+    ) -> Iterator[int]:
+        if isinstance(node, ast.Name):
+            data = integers(self._access.variables.get(name)) if node.id == name else None
+            if data is not None and data.ndim == 2 and data.size == max(data.shape) > 1:
+                yield int(np.argmax(data.shape))
+            value = last_value(node.id, function, self._access.site.line)
+            if node.id != name and value is not None and depth < MAX_DEPTH:
+                yield from self._axes(value, name, function, depth + 1)
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+            slices = [i for i, it in enumerate(node.slice.elts) if isinstance(it, ast.Slice)]
+            if len(slices) == 1 and name in names_in(node.value):
+                yield slices[0]
+        elif (tile := _transposed(node)) is not None:
+            yield from (1 - axis for axis in self._axes(tile, name, function, depth))
+        else:
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    yield from self._axes(part, name, function, depth)
 
     def _add(self, node: ast.expr, *, whole: bool) -> None:
         if isinstance(node, ast.BinOp):
@@ -102,6 +148,17 @@ class AddressSource:
 def names_in(node: ast.AST) -> set[str]:
     """Return the names in an expression, `program_id(0)` for a call of that."""
     return {name for part in ast.walk(node) if (name := _name(part))}
+
+
+def _transposed(node: ast.expr) -> ast.expr | None:
+    """Return the tile that an expression transposes, None if it transposes none."""
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return node.value
+    called = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(called, ast.Attribute) or called.attr not in ("trans", "permute"):
+        return None
+    assert isinstance(node, ast.Call)
+    return node.args[0] if ast.unparse(called.value) == "tl" else called.value
 
 
 def _name(node: ast.AST) -> str:

@@ -168,6 +168,10 @@ class Traffic(TrafficMeter):
             )
         if said.id == "too-much-scratch":
             return next(excess.handed_on(self.scratch_flows(), self.kernels, self._line), None)
+        if said.id == "idle-programs":
+            values = "kernel", "programs", "size", "block", "needed"
+            grids = (dict(zip(values, it, strict=True)) for it in self.whole_grids())
+            return next((note("grid-counts-blocks", **it) for it in grids), None)
         if said.id == "sectors-mostly-unused":
             return self._row(said.values["tensor"], said.values["way"])
         return None

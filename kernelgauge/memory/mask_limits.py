@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,8 @@ POSITIONS = {
 }
 # The functions of triton.language that add up what a program has.
 SUMS = ("sum", "histogram")
+# Those that make one value of many.
+REDUCTIONS = ("sum", "max", "min", "argmax", "argmin", "reduce")
 ARITHMETIC = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -206,8 +208,8 @@ def last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | No
     return found
 
 
-def stores_a_sum(site: CallSite) -> bool:
-    """Return whether what is stored on this line is a sum that the program has made."""
+def stores_a_sum(site: CallSite, functions: Collection[str] = SUMS) -> bool:
+    """Return whether what is stored on this line is made of a sum, or of one of these functions."""
     function, value = function_at(site), argument_of(site, "value", ACCESS_CALLS["writes"])
     if function is None or value is None:
         return False
@@ -216,7 +218,7 @@ def stores_a_sum(site: CallSite) -> bool:
     seen: set[str] = set()
     while made_of:
         for node in ast.walk(made_of.pop()):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in SUMS:
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in functions:
                 return True
             if isinstance(node, ast.Name) and node.id not in seen:
                 seen.add(node.id)

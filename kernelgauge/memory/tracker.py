@@ -14,6 +14,7 @@ from kernelgauge.core import work
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.memory import data_races, meetings, out_of_bounds
+from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
@@ -363,7 +364,7 @@ class Tracker:
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
         if writes and (not why or why.id in ("tiles-overlap", "tiles-begin")):
-            remedy = _at_tile_numbers(region, units, conflict.index) or remedy
+            remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 
     def _is_loaded_by(self, program: int, ledger: data_races.Ledger, unit: int) -> bool:
@@ -464,18 +465,25 @@ def _tiles_begin(
     )
 
 
-def _at_tile_numbers(region: Region, units: np.ndarray, first: int) -> Note | None:
+def _at_tile_numbers(
+    access: Access, other: tuple[int, int, int], region: Region, units: np.ndarray, first: int
+) -> Note | None:
     """Say so if one of two tiles that overlap begins near the start, where its number may be meant.
 
+    other: the other program
     first: the position among the units of this tile of the first one that the other has, too
     """
     elements = units * region.storage.ledger.unit + region.storage.base - region.real
+    apart = (axis for axis in range(3) if access.program[axis] != other[axis])
+    factors = [it for axis in apart for it in AddressSource(access).factors_of_program(axis)]
+    sizes = [access.launch.arguments.get(name) for name in factors]
     for dim, index in enumerate(region.coordinates(elements // region.itemsize)):
         if index is None:
             continue
         length = int(index.max() - index.min()) + 1
         begin = max(int(index.min()), int(index[first]))
-        if length & (length - 1) == 0 and 0 < 2 * begin < length:
+        # What is multiplied by the length of a tile is not taken for an index.
+        if length & (length - 1) == 0 and 0 < 2 * begin < length and length not in sizes:
             return note(
                 "tile-number-is-not-first-index",
                 length=length,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from kernelgauge.core.dtypes import dtype_name
-from kernelgauge.core.launch import Launch
+from kernelgauge.core.launch import Launch, named_blocks
 from kernelgauge.core.tensors import nbytes
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import CallSites, Verb
@@ -142,7 +142,7 @@ class TrafficMeter:
     """The traffic of one run of a subject.
 
     inputs: the subject's tensors, by the names of its parameters
-    grids, kernels: the grid and the name of each launch
+    grids, kernels, blocks: the grid and the name of each launch, and its block sizes by name
     macs: for each launch, the multiply-adds of tl.dot by the ids of the program
     macs_of_zeros: those of all launches where one of the two tiles is 0 everywhere
     lanes: for each launch, operations of single lanes on floats and unsigned integers
@@ -158,6 +158,7 @@ class TrafficMeter:
         self.macs_of_zeros = 0
         self.lanes: list[float] = []
         self.kernels: list[str] = []
+        self.blocks: list[dict[str, int]] = []
         self.allocated = 0
         self.allocations: list[str] = []
         self.sites = sites
@@ -213,6 +214,22 @@ class TrafficMeter:
     def idle(self) -> int:
         """The number of programs, of all launches, that neither load nor store an element."""
         return sum(map(math.prod, self.grids)) - sum(map(len, self._touched))
+
+    def whole_grids(self) -> Iterator[tuple[str, int, int, str, int]]:
+        """Yield which grids of one axis have programs without work, and what their size should be.
+
+        That is the kernel, its programs, and how many elements, by which block, take how many.
+        """
+        tensors = [*self.inputs.values(), *(self._results or ())]
+        sizes = {size for it in tensors for size in (it.numel(), *it.shape)}
+        for kernel, grid, blocks, touched in zip(
+            self.kernels, self.grids, self.blocks, self._touched, strict=True
+        ):
+            programs, needed = math.prod(grid), len(touched)
+            fitting = [(n, it) for n in sizes for it in blocks if -(-n // blocks[it]) == needed]
+            found = [(n, it) for n, it in fitting if n == programs] or fitting
+            if len(found) == 1 and programs == grid[0] > needed:
+                yield kernel, programs, *found[0], needed
 
     @property
     def share_of_least(self) -> float:
@@ -299,6 +316,7 @@ class TrafficMeter:
         """Begin a launch."""
         self.grids.append(launch.grid)
         self.kernels.append(launch.kernel.__name__)
+        self.blocks.append(named_blocks(launch))
         self.macs.append(Counter())
         self.lanes.append(0.0)
         self._touched.append(defaultdict(lambda: defaultdict(list)))

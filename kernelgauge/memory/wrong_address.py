@@ -52,6 +52,8 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
     if reason := _wrong_factor(access, region, terms_of(access, region)):
         return reason
     limits = limits_of(access)
+    if reason := _transposed(access, limits):
+        return reason
     steps = spacing(element)
     flat = [limit for limit in limits.values() if limit.value == region.numel]
     if flat and len(region.shape) > 1 and (said := _of_flat_index(access, region, flat[0], steps)):
@@ -98,6 +100,16 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
             best = max(fitting, key=lambda dim: (region.shape[dim] == limit.value, dim))
             taken[best] = limit
     return _wrong_start(access, region, start, taken)
+
+
+def _transposed(access: Access, limits: dict[int, Limit]) -> Note | None:
+    """The indices that the mask bounds run along the other axes of the tile in the address."""
+    source = AddressSource(access)
+    if len(limits) < 2 or any(
+        source.axes_of(limit.variable) != {1 - axis} for axis, limit in limits.items()
+    ):
+        return None
+    return note("mask-is-not-transposed", variable=limits[0].variable, axis=0, other=1)
 
 
 def _of_flat_index(
@@ -330,9 +342,20 @@ def _factors(
 ) -> Iterator[tuple[int, int, str, Note]]:
     """Yield by what a scalar may have been multiplied: rank, factor, its name, and what to say."""
     moves = {"scalar": scalar.name, "value": scalar.value, "tensor": region.name}
+    known = _strides_of(access, region, scalar)
     for dim in rest:
-        if scalar.value >= region.shape[dim] and region.strides[dim]:
-            yield 0, region.strides[dim], "", _too_large(access, region, scalar, dim)
+        if scalar.value >= region.shape[dim] and (stride := region.strides[dim]):
+            alike = [d for d, its in enumerate(region.strides) if its == stride]
+            if not known or (stride in known and len(alike) == 1):
+                yield 0, stride, "", _too_large(access, region, scalar, dim)
+            elif stride in known and all(scalar.value >= region.shape[d] for d in alike):
+                sizes = [region.shape[d] for d in alike]
+                yield (
+                    0,
+                    stride,
+                    "",
+                    note("scalar-exceeds-stride", label=known[stride], sizes=sizes, **moves),
+                )
     own = {region.strides[dim] for dim in rest}
     for factor, label in _arguments(access):
         if factor not in own:
@@ -364,6 +387,16 @@ def _factors(
                         **moves,
                     ),
                 )
+
+
+def _strides_of(access: Access, region: Region, scalar: _Scalar) -> dict[int, str]:
+    """Return the strides of a tensor that the address multiplies a scalar by, and their names."""
+    factors = {label for name, label in AddressSource(access).products if name == scalar.name}
+    return {
+        value: label
+        for value, label in _arguments(access)
+        if label in factors and value in region.strides
+    }
 
 
 def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Note:

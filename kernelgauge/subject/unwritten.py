@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
+from kernelgauge.memory.mask_limits import REDUCTIONS, stores_a_sum
 from kernelgauge.memory.recording import Recording, Touch
 from kernelgauge.words.fault import Note, note
 
@@ -26,6 +27,8 @@ DEFAULT = note("grid-or-mask")
 GRID = note("grid-of-too-few")
 TURN = note("loop-to-the-end")
 IDLE = note("store-in-every-program")
+ROW = note("row-of-a-reduction")
+GAPS = note("lanes-leave-gaps")
 
 
 def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note], Note]:
@@ -74,7 +77,7 @@ def surest(guessed: Note, why: tuple[Note, Note | None] | None) -> Note:
     if why is None:
         return DEFAULT if guessed is ORDER else guessed
     recorded = why[1]
-    if recorded is MASK or (recorded and guessed in (MASK, ORDER, DEFAULT)):
+    if recorded in (MASK, GAPS) or (recorded and guessed in (MASK, ORDER, DEFAULT)):
         return recorded
     return guessed
 
@@ -218,6 +221,10 @@ def _in_no_tile(
     recording: Recording, stores: Sequence[Touch], missing: np.ndarray
 ) -> tuple[Note, Note | None]:
     """No lane of a store has what is missing, masked off or not."""
+    if gaps := _gaps(stores, missing):
+        axis, step = gaps
+        said = note("lanes-lie-apart", step=step, axis=axis, dims=missing.ndim)
+        return said, GAPS
     tiles = [(touch.launch, touch.program) for touch in stores]
     grids = [recording.launches[number].grid for number in {touch.launch for touch in stores}]
     programs, storing = sum(map(math.prod, grids)), len(set(tiles))
@@ -236,8 +243,30 @@ def _in_no_tile(
     )
     if len(tiles) == storing < programs == needed:
         return said, IDLE
-    few = tile and len(tiles) == storing == programs < needed
-    return said, GRID if few else ORDER
+    if not tile or not len(tiles) == storing == programs < needed:
+        return said, ORDER
+    return said, ROW if any(stores_a_sum(it.site, REDUCTIONS) for it in stores) else GRID
+
+
+def _gaps(stores: Sequence[Touch], missing: np.ndarray) -> tuple[int, int] | None:
+    """Return the axis along which all that is missing lies between lanes, and how far these lie."""
+    if any(it.shape != missing.shape for it in stores):
+        return None
+    for axis in range(missing.ndim):
+        taken = [
+            np.unique(np.broadcast_to(index, touch.active.shape)[touch.active])
+            for touch in stores
+            if (index := touch.index[axis]) is not None
+        ]
+        steps = {int(step) for indices in taken for step in np.unique(np.diff(indices))}
+        if len(steps) != 1 or (step := steps.pop()) == 1:
+            continue
+        places = {int(place) % step for indices in taken for place in indices[:1]}
+        others = tuple({*range(missing.ndim)} - {axis})
+        empty = np.flatnonzero(missing.any(axis=others) if others else missing) % step
+        if len(places) == 1 and not places & {*empty.tolist()}:
+            return axis, step
+    return None
 
 
 def _sides(touch: Touch) -> tuple[int, ...]:

@@ -403,6 +403,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"the {what} is {_tile(shape)}, the pointers are {_tile(pointers)}: transpose one of them"
     ),
     "advice-other-axis": _other_axis,
+    "advice-column": lambda name, shape: (
+        f"{name} has {shape[0]} values, as many as a {_tile(shape)} tile has rows: if there is one "
+        f"for each row, write {name}[:, None]"
+    ),
     "advice-turned-block": lambda name, block, tile: (
         f"{name} was made with a block_shape of {_tile(block)}, and the tile is {_tile(tile)}: "
         "the block_shape has the sides in the other order"

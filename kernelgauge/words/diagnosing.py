@@ -389,6 +389,14 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "{source}, in line {line}, adds up in 16 bits: start with a float32 sum, and convert what "
         "is added with .to(tl.float32)"
     ),
+    "result-dropped": (
+        "the result of {source}, in line {line}, is not assigned to anything, and the call changes "
+        "none of its arguments"
+    ),
+    "accumulator-doubled": (
+        "{source}, in line {line}, adds the accumulator twice: a tl.dot that is given it returns "
+        "the new sum, which is to be assigned and not added"
+    ),
     "reduced-along-the-other-axis": (
         "{source}, in line {line}, reduces the axis along which its result is used afterwards: "
         "reduce along the other axis"

@@ -39,6 +39,8 @@ WHY = {
     "loads-too-much",
     "mask-leaves-out",
     "no-store-to-result",
+    "grid-counts-blocks",
+    "lanes-lie-apart",
     "no-tile-has-them",
     "product-passes-int32",
     "turns-overlap",

@@ -558,6 +558,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "address-has-another-index": (
         "{variable} < {limit} holds, but the address is not that of {variable}"
     ),
+    "mask-is-not-transposed": (
+        "{variable} runs along axis {axis} of the tile in the mask, and along axis {other} in the "
+        "address: where the pointers are transposed, the mask must be too, as in tl.trans(mask)"
+    ),
     "mask-without-bound": (
         "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
     ),
@@ -614,6 +618,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "stride-of-what-is-for-all": (
         "{scalar} is {value}, but {has}: if all share that one, its stride there must be 0"
+    ),
+    "scalar-exceeds-stride": lambda scalar, value, label, tensor, sizes: (
+        f"{scalar} is {value}, and {label} moves along dimensions of {tensor} of size "
+        f"{' or '.join(map(str, dict.fromkeys(sizes)))}: the index is wrong, not the mask"
     ),
     "grid-exceeds-tensor": "the grid has {programs} programs along axis {axis}, but {has}:",
     "scalar-exceeds-tensor": "{scalar} is {value}, but {has}:",
@@ -773,6 +781,19 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "let the grid have a program for each tile (triton.cdiv rounds up), or let each program "
         "loop over several"
     ),
+    "row-of-a-reduction": (
+        "each program reduces what it has loaded: if that has to be the whole row, let a tile "
+        "cover the row (triton.next_power_of_2 rounds up), or loop over it; if not, let the grid "
+        "have a program for each tile"
+    ),
+    "lanes-lie-apart": lambda step, axis, dims: (
+        f"why: they lie between the lanes: each lane is {step} {_indices(axis, dims)} after the "
+        "one before it, in every program"
+    ),
+    "lanes-leave-gaps": (
+        "let each lane take the element after that of the lane before (an offset counts elements, "
+        "not bytes), or store what lies between"
+    ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
     "mask-of-store": "the mask of the store leaves them out",
     "store-in-every-program": (
@@ -836,9 +857,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "grid-too-large": "a launch has {measured} programs, but the budget is {limit:.10g}",
     "too-few-programs": _few_programs,
     "uneven-work": _uneven,
-    "idle-programs": (
-        "{measured} of {of} programs neither load nor store anything, but at most {limit} "
-        "may be idle"
+    "idle-programs": lambda measured, of, limit: (
+        f"{measured} of {of} programs neither load nor store anything, but "
+        f"{f'at most {limit}' if limit else 'none'} may be idle"
+    ),
+    "grid-counts-blocks": lambda kernel, programs, size, block, needed: (
+        f"why: the grid of {kernel} has {programs} programs"
+        + ", and a grid counts blocks, not what they hold" * (programs == size)
+        + f": triton.cdiv({size}, {block}) is {needed}"
     ),
     "programs-load-the-same": _distinct,
     "too-much-in-all": _moved_in_all,
