@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from kernelgauge.core.dtypes import rounds
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 from kernelgauge.words.fault import note
+
+# So many times what is allowed are elements off that are in other places.
+FAR = 20
 
 
 def transposed(result: WrongResult) -> Symptom | None:
@@ -34,9 +39,12 @@ def out_of_place(result: WrongResult) -> Symptom | None:
     got, truth = got.sort().values, truth.sort().values
     allowed = result.allowed[result.wrong].max()
     moved = (result.got - result.truth)[result.wrong].abs().median()
-    if ((got - truth).abs() <= allowed).all() and moved > 100 * allowed:
-        return Symptom(note("out-of-place"), note("offsets-wrong"))
-    return None
+    if not ((got - truth).abs() <= allowed).all() or moved <= FAR * allowed:
+        return None
+    for order in itertools.permutations(range(result.truth.dim())):
+        if result.fits(result.truth.permute(order).reshape(result.truth.shape)):
+            return Symptom(note("out-of-place"), note("dimensions-in-another-order", order=order))
+    return Symptom(note("out-of-place"), note("offsets-wrong"))
 
 
 def restarted(result: WrongResult) -> Symptom | None:

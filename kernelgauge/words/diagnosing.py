@@ -362,6 +362,10 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "rows and columns are swapped, in the offsets of a load or store or in the strides"
     ),
     "offsets-wrong": "the offsets of a store or a load use the wrong stride or index",
+    "dimensions-in-another-order": lambda order: (
+        f"the result is stored with its dimensions in the order {', '.join(map(str, order))} "
+        "instead of one after the other"
+    ),
     "carry-missing": "the carry from block to block is missing",
     "block-start-missing": (
         "the index is counted within its block, and the block's start is not added"

@@ -131,6 +131,8 @@ def max_pool2d(x, kernel_size, stride, padding, blocks):
         "the index is multiplied by the height instead of the width",
         (None, place(first, width=height)),
     )
+    cause = "the index is multiplied by the width of the result instead of that of x"
+    yield cause, (None, place(first, width=out.shape[3]))
     planes = torch.arange(out.shape[0] * out.shape[1]).view(*out.shape[:2], 1, 1)
     cause = "the index counts from the start of x instead of the plane's"
     yield cause, (None, place(first) + planes * height * width)
