@@ -74,6 +74,9 @@ def test_cheat_in_a_cell(file, graded):
         pytest.skip("needs libseccomp")
     cheat = cheat_table.read(file)
     expected = cheat.sealed if settings.interpreted else cheat.gpu or cheat.sealed
+    if file.stem == "kills_its_parent" and os.geteuid():
+        # The cell's supervisor has the same user then.
+        expected = "ended the process of its cell"
     said = graded(cheat.puzzle, file.read_text(), 6.0 if "hangs" in file.stem else 30.0)
     if expected != cheat_table.HARMLESS:
         assert re.search(expected, said), f'not "{expected}": {said or "passed"}'

@@ -169,6 +169,8 @@ class Cell:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno(), *files],
+                # Bubblewrap's own process has this user too where we are not root.
+                env={"PATH": os.environ.get("PATH", os.defpath)},
                 cwd="/",
                 start_new_session=True,
             )

@@ -13,7 +13,7 @@ for pid in seen:
         with open(f"/proc/{pid}/environ") as environment:
             assert "PYTEST" not in environment.read()
         with open(f"/proc/{pid}/cmdline") as command:
-            assert "pytest" not in command.read()
+            assert "--subject" not in command.read()
     except OSError:
         pass
 assert len(seen) < 10
