@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +26,19 @@ PEOPLE = {
     "bob": "def swish(x):\n    return x\n",
     "eve": "import os\n\n\ndef swish(x):\n    os._exit(3)\n",
 }
+PRINTS = """
+import os
+
+
+def swish(x):
+    for descriptor in range(1, 20):
+        try:
+            for _ in range(400):
+                os.write(descriptor, b"x" * 2**20)
+        except OSError:
+            pass
+    return x
+"""
 
 
 def test_a_class(tmp_path):
@@ -110,6 +124,20 @@ def test_what_is_being_graded_ends_before_an_interrupted_run_is_reported(tmp_pat
     terminal = SimpleNamespace(line=interrupted)
     config = SimpleNamespace(option=option, get_terminal_writer=lambda: terminal)
     assert batch.run(config, {}) == (["ada", "bob"], pytest.ExitCode.INTERRUPTED)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are Linux's")
+def test_what_prints_without_end_costs_its_puzzle_only(tmp_path):
+    for person, source in {"ada": PEOPLE["ada"], "bob": PRINTS}.items():
+        file = tmp_path / "class" / person / f"{SWISH}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(source)
+    results = tmp_path / "results"
+    said = verdicts(grade(tmp_path / "class", results, tmp_path / "found.xml").stdout)
+    assert "ada  01_pointwise/swish  passed" in said
+    assert "bob  01_pointwise/swish  passed" not in said
+    files = {it: it.stat().st_size for it in results.rglob("*")}
+    assert max(files.values()) < 2**22, files
 
 
 def command(folder: Path, results: Path, found: Path) -> list[str]:

@@ -12,6 +12,7 @@ import hashlib
 import os
 import platform
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -34,6 +35,8 @@ from kernelgauge import setup
 
 # A process that neither its time limits nor a signal ends is killed after so many seconds.
 HARD_LIMIT = 1800
+# Bytes that a file may have which such a process writes, and that are kept of what it printed.
+LARGEST_FILE, LONGEST_LOG = 2**28, 2**20
 TOLD = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 ONCE = ("--junitxml", "--junit-xml", "--page", "--json", "--results", "--jobs", "--cluster")
 # What of a command a verdict depends on, beside the files.
@@ -170,6 +173,7 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
             start_new_session=True,
         )
         try:
+            _limit_files(process.pid)
             status = process.wait(HARD_LIMIT)
         except subprocess.TimeoutExpired:
             status = -signal.SIGKILL
@@ -177,9 +181,27 @@ def grade(unit: Unit, python: str = sys.executable) -> int:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    _shorten(log_of(unit))
     if status in TOLD and part.exists():
         keep(unit, part)
     return status
+
+
+def _limit_files(process: int) -> None:
+    """Let a process, and what it starts, write files of a limited size only."""
+    if sys.platform == "linux":
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+
+
+def _shorten(log: Path) -> None:
+    """Keep the end of what was printed, where it is too long."""
+    left_out = log.stat().st_size - LONGEST_LOG
+    if left_out > 0:
+        with log.open("rb") as file:
+            file.seek(left_out)
+            end = file.read()
+        log.write_bytes(b"... %d bytes before this are left out\n%b" % (left_out, end))
 
 
 def log_of(unit: Unit) -> Path:
