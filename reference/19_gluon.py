@@ -1,5 +1,7 @@
 """References of chapter 19."""
 
+import math
+
 import torch
 
 
@@ -23,6 +25,11 @@ def gluon_matmul(a, b):
 
 def gluon_ws_matmul(a, b):
     return a @ b
+
+
+def sigmoid_attention(q, k, v):
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    return torch.sigmoid(scores - math.log(k.shape[-2])) @ v
 
 
 def gluon_attention(q, k, v, scale=None, causal=False):

@@ -42,7 +42,8 @@ GIVEN = {"01_pointwise/relu": {"relu_kernel"}, "12_transformer/train_step": {"ma
 WITH_GAPS = ["01_pointwise/square"]
 with_gaps = pytest.mark.parametrize("puzzle", WITH_GAPS)
 # Their stubs are whole kernels with one fault, which is the first mutant of their solution.
-PLANTED = [p for p in LADDER if p.startswith("08_debugging/")]
+DEBUGGING = ("08_debugging/", "19_gluon/sigmoid_attention")
+PLANTED = [p for p in LADDER if p.startswith(DEBUGGING)]
 planted = pytest.mark.parametrize("puzzle", PLANTED)
 stubs = pytest.mark.parametrize("puzzle", [p for p in LADDER if p not in WORKED_EXAMPLES])
 empty_stubs = pytest.mark.parametrize(

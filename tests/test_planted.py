@@ -1,4 +1,4 @@
-"""A stub of chapter 08 is right but for its planted fault, whose cause a learner is to find."""
+"""A stub that has a planted fault is right but for it, and its cause is for a learner to find."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.skipif(not settings.interpreted, reason="some faults are seen only there"),
 ]
 
-MUTANTS = mutants.read(mutants.FOLDER / "08_debugging.toml")
+FILES = [mutants.FOLDER / f"{chapter}.toml" for chapter in ("08_debugging", "19_gluon")]
+MUTANTS = [mutant for file in FILES for mutant in mutants.read(file)]
 PLANTED = [mutant for mutant in MUTANTS if mutant.name == "planted"]
 
 
@@ -46,26 +47,27 @@ def test_only_the_planted_fault_fails(planted, level, tmp_path):
 # What only a message that names the cause says, of each fault but that of l1_norms, which the
 # compiler's own words name.
 CAUSES = {
-    "entropy": r"log\(0\)",
-    "ragged_mean": "nothing was stored",
-    "last_tokens": "int32|why:",
-    "running_sum": "race",
-    "momentum_step": "the autotuner has run",
-    "token_mean": "neighbouring lanes|why:",
-    "log_softmax": "a thread holds more values than registers",
+    "08_debugging/entropy": r"log\(0\)",
+    "08_debugging/ragged_mean": "nothing was stored",
+    "08_debugging/last_tokens": "int32|why:",
+    "08_debugging/running_sum": "race",
+    "08_debugging/momentum_step": "the autotuner has run",
+    "08_debugging/token_mean": "neighbouring lanes|why:",
+    "08_debugging/log_softmax": "a thread holds more values than registers",
+    "19_gluon/sigmoid_attention": "the assembler lifts that wait",
 }
 
 
-@pytest.mark.parametrize("name", CAUSES)
-def test_the_cause_is_known_and_not_told(name, tmp_path):
-    (planted,) = (it for it in PLANTED if it.puzzle == f"08_debugging/{name}")
+@pytest.mark.parametrize("puzzle", CAUSES)
+def test_the_cause_is_known_and_not_told(puzzle, tmp_path):
+    (planted,) = (it for it in PLANTED if it.puzzle == puzzle)
     with runner.graded(planted.puzzle, planted.source(), tmp_path):
         first = runner.first_told(runner.cases_of(planted.puzzle))
-    assert re.search(CAUSES[name], first.message)
+    assert re.search(CAUSES[puzzle], first.message)
     # The numbers of a fault in plain data may be words, such as "nan".
     seen = failures.told(revived(first.told["fault"]).but(numbers={}), withheld=True)
     text = " ".join([seen["title"], *(said for _, said in seen["parts"])])
     assert text
-    assert not re.search(CAUSES[name], text)
+    assert not re.search(CAUSES[puzzle], text)
     assert (seen["reason"], seen["cause"]) == ("", "")
     assert seen["fault"] == {**first.told["fault"], "numbers": {}}

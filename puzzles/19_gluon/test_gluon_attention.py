@@ -1,4 +1,4 @@
-"""Tests of 19.6, Gluon attention."""
+"""Tests of 19.7, Gluon attention."""
 
 from course.challenge import broken_rule, challenge
 from course.inputs import cases, dtypes, heads, multiprocessors, rising_scores

@@ -29,6 +29,15 @@ def attention(causal):
     )
 
 
+SIGMOID = Benchmark(
+    "sigmoid_attention",
+    make=randn(3),
+    sizes=((16, 1024, 64), (31, 3001, 64), (128, 4096, 64), (128, 4096, 128), (16, 8192, 128)),
+    dtypes=HALF,
+    peers=(COMPILED,),
+    operations=lambda H, S, D: 4 * H * S * S * D,
+)
+
 BENCHMARKS = {
     "gluon_copy": Benchmark(
         "gluon_copy",
@@ -49,6 +58,7 @@ BENCHMARKS = {
     ),
     "gluon_matmul": matmul("gluon_matmul", PRODUCTS),
     "gluon_ws_matmul": matmul("gluon_ws_matmul", PRODUCTS),
+    "sigmoid_attention": SIGMOID,
     "gluon_attention": attention(causal=False),
     "gluon_attention:causal": attention(causal=True),
 }

@@ -1,4 +1,4 @@
-"""Tests of 19.6, Gluon attention, in production."""
+"""Tests of 19.7, Gluon attention, in production."""
 
 from torch.nn import functional
 

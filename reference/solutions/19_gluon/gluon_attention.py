@@ -1,4 +1,4 @@
-"""19.6  Gluon attention: one good answer.
+"""19.7  Gluon attention: one good answer.
 
 Two consumers take 64 queries each of a tile of 128, and a producer brings keys and values through
 two rings. In each step a consumer starts the scores of a block and the product of the block before

@@ -1,4 +1,4 @@
-"""19.6  Gluon attention
+"""19.7  Gluon attention
 
 FlashAttention-3: two warpgroups in turn, the softmax of one under the products of the other.
 
