@@ -182,6 +182,7 @@ def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
         return ((centred * rstd * norm_weight + shift) @ weight.mT + bias,)
 
     yield "the mean is not subtracted", layer(centred=x)
+    yield "rstd multiplies norm_bias, too", layer(shift=norm_bias * right)
     yield "the rows are not multiplied by rstd", layer(rstd=torch.ones_like(right))
     yield note("left-out", name="norm_bias"), layer(shift=torch.zeros_like(norm_bias))
     yield note("left-out", name="norm_weight"), ((centred * right + norm_bias) @ weight.mT + bias,)

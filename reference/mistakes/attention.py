@@ -144,6 +144,7 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
         (NOT_IN_BASE_2, scale * math.log(2)),
         ("exp of scores that were multiplied by log2(e)", scale / math.log(2)),
         ("the scale is applied twice", scale * scale),
+        ("the scale is applied twice, with its log2(e)", scale * scale * math.log2(math.e)),
         ("the scale is left out", 1.0),
         ("the scale is applied on top of D ** -0.5 instead of in its place", on_top),
     ):
