@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from kernelgauge.words.common import plain_numbers
+
 # Of each kind, how many.
 Counted = Sequence[tuple] | None
 
@@ -215,7 +217,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "cannot-take-argument": "{kernel}: {why}",
     "rejected-line": _rejected_line,
-    "compiler-said": "{text}",
+    "compiler-said": plain_numbers,
     "pass-failed": "{text} in {part}",
     "called-before-compiled": "{function} is called before it is compiled",
     "launched-with": "launched with {settings}",
