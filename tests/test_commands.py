@@ -493,7 +493,8 @@ def test_a_solved_puzzle_is_compared_with_our_solution(grade, clone):
             "What ours does differently:",
             "    The sigmoid is left to float32*",
             f"To read it: pytest {HERE}/swish.py --show-solution",
-            "Not solved, and so not compared: vector_add.",
+            "Not solved, and so not compared: vector_add. What is missing: "
+            f"pytest {HERE}/vector_add.py",
         ]
     )
     shown = said(grade(f"{HERE}/swish.py", "--show-solution"))
@@ -646,7 +647,9 @@ def test_a_puzzle_is_graded_whenever_it_is_saved(grade, clone, tmp_path, monkeyp
         assert graded.startswith("grading 01_pointwise/vector_add\n..F")
         assert re.match(r"vector_add: 5 of 13 checks pass \(.*\)\n_+ vector_add: a load", verdict)
         terminal.press("h")
-        assert "vector_add: hint 1 of" in terminal.until(end)
+        hint = terminal.until(end)
+        assert "vector_add: hint 1 of" in hint
+        assert "Try that first. The next hint: press h\n" in hint
         terminal.press("H")
         assert "vector_add: hint 2 of" in terminal.until(end)
         # Other keys mean nothing.

@@ -82,7 +82,16 @@ REJECTED = {
     ),
     "loop_broadcasts": (
         "y = x[:, None]\nfor i in range(n):\n    y += tl.load(x_ptr + tl.arange(0, 32))[None, :]",
-        r"y becomes float32 of shape \[16, 32\]: .* tl\.zeros\(\[16, 32\], tl\.float32\) to",
+        r"y becomes float32 of shape \[16, 32\]: "
+        r"add tl\.zeros\(\[16, 32\], tl\.float32\) to what it starts with$",
+    ),
+    "loop_loses_an_axis": (
+        "y = x[:, None]\nfor i in range(n):\n    y = tl.sum(y + x[None, :], axis=1)",
+        r"hint: [^:]*, and y becomes float32 of shape \[16\]: start it with that shape$",
+    ),
+    "loop_leaves_one_value": (
+        "y = x\nfor i in range(n):\n    y = tl.sum(x + y)",
+        r"hint: [^:]*, and y becomes a single float32: start it with that shape$",
     ),
     "loop_pointer": (
         "y = x_ptr\nfor i in range(n):\n    y += tl.arange(0, 16)",

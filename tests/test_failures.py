@@ -203,7 +203,7 @@ def test_production_is_no_second_block_while_the_first_level_fails():
 
 def test_broken_rules_of_honesty_come_before_what_does_not_compile():
     wide, torch = Fault("not-compiled", said("too wide")), Fault("outside-kernel", said("uses add"))
-    assert written(failed(wide, torch))[0] == "___ softmax: work outside the kernel"
+    assert written(failed(wide, torch))[0] == "___ softmax: what a launcher may not do"
 
 
 def test_what_compiler_and_interpreter_say_of_one_line_is_one_cause():

@@ -270,6 +270,7 @@ READERS = {
     ("kernelgauge/kernel.py", "check_or_raises"): "a learner's error, which names the argument",
     ("kernelgauge/core/blame.py", "explain"): "what torch and Triton raise without a GPU",
     ("kernelgauge/subject/guarded_call.py", "_end_worker_if_context_is_dead"): "what CUDA raises",
+    ("kernelgauge/subject/guarded_call.py", "_quits_debugger"): "what pytest's debugger raises",
     ("kernelgauge/speed/gpu.py", "ran_out_of_memory"): "what torch's streams and events raise",
     ("course/plugin/pictures.py", "_drawn"): "the first line of any error, to print it",
 }

@@ -136,6 +136,7 @@ def test_pytest_works_there_as_here(tmp_path):
     status, said = run(SWISH)
     assert status == 1
     assert f"{SWISH}:4  NameError" in said
+    assert f"\nNext: {SWISH}\n" in said
     assert "run this one: pytest puzzles/01_pointwise/test_swish.py -k" in said
     shutil.copy(SOLUTIONS / "01_pointwise" / "swish.py", mine / SWISH)
     assert run("puzzles/01_pointwise/test_swish.py::test_shapes")[0] == 0
@@ -146,3 +147,7 @@ def test_pytest_works_there_as_here(tmp_path):
     assert "def swish" in run(SWISH, "--show-solution")[1]
     assert "is the stub again" in run(SWISH, "--reset")[1]
     assert ". is up to date." in run("--workspace", ".")[1]
+    same = f"../{ROOT.name}"
+    assert (
+        f"--workspace {same}: a workspace lies outside" in run("--workspace", same, there=ROOT)[1]
+    )

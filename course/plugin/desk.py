@@ -97,7 +97,7 @@ def run(config) -> int:
     elif option.explain is not None:
         _explain(terminal, option.explain)
     elif option.workspace is not None:
-        _lay_out(terminal, Path(option.workspace).resolve())
+        _lay_out(terminal, option.workspace)
     elif option.reset:
         for puzzle in [_the_puzzle(given, ps, "--reset") for given, ps in found.items()]:
             _reset(terminal, puzzle)
@@ -189,14 +189,15 @@ def _the_puzzle(given: str, puzzles: Sequence[str], flag: str) -> str:
     return puzzles[0]
 
 
-def _lay_out(terminal, folder: Path) -> None:
+def _lay_out(terminal, given: str) -> None:
     """Lay out a workspace, or bring it up to date. Raises pytest.UsageError."""
+    folder = Path(given).resolve()
     is_new = not folder.is_dir() or not any(folder.iterdir())
     shown = display_path(folder)
     try:
         laid = workspace.lay_out(folder)
     except (OSError, ValueError) as error:
-        raise pytest.UsageError(f"--workspace {shown}: {error}") from None
+        raise pytest.UsageError(f"--workspace {given}: {error}") from None
     if is_new:
         terminal.line(f"{shown} has {len(laid.added)} puzzles. Work there as you would here:")
         terminal.line(f"    cd {shown} && pytest puzzles/01_pointwise")
@@ -266,7 +267,8 @@ def _hint(terminal, config, given: str, puzzles: Sequence[str], progress: Progre
         terminal.line("\n".join([*lines, ""]))
     if number + 1 < len(found):
         file = display_path(PUZZLES / f"{puzzle}.py")
-        terminal.line(f"Try that first. The next hint: pytest {file} --hint")
+        command = "press h" if config.option.watch else f"pytest {file} --hint"
+        terminal.line(f"Try that first. The next hint: {command}")
     else:
         terminal.line(f"This was the last hint. The lesson in full: {idea}")
     cache.set(hints.SEEN, seen | {puzzle: number + 1})

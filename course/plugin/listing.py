@@ -35,12 +35,17 @@ def write(terminal, puzzles: Sequence[str], progress: Progress) -> None:
     write_ladder(terminal, puzzles, progress)
 
 
-def write_ladder(terminal, puzzles: Sequence[str], progress: Progress) -> None:
-    """Print what is solved on the whole ladder, if these are not all of it, and what comes next."""
+def write_ladder(
+    terminal, puzzles: Sequence[str], progress: Progress, first: Sequence[str] = ()
+) -> None:
+    """Print what is solved on the whole ladder, if these are not all of it, and what comes next.
+
+    first: what comes before the ladder, as long as it is not solved
+    """
     everywhere = ladder()
     if set(puzzles) != set(everywhere):
         terminal.line(f"On the whole ladder: {counted(everywhere, progress)}.")
-    if following := first_open(everywhere, progress):
+    if following := first_open([*first, *everywhere], progress):
         terminal.line(f"Next: {display_path(PUZZLES / following)}.py")
 
 

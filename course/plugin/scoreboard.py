@@ -266,7 +266,7 @@ class Scoreboard:
         else:
             terminal.line(f"{counted(puzzles, progress)}.{self._without_speed(puzzles)}")
         if own:
-            write_ladder(terminal, puzzles, progress)
+            write_ladder(terminal, puzzles, progress, first=puzzles if len(puzzles) == 1 else ())
         return progress
 
     def _write_row(self, terminal, puzzle: str, width: int, found: Findings) -> None:
@@ -354,10 +354,13 @@ class Scoreboard:
                 show_solution(terminal, puzzle)
             elif settings.subjects == PUZZLES:
                 terminal.line(f"To read it: pytest {display_path(file)} --show-solution")
-        if others := [p.partition("/")[2] for p in puzzles if p not in solved]:
+        if others := [p for p in puzzles if p not in solved]:
             terminal.line("")
-            names = ", ".join(others) if len(others) <= MAX_NAMED else f"{len(others)} puzzles"
-            terminal.line(f"Not solved, and so not compared: {names}.")
+            names = [p.partition("/")[2] for p in others]
+            shown = ", ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} puzzles"
+            file = display_path(PUZZLES / f"{others[0]}.py")
+            command = f" What is missing: pytest {file}" * (settings.subjects == PUZZLES)
+            terminal.line(f"Not solved, and so not compared: {shown}.{command}")
 
     def write_times(self, terminal) -> None:
         """Print a line for each race, in the order of the ladder."""

@@ -17,7 +17,7 @@ from triton.compiler.errors import CompilationError
 from kernelgauge.compilation import evidence
 from kernelgauge.compilation.advice import advice
 from kernelgauge.compilation.worker import describe
-from kernelgauge.core.blame import is_graded_file, plain_numbers
+from kernelgauge.core.blame import is_graded_file
 from kernelgauge.words.fault import Fault, Note, Place, note
 
 LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
@@ -176,7 +176,6 @@ def _plain(message: str) -> str:
     message = re.sub(r"<(?:class|function) '?([\w.]+)[^>]*>", r"\1", message)
     message = re.sub(r"<built-in \w+ (\w+)[^>]*>", r"\1", message)
     message = re.sub(r"<triton\.language\.core\.(\w+) object at \w+>", r"\1", message)
-    message = plain_numbers(message)
     message = re.sub(r"\s*Repro command:.*", "", message, flags=re.DOTALL)
     if "Cannot access global variable" in message:
         message = message.split(". Triton kernels")[0]

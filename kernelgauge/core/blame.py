@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -49,18 +48,13 @@ def explain(error: BaseException, path: Path) -> Fault:
     text: str | None = None
     # What a subject raises may itself raise when it is shown.
     with contextlib.suppress(Exception):
-        text = plain_numbers(str(error))
+        text = str(error)
     fault = Fault("raises", _raised(name, text, line), _place(frame) or Place(str(path)))
     if any(word in f"{text}{line}" for word in ASSUMES_CUDA):
         return fault.but(remedy=note("run-without-a-gpu"))
     if text == CALLED_WITHOUT_GRID:
         return fault.but(remedy=note("launch-with-a-grid"))
     return fault
-
-
-def plain_numbers(text: str) -> str:
-    """Replace Triton's constexpr[16], which a list of sizes shows in quotes, by 16."""
-    return re.sub(r"('?)constexpr\[(-?\d+)\]\1", r"\2", text)
 
 
 def _raised(name: str, text: str | None, line: str | None) -> tuple[Note, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 
 from kernelgauge.words.fault import Place
@@ -24,3 +25,8 @@ def display_path(path: os.PathLike | str) -> str:
     """Return a path as a learner would type it, relative where that is short."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("../..") else relative
+
+
+def plain_numbers(text: str) -> str:
+    """Replace Triton's constexpr[16], which a list of sizes shows in quotes, by 16."""
+    return re.sub(r"('?)constexpr\[(-?\d+)\]\1", r"\2", text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from kernelgauge.words.common import plain_numbers
+
 # Of each kind, how many.
 Counted = Sequence[tuple] | None
 
@@ -74,12 +76,13 @@ def _type_kept_in_loop(name: str | None, before: str, after: str) -> str:
     if not (old and new):
         return f"{begin} with the type that it ends with"
     if shape != old_shape:
+        becomes = f"{new} of shape [{shape}]" if shape else f"a single {new}"
+        begin = f"a variable must keep its type through a loop, and {name} becomes {becomes}"
+        if not _fits(old_shape, shape):
+            return f"{begin}: start it with that shape"
+        reduced = ", or reduce in the loop what is added, for example with tl.sum"
         zeros = f"tl.zeros([{shape}], tl.{new})"
-        return (
-            f"a variable must keep its type through a loop, and {name} becomes {new} of shape "
-            f"[{shape}]: add {zeros} to what it starts with, or reduce in the loop what is added, "
-            "for example with tl.sum"
-        )
+        return f"{begin}: add {zeros} to what it starts with{'' if old_shape else reduced}"
     zero = ", with 0.0 instead of 0" if "int" in old and "float" in new else ""
     return f"{begin} as {new}{zero}, or convert in the loop with .to(tl.{old})"
 
@@ -90,6 +93,13 @@ def _type(text: str) -> tuple[str, str]:
     if not found:
         return "", ""
     return {"fp": "float", "bf": "bfloat"}.get(found[1], found[1]) + found[2], found[3] or ""
+
+
+def _fits(shape: str, larger: str) -> bool:
+    """Whether a tile of a shape is broadcast to a larger one."""
+    sizes, wanted = ([int(it) for it in text.split(",") if it] for text in (shape, larger))
+    pairs = zip(reversed(sizes), reversed(wanted), strict=False)
+    return len(sizes) <= len(wanted) and all(size in (1, whole) for size, whole in pairs)
 
 
 def _other_axis(call: str, line: int, shape: Sequence[int], axis: int) -> str:
@@ -215,7 +225,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "cannot-take-argument": "{kernel}: {why}",
     "rejected-line": _rejected_line,
-    "compiler-said": "{text}",
+    "compiler-said": plain_numbers,
     "pass-failed": "{text} in {part}",
     "called-before-compiled": "{function} is called before it is compiled",
     "launched-with": "launched with {settings}",

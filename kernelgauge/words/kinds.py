@@ -34,14 +34,14 @@ _TITLES = {
     # Where kernels do not do the work, nothing else of them is to be mended yet.
     HONESTY: {
         "tampering": "it interferes with the grading",
-        "outside-kernel": "work outside the kernel",
+        "outside-kernel": "what a launcher may not do",
         "not-own-memory": "a result that this call did not allocate",
         "no-launch": "no kernel was launched",
     },
     RUNS: {
         "not-compiled": "it does not compile for a GPU",
         "does-not-fit": "it does not fit on a GPU",
-        "bad-grid": "a grid that no GPU can run",
+        "bad-grid": "a grid that cannot be launched",
     },
     MEMORY: {
         "between-elements-load": "a load between the elements of {tensor}",

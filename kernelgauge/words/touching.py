@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kernelgauge.words.common import show_place
+from kernelgauge.words.common import plain_numbers, show_place
 from kernelgauge.words.fault import Place
 
 # The two ways of traffic: what was done to a tensor, and what a line does.
@@ -193,7 +193,7 @@ def _no_stride(
 
 
 def _raised(error: str, text: str, function: str = "", source: str = "") -> str:
-    first, *rest = f"{error}: {text}".splitlines()
+    first, *rest = plain_numbers(f"{error}: {text}").splitlines()
     if not function:
         return "\n".join([first, *rest])
     return "\n".join([f"in {function}: {first}", f"    {source}", *rest])
@@ -511,7 +511,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "are out of bounds",
         alone=": out of bounds",
     ),
-    "one-lane-outside": "",
+    # There is nothing to count.
+    "one-lane-outside": lambda: "",
     "lanes-outside": "{lanes} of {of} lanes",
     "masked-lanes-outside": "{lanes} of {of} lanes that the mask lets through",
     "pointer-is-wild": (

@@ -38,7 +38,7 @@ import triton.language as tl
 def dropout_backward_kernel(
     dy_ptr, dx_ptr,
     N,
-    p, keep_share, seed,
+    p, keep_share, seed,  # keep_share: 1 - p
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     # TODO: one program computes BLOCK elements
