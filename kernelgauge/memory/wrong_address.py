@@ -372,12 +372,8 @@ def _factors(
 
 def _strides_of(access: Access, region: Region, scalar: _Scalar) -> dict[int, str]:
     """Return the strides of a tensor that the address multiplies a scalar by, and their names."""
-    factors = {label for name, label in AddressSource(access).products if name == scalar.name}
-    return {
-        value: label
-        for value, label in _arguments(access)
-        if label in factors and value in region.strides
-    }
+    own = [it for it in terms_of(access, region) if it.index == scalar.name]
+    return {it.factor: it.label for it in own if it.factor in region.strides}
 
 
 def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Note:
