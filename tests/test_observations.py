@@ -418,3 +418,20 @@ def test_the_cases_of_a_puzzle_are_diagnosed_together(tmp_path):
     line = SOFTMAX[: SOFTMAX.index("tl.store")].count("\n") + 1
     assert f"stored by: program ({row}, 0, 0) at " in told.message
     assert f"softmax.py:{line}  tl.store(y_ptr" in told.message
+
+
+ROWS = torch.tensor([[-3.0, -1.0, -2.0, -5.0], [-4.0, -6.0, -2.0, -9.0], [1.0, 5.0, 2.0, 3.0]])
+
+
+def searched(got: list[int], rows: torch.Tensor) -> Observation:
+    """Return a case of an index of the largest value of each row."""
+    truth = rows.argmax(1)
+    result = torch.tensor(got)
+    return observed(result, truth, compare(result, truth, truth), inputs={"x": rows})
+
+
+def test_a_cause_that_explains_all_failures_or_none_is_not_told_of_some():
+    negative = searched([0, 0, 1], ROWS)
+    assert "starts from 0" in causes(negative)[0]
+    assert "starts from 0" in causes(negative, searched([0, 0], -ROWS.abs()[:2]))[0]
+    assert causes(negative, searched([0, 0, 0], ROWS)) == ["", ""]

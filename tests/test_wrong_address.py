@@ -335,3 +335,65 @@ def test_a_tensor_of_gigabytes_is_not_read_for_an_explanation():
     arguments = {"x_ptr": torch.zeros(1).expand(2**33)}
     access = SimpleNamespace(launch=SimpleNamespace(arguments=arguments))
     assert not gathered._entries(access, "x_ptr").size
+
+
+@triton.jit
+def turned_kernel(x_ptr, y_ptr, M, N, HOW: tl.constexpr):
+    rows = tl.program_id(0) * 16 + tl.arange(0, 16)
+    cols = tl.program_id(1) * 16 + tl.arange(0, 16)
+    mask = (rows[:, None] < M) & (cols[None, :] < N)
+    x = tl.load(x_ptr + rows[:, None] * N + cols[None, :], mask=mask)
+    if HOW == "subscripts":
+        tl.store(y_ptr + cols[:, None] * M + rows[None, :], tl.trans(x), mask=mask)
+    elif HOW == "trans":
+        offs = rows[:, None] + cols[None, :] * M
+        tl.store(y_ptr + tl.trans(offs), x.T, mask=mask)
+    elif HOW == "T":
+        across, down = rows[:, None], cols[None, :]
+        tl.store(y_ptr + (across + down * M).T, x.T, mask=mask)
+    elif HOW == "strides":
+        tl.store(y_ptr + rows[:, None] * M + cols[None, :], x, mask=mask)
+    else:
+        offs = rows[:, None] + cols[None, :] * M
+        tl.store(y_ptr + offs.T, x.T, mask=tl.trans(mask))
+
+
+@pytest.mark.parametrize("how", ["subscripts", "trans", "T"])
+def test_a_mask_that_is_not_transposed_with_its_pointers(how):
+    told = fault(turned_kernel, (2, 3), torch.randn(20, 40), torch.empty(40, 20), 20, 40, how)
+    assert told.endswith(
+        "hint: rows runs along axis 0 of the tile in the mask, and along axis 1 in the address: "
+        "where the pointers are transposed, the mask must be too, as in tl.trans(mask)"
+    )
+
+
+def test_a_mask_along_the_same_axes_as_its_pointers():
+    watched(turned_kernel, (2, 3), torch.randn(20, 40), torch.empty(40, 20), 20, 40, "right")
+    told = fault(turned_kernel, (2, 3), torch.randn(20, 40), torch.empty(40, 20), 20, 40, "strides")
+    assert "tl.trans" not in told
+
+
+@triton.jit
+def head_kernel(x_ptr, y_ptr, H, stride_b, stride_h, BLOCK: tl.constexpr):
+    b = tl.program_id(0) // H
+    g = tl.program_id(0) % H
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + b * stride_b + g * stride_h + offs, mask=offs < BLOCK)
+    tl.store(y_ptr + tl.program_id(0) * BLOCK + offs, x)
+
+
+@pytest.mark.parametrize(
+    ("batches", "heads", "said"),
+    [
+        (2, 2, "g is 2, but x has size 2 in dimension 1: the index is wrong"),
+        # The strides of both dimensions are the same.
+        (1, 1, "g is 1, and stride_h moves along dimensions of x of size 1: the index is wrong"),
+    ],
+)
+def test_an_index_is_too_large_for_the_dimension_whose_stride_it_takes(batches, heads, said):
+    x, y = torch.randn(batches, heads, 16), torch.empty(8, 16)
+    strides = x.stride()[:2]
+    told = fault(
+        head_kernel, (2 * batches * heads,), x, y, 2 * heads, *strides, 16, order="ascending"
+    )
+    assert said in told, told

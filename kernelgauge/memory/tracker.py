@@ -13,12 +13,12 @@ import triton.runtime.interpreter as interpreter
 from kernelgauge.core import work
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.memory import data_races, meetings, out_of_bounds
+from kernelgauge.memory import data_races, meetings, out_of_bounds, wrong_address
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
-from kernelgauge.memory.mask_limits import stores_a_sum
+from kernelgauge.memory.mask_limits import limits_of, stores_a_sum
 from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
@@ -363,8 +363,10 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
-        if writes and (not why or why.id in ("tiles-overlap", "tiles-begin")):
-            remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
+        if writes:
+            if not why or why.id in ("tiles-overlap", "tiles-begin"):
+                remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
+            remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 
     def _is_loaded_by(self, program: int, ledger: data_races.Ledger, unit: int) -> bool:

@@ -52,7 +52,7 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
     if reason := _wrong_factor(access, region, terms_of(access, region)):
         return reason
     limits = limits_of(access)
-    if reason := _transposed(access, limits):
+    if reason := not_transposed(access, limits):
         return reason
     steps = spacing(element)
     flat = [limit for limit in limits.values() if limit.value == region.numel]
@@ -102,8 +102,11 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
     return _wrong_start(access, region, start, taken)
 
 
-def _transposed(access: Access, limits: dict[int, Limit]) -> Note | None:
-    """The indices that the mask bounds run along the other axes of the tile in the address."""
+def not_transposed(access: Access, limits: dict[int, Limit]) -> Note | None:
+    """Say so if what the mask bounds runs along the other axes of the tile in the address.
+
+    limits: of the mask
+    """
     source = AddressSource(access)
     if len(limits) < 2 or any(
         source.axes_of(limit.variable) != {1 - axis} for axis, limit in limits.items()
@@ -391,12 +394,8 @@ def _factors(
 
 def _strides_of(access: Access, region: Region, scalar: _Scalar) -> dict[int, str]:
     """Return the strides of a tensor that the address multiplies a scalar by, and their names."""
-    factors = {label for name, label in AddressSource(access).products if name == scalar.name}
-    return {
-        value: label
-        for value, label in _arguments(access)
-        if label in factors and value in region.strides
-    }
+    own = [it for it in terms_of(access, region) if it.index == scalar.name]
+    return {it.factor: it.label for it in own if it.factor in region.strides}
 
 
 def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Note:

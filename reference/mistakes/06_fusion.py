@@ -72,6 +72,8 @@ def dropout(x, p, seed, blocks):
             own = torch.stack([above(seed + program).flatten() for program in range(programs)])
             index = torch.arange(x.numel())
             yield "the seed depends on the program", kept(own[index // block, index] > 0)
+            cause = "the seed depends on the program, and the offsets count within its block"
+            yield cause, kept(own[index // block, index % block] > 0)
     memory = (torch.arange(x.numel()).view(x.shape) * 0).flatten()
     for dim, index in enumerate(torch.meshgrid(*map(torch.arange, x.shape), indexing="ij")):
         memory = memory + index.flatten() * x.stride(dim)

@@ -1,5 +1,5 @@
 # fault: the pointers of the store are transposed, and its mask has the limits swapped instead
-# cause: race
+# cause: the mask must be too, as in tl.trans\(mask\)
 # never: is taken for its first row
 import torch
 import triton
