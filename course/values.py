@@ -17,11 +17,16 @@ VALUES: dict[str, Callable[[torch.finfo], float]] = {
     "inf": lambda info: math.inf,
     "minus_inf": lambda info: -math.inf,
     "largest": lambda info: info.max,
+    "large": lambda info: 0.75 * info.max,
     "smallest": lambda info: info.tiny,
     "subnormal": lambda info: info.tiny * info.eps,
     "minus_zero": lambda info: -0.0,
     "constant": lambda info: 0.5,
 }
+# Infinity where the other inputs are 0 all over: a product of them is NaN.
+BESIDE_ZEROS = "inf_beside_zeros"
+# What a spec that excludes a value excludes, too.
+ALIKE = {"largest": "large", "inf": BESIDE_ZEROS}
 # These have no infinity, or no sign of 0.
 FINITE_DTYPES = (torch.float8_e4m3fn,)
 
@@ -35,7 +40,8 @@ def special_values(
     """Return a test with a case for each of these inputs and each of VALUES.
 
     The value stands in the first, the middle and the last element, and the reference says what
-    becomes of it: in float64, or in the inputs' dtype where the spec names rounding.
+    becomes of it: in float64, or in the inputs' dtype where the spec names rounding. Of several
+    inputs each is infinite there while the others are 0, too.
 
     build: makes the positional arguments of a call, finite ones, and may end them with a dict of
         those that go by name
@@ -46,19 +52,32 @@ def special_values(
     given, apart = names.split(), apart or {}
     if unknown := apart.keys() - {*given}:
         raise TypeError(f"{sorted(unknown)} are not among the inputs {names}")
-    rows = [(name, value) for name in given for value in VALUES if value not in apart.get(name, ())]
+    values = [*VALUES, BESIDE_ZEROS] if len(given) > 1 else [*VALUES]
+    left_out = {
+        name: {*excluded, *(ALIKE[it] for it in excluded if it in ALIKE)}
+        for name, excluded in apart.items()
+    }
+    rows = [(name, it) for name in given for it in values if it not in left_out.get(name, ())]
 
     def test(name: str, value: str) -> None:
         inputs = list(build())
         options = inputs.pop() if isinstance(inputs[-1], dict) else {}
         arguments = puzzle.arguments(tuple(inputs), options)
-        tensors = arguments.values[name]
-        for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:
-            put(tensor, value)
+        if value == BESIDE_ZEROS:
+            for other in given:
+                for tensor in listed(arguments.values[other]):
+                    tensor.zero_()
+        for tensor in listed(arguments.values[name]):
+            put(tensor, "inf" if value == BESIDE_ZEROS else value)
         puzzle.check(*inputs, **options)
 
     ids = [f"{name}-{value}" for name, value in rows]
     return pytest.mark.parametrize(("name", "value"), rows, ids=ids)(test)
+
+
+def listed(tensors: Any) -> Iterable[torch.Tensor]:
+    """Return the tensors of an input: itself, or those of which it is a list."""
+    return tensors if isinstance(tensors, (list, tuple)) else [tensors]
 
 
 def put(tensor: torch.Tensor, value: str) -> None:

@@ -632,8 +632,11 @@ class Kernel:
             if number == 0 and again and self.rules.gradients:
                 results.check_between(call, expected, poison=poison)
             call.restore()
-        if self.strict and settings.interpreted and size <= MAX_DECOYED_ELEMENTS:
-            results.check_other_sizes(arguments, expected, poison=poison)
+        if self.strict and settings.interpreted:
+            if not again:
+                results.check_other_contents(arguments, expected, poison=poison)
+            if size <= MAX_DECOYED_ELEMENTS:
+                results.check_other_sizes(arguments, expected, poison=poison)
 
 
 def works_of(make: Callable[[], GuardedCall], path: Path, target: str) -> list[Work]:

@@ -3,8 +3,9 @@
 Each size grows first, while the others are as small as they can be. What has a limit below is wrong
 then, and bisection finds the limit. A limit mostly stands in the subject's own file, as a number or
 as a product of two, and so each size is then tried just above, at and just below each of them.
-Which cases are tried depends on the file and on what the interpreter does for them, never on the
-time that it takes.
+What ends at a number may be wrong only a tile beyond it, or only where other sizes are larger, too:
+these cases come last, and have budgets of their own. Which cases are tried depends on the file and
+on what the interpreter does for them, never on the time that it takes.
 
 Of a launch of many programs that need not know of each other a few run, at both ends and next to
 the numbers of the file. Where none of them stores as much as it would take on average to fill the
@@ -25,6 +26,7 @@ from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.memory.executor import sample
+from kernelgauge.memory.watch import Programs
 from kernelgauge.results import Expected, ResultCheck
 from kernelgauge.subject.constants import AT_AN_END, Constant, constants
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 # Units of work for all cases of a test, and for one of them.
 BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
+# And for those a tile beyond a number, and those in which no size is small.
+BUDGET_BEYOND, BUDGET_TOGETHER = 2_000.0, 6_500.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
 CALL = 60.0
 ELEMENTS = 2_500
@@ -43,6 +47,11 @@ ELEMENTS = 2_500
 SMALL = 32
 # What a size is at first, before the numbers of the file are tried.
 GROWING = tuple(8**power * 4 + 1 for power in range(1, 7))
+# Numbers from which on the programs at the ends are tried with so much more: a whole tile, or two.
+LARGE, TILE = 1024, 128
+# How many elements a tensor has at least that has each of the other sizes as a dimension, where no
+# size is small.
+TOGETHER = 64
 # Of a launch of more programs a few run: at its ends, next to likely numbers, and others.
 MOST_PROGRAMS, LIKELY, OTHERS = 24, 8, 3
 # Units of work for a call of all programs that seems to be wrong.
@@ -75,6 +84,7 @@ class _Search:
     """The cases of one test.
 
     spent: units of work so far, on a GPU the number of cases
+    allowed: how many there may be
     skipped: how many cases were not run, because they or those before them are too much
     """
 
@@ -90,8 +100,11 @@ class _Search:
         code = kernel.path.read_text(encoding="utf-8") if kernel.path.exists() else ""
         self.constants = constants(code)
         self.spent, self.skipped = 0.0, 0
+        self.allowed = BUDGET if settings.interpreted else MAX_CASES_ON_GPU
         # Whether a few programs of a launch may run without the others.
         self._apart = settings.interpreted
+        # Whether only the programs at its ends run of a launch.
+        self._ends = False
         # Whether results that seem to be unfilled were unfilled so far.
         self._suspects = True
         self._least = {name: values[0] for name, values in sizes.items()}
@@ -105,13 +118,24 @@ class _Search:
             return fault
         for took, values in zip(self._took.values(), self.sizes.values(), strict=True):
             took[values[0]] = self.spent
-        share = BUDGET / 2 / len(self.sizes)
         likely = [it for it in self.constants if it.rank == AT_AN_END and it.value >= SMALL]
+        fault = self._tried_alone(likely)
+        if fault or not settings.interpreted:
+            return fault
+        skipped = self.skipped
+        fault = self._tried_beyond(likely) or self._tried_together(likely)
+        # What these leave out may still be tried next to its number.
+        self.skipped = skipped
+        return fault
+
+    def _tried_alone(self, likely: list[Constant]) -> Fault | None:
+        """Try each size while the others are as small as they can be."""
+        share = BUDGET / 2 / len(self.sizes)
         # The first rungs show what larger sizes will take.
         for name, value in itertools.chain(
-            self._growing(share, GROWING[:2]),
+            self._growing(share, GROWING[:2], self.sizes),
             self._cheapest_first(_candidates(likely, self.sizes, steps=(1,))),
-            self._growing(share, GROWING[2:]),
+            self._growing(share, GROWING[2:], self.sizes),
             _candidates(self.constants, self.sizes),
         ):
             if value in self._took[name]:
@@ -122,11 +146,58 @@ class _Search:
                 return fault
         return None
 
-    def _tried(self, name: str, value: int) -> Fault | None:
+    def _tried_beyond(self, likely: list[Constant]) -> Fault | None:
+        """Try sizes with a whole tile beyond a large number, by the programs at the ends."""
+        if not self._apart:
+            return None
+        self.allowed, self._ends = self.spent + BUDGET_BEYOND, True
+        large = [it for it in likely if it.value >= LARGE]
+        for name, value in _candidates(large, self.sizes, steps=(TILE,)):
+            if value in self._took[name] or self._is_spent():
+                continue
+            if fault := self._tried(name, value, most=self.allowed - self.spent):
+                return fault
+        self._ends = False
+        return None
+
+    def _tried_together(self, likely: list[Constant]) -> Fault | None:
+        """Try each size while the others are larger: tiles have other shapes then."""
+        if len(self.sizes) == 1:
+            return None
+        least, share = self._least, BUDGET_TOGETHER / len(self.sizes)
+        each = int(TOGETHER ** (1 / (len(self.sizes) - 1))) + 1
+        larger = {
+            name: values[min(max(-(-(each - values.start) // values.step), 0), len(values) - 1)]
+            for name, values in self.sizes.items()
+        }
+        for name in self.sizes:
+            self._least = larger | {name: least[name]}
+            self._took = {name: {}}
+            before, self.allowed = self.spent, self.spent + share
+            try:
+                fault = self._fault({}, most=share)
+            except work.TooMuch:
+                continue
+            if fault and (shown := self._shown({}, fault)):
+                return shown
+            self._took[name][least[name]] = self.spent - before
+            only = {name: self.sizes[name]}
+            tried = itertools.chain(
+                self._cheapest_first(_candidates(likely, only, steps=(1,))),
+                self._growing(share, GROWING, only),
+            )
+            for _, value in tried:
+                if value in self._took[name] or self._is_spent(self._expected(name, value)):
+                    continue
+                if fault := self._tried(name, value, most=share):
+                    return fault
+        return None
+
+    def _tried(self, name: str, value: int, most: float = MOST_OF_A_CASE) -> Fault | None:
         """Return what is wrong with a case, told as a limit, and take notice of what it takes."""
         before = self.spent
         try:
-            fault = self._fault({name: value})
+            fault = self._fault({name: value}, most)
         except work.TooMuch:
             fault = None
             self.skipped += 1
@@ -135,24 +206,27 @@ class _Search:
         self._took[name][value] = self.spent - before
         return None
 
-    def _growing(self, share: float, rungs: Sequence[int]) -> Iterator[tuple[str, int]]:
+    def _growing(
+        self, share: float, rungs: Sequence[int], sizes: Sizes
+    ) -> Iterator[tuple[str, int]]:
         """Yield each size larger and larger, up to what takes its share of the work.
 
         Whatever ends below is found by these few, wherever its limit comes from.
         """
         last: dict[str, int] = {}
         for rung in rungs:
-            for name, values in self.sizes.items():
+            for name, values in sizes.items():
                 if name in last or self._is_spent():
                     continue
                 at = min(max(-(-(rung - values.start) // values.step), 0), len(values) - 1)
                 if values[at] in self._took[name]:
                     continue
-                if self._expected(name, values[at]) >= share:
+                most = min(share, self.allowed - self.spent)
+                if self._expected(name, values[at]) >= most:
                     low = values.index(max(self._took[name]))
                     while at - low > 1:
                         middle = (low + at) // 2
-                        if self._expected(name, values[middle]) < share:
+                        if self._expected(name, values[middle]) < most:
                             low = middle
                         else:
                             at = middle
@@ -167,7 +241,7 @@ class _Search:
             yield cheapest
 
     def _is_spent(self, more: float = 0.0) -> bool:
-        return self.spent + more >= (BUDGET if settings.interpreted else MAX_CASES_ON_GPU)
+        return self.spent + more >= self.allowed
 
     def _expected(self, name: str, value: int) -> float:
         """Return what a case will take, by those of smaller values."""
@@ -179,10 +253,10 @@ class _Search:
             return took[least]
         return took[smaller] + (took[smaller] - took[least]) / (smaller - least) * (value - smaller)
 
-    def _fault(self, chosen: Values) -> Fault | None:
+    def _fault(self, chosen: Values, most: float = MOST_OF_A_CASE) -> Fault | None:
         """Return what is wrong with one case, if anything is. Raises TooMuch."""
         with self._case(chosen) as arguments:
-            most = MOST_OF_A_CASE if settings.interpreted else float("inf")
+            most = most if settings.interpreted else float("inf")
             with work.at_most(most) as meter:
                 try:
                     meter.spend(CALL + _elements(arguments) / ELEMENTS)
@@ -203,15 +277,26 @@ class _Search:
                 if mismatch := results.mismatch_of(outcome, expected, partly=True):
                     return mismatch.fault()
                 if not self._lacks(call, outcome, expected, count):
+                    self._check_kept(results, arguments, expected, self._some)
                     return None
                 if count > MOST_PROGRAMS:
                     return UNFILLED if self._suspects else None
                 call.restore()
-            outcome = call.run(order="shuffled", **how)
-            mismatch = results.mismatch_of(outcome, results.expected(call.original))
+            outcome, expected = call.run(order="shuffled", **how), results.expected(call.original)
+            if mismatch := results.mismatch_of(outcome, expected):
+                return mismatch.fault()
+            self._check_kept(results, arguments, expected, "all")
         except Wrong as wrong:
             return wrong.fault
-        return mismatch.fault() if mismatch else None
+        return None
+
+    def _check_kept(
+        self, results: ResultCheck, arguments: Arguments, expected: Expected, programs: Programs
+    ) -> None:
+        """Raises Wrong, and TooMuch, where a right call is wrong after one with other numbers."""
+        if self.kernel.strict and settings.interpreted:
+            poison = self.kernel.poison
+            results.check_other_contents(arguments, expected, poison=poison, programs=programs)
 
     def _of_some(self, call: GuardedCall, how: dict[str, Any]) -> Outcome | None:
         """Run a few programs of a call, if they need no others. Raises Wrong and TooMuch."""
@@ -247,6 +332,8 @@ class _Search:
         """Return the programs of a launch that run in place of all."""
         if count <= MOST_PROGRAMS:
             return range(count)
+        if self._ends:
+            return 0, 1, count - 2, count - 1
         near = [it.value for it in self.constants if it.value < count][:LIKELY]
         others = sorted(sample(count))[:OTHERS]
         return sorted({0, 1, count - 2, count - 1, *near, *others})
@@ -268,7 +355,8 @@ class _Search:
             values.index(max(it for it in self._took[name] if it < value)),
             values.index(value),
         )
-        guess = high - 1
+        # A case of few programs takes long where its result is wrong, and so few are enough.
+        guess = high - (TILE if self._ends else 1)
         while high - low > 1:
             at = guess if low < guess < high else (low + high) // 2
             guess = low
@@ -280,9 +368,24 @@ class _Search:
                 high, fault = at, found
             else:
                 low = at
-        with self._case({name: values[high]}) as arguments:
-            with contextlib.suppress(work.TooMuch), work.at_most(MOST_OF_ALL):
+            if self._ends:
+                break
+        shown = self._shown({name: values[high]}, fault)
+        cause = _cause(self.constants, name, values[low], values[high])
+        return shown and shown.but(
+            cause=Cause(cause, SHOWN), remedy=shown.remedy or note("no-limit")
+        )
+
+    def _shown(self, chosen: Values, fault: Fault) -> Fault | None:
+        """Return what is wrong with a case, as a check of all programs says it where that is short.
+
+        None if all programs fill results that few seemed not to fill.
+        """
+        with self._case(chosen) as arguments:
+            most = 0.0 if self._ends else MOST_OF_ALL
+            with contextlib.suppress(work.TooMuch), work.at_most(most) as meter:
                 try:
+                    meter.spend(CALL)
                     self.kernel.check(*arguments.positional, **arguments.keyword)
                 except Wrong as wrong:
                     fault = wrong.fault
@@ -290,13 +393,8 @@ class _Search:
         if fault is UNFILLED:
             self._suspects = False
             return None
-        cause = _cause(self.constants, name, values[low], values[high])
         known = fault.call is not None or fault.place is not None
-        return fault.but(
-            call=fault.call if known else call,
-            cause=Cause(cause, SHOWN),
-            remedy=fault.remedy or note("no-limit"),
-        )
+        return fault.but(call=fault.call if known else call)
 
 
 def _elements(arguments: Arguments) -> int:

@@ -23,6 +23,7 @@ from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
+from kernelgauge.memory.watch import Programs
 from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
 from kernelgauge.subject import state
@@ -291,6 +292,40 @@ class ResultCheck:
         if mismatch := self.mismatch_of(outcome, expected):
             said = note("wrong-with-a-call-between")
             raise self._left_over(mismatch.fault(), call, said, note("keep-on-ctx"))
+
+    def check_other_contents(
+        self, arguments: Arguments, expected: Expected, *, poison: bool, programs: Programs = "all"
+    ) -> None:
+        """Raises Wrong where what the subject keeps from call to call is wrong for other contents.
+
+        Only for calls that are right. A module that keeps nothing is not run again.
+
+        programs: those that run in both calls, and whose results count
+        """
+        if not state.keeps(self.kernel.path):
+            return
+        paths.forget(self.kernel.path)
+        other, call = self.kernel.guarded(arguments), self.kernel.guarded(arguments)
+        other.fill_with_decoys()
+        call.fill_with_decoys()
+        try:
+            other.run(poison=poison, programs=programs)
+        except (Verdict, *IMPOSSIBLE):
+            # The spec may rule such contents out.
+            return
+        try:
+            # In other memory, and in the same.
+            call.run(poison=poison, programs=programs)
+            call.restore()
+            outcome = call.run(poison=poison, programs=programs)
+            mismatch = self.mismatch_of(outcome, expected, partly=programs != "all")
+        except Wrong as wrong:
+            fault: Fault | None = wrong.fault
+        else:
+            fault = mismatch.fault() if mismatch else None
+        if fault:
+            said, remedy = note("wrong-after-other-contents"), note("keep-nothing-between-calls")
+            raise self._left_over(fault, call, said, remedy)
 
     def check_other_sizes(self, arguments: Arguments, expected: Expected, *, poison: bool) -> None:
         """Raises Wrong where what the subject keeps from call to call is wrong for other sizes.

@@ -439,6 +439,45 @@ def test_end_of_a_large_result_that_is_not_stored(copying, large):
         copying(chunks(grid="2**21")).check_large_offsets(large)
 
 
+@in_the_interpreter
+@pytest.mark.parametrize("grid", ["1", "1000", "2**20 - 1"])
+def test_programs_that_have_no_room_for_half_of_a_large_result(copying, large, grid):
+    with pytest.raises(Wrong) as caught:
+        copying(chunks(grid=grid)).check_large_offsets(large)
+    assert [it.id for it in caught.value.fault.said] == [
+        "programs-store-too-few",
+        "launched-with-grids",
+    ]
+
+
+# What else launches few programs, or stores little at the ends, may fill a result all the same.
+ROOM = {
+    "a little more than half": chunks(grid="2**20 + 1"),
+    "the first program stores little": chunks(
+        pid="(tl.program_id(0).to(tl.int64) - 1 + (tl.program_id(0) == 0) * (2**21 + 1))",
+        grid="triton.cdiv(x.numel(), 1024)",
+    ),
+    "two launches": chunks().replace(
+        "    return y",
+        "    copy_chunk[(1,)](x[-9:], y[-9:], 9, BLOCK=1024)\n    return y",
+    ),
+}
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("how", ROOM)
+def test_programs_that_have_room_for_a_large_result(copying, large, how):
+    copying(ROOM[how]).check_large_offsets(large)
+
+
+@in_the_interpreter
+def test_programs_at_the_end_of_a_large_result_that_store_in_one_place(copying, large):
+    pid = "tl.minimum(tl.program_id(0), 999).to(tl.int64)"
+    with pytest.raises(Wrong) as caught:
+        copying(chunks(pid=pid)).check_large_offsets(large)
+    assert caught.value.fault.kind == "race"
+
+
 def test_a_large_result_must_be_the_subjects_own(copying, large):
     with pytest.raises(Wrong, match="in the memory of its input x"):
         copying(chunks(y="x")).check_large_offsets(large)
@@ -633,6 +672,42 @@ def test_what_a_module_keeps_fits_calls_of_other_sizes(copying, kept):
     wrong = pytest.raises(Wrong, match="right in its first call, wrong after a call with other si")
     with contextlib.nullcontext() if right else wrong:
         copying(source).check(inputs.randn(300))
+
+
+# What a module keeps of tensors that are too large to be run twice where nothing is kept.
+KEPT_OF_LARGE = {
+    "memory": ("", "launch(launch(x, SPACE.setdefault(x.shape, torch.empty_like(x))), y)", True),
+    "a result": (
+        "if x.shape in SPACE: return SPACE[x.shape]",
+        "SPACE.setdefault(x.shape, launch(x, y))",
+        False,
+    ),
+    "an input": ("", "launch(SPACE.setdefault(x.shape, x), y)", False),
+    "a result of the same memory": (
+        "if x.data_ptr() in SPACE: return launch(SPACE[x.data_ptr()], y)",
+        "SPACE.setdefault(x.data_ptr(), launch(x, y))",
+        False,
+    ),
+}
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("case", ["", "1"], ids=["thorough", "other"])
+@pytest.mark.parametrize("kept", KEPT_OF_LARGE)
+def test_what_a_module_keeps_of_large_tensors(copying, kept, case):
+    before, result, right = KEPT_OF_LARGE[kept]
+    source = f"""
+        SPACE = {{}}
+        def copy(x):
+            y = torch.empty_like(x)
+            {before}
+            return {result}
+        """
+    puzzle = copying(source)
+    running.begin(case)
+    wrong = pytest.raises(Wrong, match="right in its first call, wrong after a call with other nu")
+    with contextlib.nullcontext() if right else wrong:
+        puzzle.check(inputs.randn(70_001))
 
 
 @in_the_interpreter

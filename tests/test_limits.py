@@ -70,11 +70,7 @@ def test_work_is_limited_in_its_innermost_body():
 # None of the mutants below is rejected yet: their grids may have any size, their tiles change with
 # the sizes, or what shows the limit is more work than a test has.
 UNREACHED = {
-    "02_indexing/outer_add",
-    "02_indexing/transpose",
     "04_softmax/column_softmax",
-    "04_softmax/online_softmax",
-    "06_fusion/bias_gelu",
     "07_matmul/batched",
     "08_debugging/running_sum",
     "09_scheduling/split_k",
@@ -85,7 +81,6 @@ UNREACHED = {
     "12_transformer/layer_norm_linear",
     "12_transformer/train_step",
     "15_moe/permute_tokens",
-    "17_persistent/persistent_softmax",
     "18_distributed/all_gather_matmul",
     "18_distributed/all_reduce",
     "18_distributed/average_gradients",
@@ -93,6 +88,15 @@ UNREACHED = {
     "19_gluon/gluon_attention",
     "19_gluon/gluon_softmax",
     "19_gluon/gluon_ws_matmul",
+}
+# These are rejected with the sizes between which they turn wrong, which no number of their files
+# gives: tiles are as long as the sizes let them be.
+UNNAMED = {
+    "02_indexing/outer_add",
+    "02_indexing/transpose",
+    "04_softmax/online_softmax",
+    "06_fusion/bias_gelu",
+    "17_persistent/persistent_softmax",
 }
 MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 
@@ -154,6 +158,9 @@ def test_a_limit_is_found(puzzle, tmp_path):
                 case.run()
             except Wrong as wrong:
                 told.append((what, wrong.fault.cause))
+    if puzzle in UNNAMED:
+        assert any(cause and cause.note.id.startswith("limit-") for _, cause in told), told
+        return
     assert any(
         cause and {*MOST[what]} & {*cause.note.values.get("factors", ())} for what, cause in told
     ), told

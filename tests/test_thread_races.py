@@ -168,6 +168,26 @@ def test_a_promise_of_runs_that_does_not_hold(promise, step, n, line, said):
     assert line_of(runs_kernel, line) in message(wrong)
 
 
+@triton.jit
+def aligned_kernel(x_ptr, y_ptr, stride, BYTES: tl.constexpr):
+    rows, cols = tl.arange(0, 4)[:, None], tl.arange(0, 8)[None, :]
+    x_ptrs = tl.multiple_of(x_ptr + rows * stride + cols, (1, BYTES))
+    tl.atomic_add(y_ptr, tl.sum(tl.load(x_ptrs)))
+
+
+@pytest.mark.parametrize(("first", "stride", "bytes"), [(0, 10, 16), (1, 8, 16), (4, 16, 32)])
+def test_pointers_that_are_promised_to_be_aligned(first, stride, bytes):
+    x, y = torch.zeros(80), torch.zeros(1)
+    wrong = found(aligned_kernel, (1,), x[first:], y, stride, bytes)
+    assert wrong.kind == "false-promise"
+    assert f"bytes past a multiple of {bytes}, which tl.multiple_of" in message(wrong)
+
+
+@pytest.mark.parametrize(("first", "stride", "bytes"), [(0, 12, 16), (1, 7, 4), (0, 16, 256)])
+def test_pointers_that_are_aligned_as_promised(first, stride, bytes):
+    watched(aligned_kernel, (1,), torch.zeros(80)[first:], torch.zeros(1), stride, bytes)
+
+
 @pytest.mark.parametrize(("promise", "n"), [("contiguous", 8), ("modulo", 20), ("constant", 4)])
 def test_a_promise_of_runs_that_holds(promise, n):
     watched(runs_kernel, (1,), torch.zeros(128), n, promise, 1)

@@ -2,11 +2,12 @@
 
 A compiled kernel relies on tl.multiple_of, tl.max_contiguous, tl.max_constancy and tl.assume
 without a look. A run of neighbours may begin anew at 0: Triton's tutorials promise contiguity of
-indices modulo a size, whose last lanes nobody uses.
+indices modulo a size, whose last lanes nobody uses. Of a pointer tl.multiple_of counts bytes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ import triton.language as tl
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.words.fault import Fault, note
 
+# Kernels' addresses are those of the tensors modulo so many bytes, at least.
+ALIGNED = 64
 # What is said of a promise about runs of neighbours that does not hold.
 RUNS = {"tt.contiguity": "not-contiguous-values", "tt.constancy": "not-constant-values"}
 
@@ -29,8 +32,8 @@ def check_attributes(stock: Callable) -> Callable:
 
     def set_attr(handle: Any, name: str, values: Sequence[int]) -> None:
         pointer = isinstance(handle.dtype.scalar, tl.pointer_type)
-        if name == "tt.divisibility" and not pointer:
-            _check_multiples(handle.data, values)
+        if name == "tt.divisibility":
+            _check_multiples(handle.data, values, pointer)
         if name in RUNS and handle.data.size > 1:
             step = handle.dtype.scalar.element_ty.primitive_bitwidth // 8 if pointer else 1
             _check_runs(handle.data, values, name, step)
@@ -59,12 +62,16 @@ def _check_runs(data: np.ndarray, values: Sequence[int], name: str, step: int) -
             )
 
 
-def _check_multiples(data: np.ndarray, values: Sequence[int]) -> None:
+def _check_multiples(data: np.ndarray, values: Sequence[int], pointer: bool) -> None:
     # The promise is of the first element of each run of neighbours, and the first of all is one.
     firsts = [data.take(0, axis) for axis in range(data.ndim)] if data.size > 1 else [data]
     for first, factor in zip(firsts, values, strict=True):
-        if (wrong := first[first % factor != 0]).size:
-            said = note("no-multiple", value=int(wrong.flat[0]), factor=int(factor))
+        rest = first % (math.gcd(factor, ALIGNED) if pointer else factor)
+        if rest.any():
+            at = tuple(np.argwhere(rest)[0])
+            said = note("no-multiple", value=int(first[at]), factor=int(factor))
+            if pointer:
+                said = note("no-multiple-of-bytes", rest=int(rest[at]), factor=int(factor))
             raise FalsePromise(Fault("false-promise", (said,), remedy=note("promise-what-holds")))
 
 

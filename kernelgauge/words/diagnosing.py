@@ -560,6 +560,10 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
         "right in its first call, wrong after a call with other sizes, whose arguments were "
         "{arguments}"
     ),
+    "wrong-after-other-contents": (
+        "right in its first call, wrong after a call with other numbers in tensors of the same "
+        "sizes"
+    ),
     "keep-nothing-between-calls": (
         "let a call use nothing that another call left, or only where all it depends on is the same"
     ),

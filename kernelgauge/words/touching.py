@@ -828,6 +828,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "round-up-grid": "triton.cdiv(n, BLOCK) rounds up to an integer",
     "split-grid": "put the largest number first, or split axis 0 into two with // and %",
     "no-multiple": "{value} is not a multiple of {factor}, which tl.multiple_of promises",
+    "no-multiple-of-bytes": (
+        "the address is {rest} bytes past a multiple of {factor}, which tl.multiple_of promises of "
+        "pointers, in bytes"
+    ),
     "not-contiguous-values": (
         "{value} is followed by {next}, where tl.max_contiguous promises runs of {length} values "
         "that each grow by 1"

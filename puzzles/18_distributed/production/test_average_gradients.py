@@ -86,7 +86,10 @@ def test_numerics_eight_ranks(dtype):
     puzzle.check(grads)
 
 
-test_numerics_each_special_value = special_values(puzzle, lambda: (ranks(3, 70),), "grads")
+# Of large gradients the sum overflows in float32, and the average need not.
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: (ranks(3, 70),), "grads", apart={"grads": ("large",)}
+)
 
 
 # Traffic, compilation and speed of what the first level leaves out.
