@@ -364,7 +364,7 @@ class Tracker:
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
         if writes:
-            if not why or why.id in ("tiles-overlap", "tiles-begin"):
+            if not why or why.id == "tiles-overlap" or _begin_close(why, self.program, other):
                 remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
@@ -465,6 +465,14 @@ def _tiles_begin(
         other=programs[1],
         one=noun(region.shape, dim, 1),
     )
+
+
+def _begin_close(why: Note, *programs: tuple[int, int, int]) -> bool:
+    """Return whether tiles begin no further apart than their programs' numbers."""
+    if why.id != "tiles-begin":
+        return False
+    apart = why.values["begin"] - why.values["other_begin"]
+    return apart <= sum(abs(one - other) for one, other in zip(*programs, strict=True))
 
 
 def _at_tile_numbers(

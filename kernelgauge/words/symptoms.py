@@ -49,7 +49,9 @@ WHY = {
     "row-of-a-tile",
     "tensor-handed-on",
     "tile-across-memory",
+    "tile-covers-another",
     "tiles-are-the-same",
+    "tiles-begin",
     "tiles-overlap",
 }
 # Where one of them was found is the cause already.
