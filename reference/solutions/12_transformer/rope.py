@@ -19,7 +19,6 @@ def turn_heads(
 ):  # fmt: skip
     """Turn all heads of one tensor. cos, sin: [1, BLOCK_S, BLOCK_I]; offs_s: [1, BLOCK_S, 1]."""
     offs_i = tl.arange(0, BLOCK_I).to(tl.int64)[None, None, :]
-    offs_rest = 2 * half + tl.arange(0, BLOCK_REST).to(tl.int64)[None, None, :]
     for start in range(0, H, BLOCK_H):
         head = (start + tl.arange(0, BLOCK_H)).to(tl.int64)[:, None, None]
         inside = (head < H) & (offs_s < S)
@@ -31,9 +30,11 @@ def turn_heads(
         tl.store(out_rows + offs_i, first * cos - second * sin, mask=mask)
         tl.store(out_rows + offs_i + half, second * cos + first * sin, mask=mask)
         if BLOCK_REST > 1:
-            mask = inside & (offs_rest < D)
-            rest = tl.load(rows + offs_rest * stride_d, mask=mask, other=0.0)
-            tl.store(out_rows + offs_rest, rest, mask=mask)
+            for begin in range(2 * half, D, BLOCK_REST):
+                offs_rest = begin + tl.arange(0, BLOCK_REST).to(tl.int64)[None, None, :]
+                mask = inside & (offs_rest < D)
+                rest = tl.load(rows + offs_rest * stride_d, mask=mask, other=0.0)
+                tl.store(out_rows + offs_rest, rest, mask=mask)
 
 
 @triton.jit
@@ -111,6 +112,6 @@ def rope(
         H, Hkv, S, D, half,
         *q.stride(), *k.stride(), *cos.stride(), *sin.stride(),
         INVERSE=inverse, BLOCK_S=BLOCK_S, BLOCK_H=BLOCK_H, BLOCK_I=BLOCK_I,
-        BLOCK_REST=triton.next_power_of_2(D - 2 * half + 1), num_warps=4,
+        BLOCK_REST=min(triton.next_power_of_2(D - 2 * half + 1), 128), num_warps=4,
     )  # fmt: skip
     return q_out, k_out
