@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
 # And for those a tile beyond a number, and those in which no size is small.
-BUDGET_BEYOND, BUDGET_TOGETHER = 2_000.0, 6_500.0
+BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 2_000.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
 CALL = 60.0
 ELEMENTS = 2_500
