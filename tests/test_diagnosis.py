@@ -492,7 +492,7 @@ def test_no_pattern_is_needed_where_a_run_has_shown_the_cause():
 
 
 def test_a_mistake_may_tell_which_rows_are_nan():
-    text = describe(NAN_ROWS, SOFTMAX, mistakes=[Mistake(A_MISTAKE, lambda: NAN_ROWS)])
+    text = describe(NAN_ROWS, SOFTMAX, mistakes=[Mistake(named("a mistake"), lambda: NAN_ROWS)])
     assert (
         "likely cause: a mistake (with this mistake, the reference gives your result here)" in text
     )
