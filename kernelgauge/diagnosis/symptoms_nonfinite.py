@@ -132,8 +132,6 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     pattern = note("nan-missing", count=int(hit.sum()))
     numbers = [it for it in result.inputs.values() if rounds(it.dtype)]
     kind = _infinite_inputs(result, hit)
-    if numbers and all(it.isfinite().all() for it in numbers):
-        return Symptom(pattern, note("nan-of-numbers-hidden"))
     if any(it.isnan().any() for it in numbers):
         is_made = kind and not any(rows.any() for _, rows in _rows_with(result, hit, torch.isnan))
     else:
@@ -144,6 +142,8 @@ def lost_nan(result: WrongResult) -> Symptom | None:
         return Symptom(pattern, note("undefined-avoided"))
     if line := result.source.nan_replaced:
         return Symptom(pattern, note("nan-replaced", line=line.number, source=line.text))
+    if numbers and all(it.isfinite().all() for it in numbers):
+        return Symptom(pattern, note("nan-of-numbers-hidden"))
     return Symptom(pattern, note("nan-dropped"))
 
 

@@ -128,7 +128,8 @@ def _remedy(
     index, last = placed.index[dim], placed.shape[dim] - 1
     assert index is not None
     variable, limit = _comparison(access, placed, dim)
-    if bad[access.mask].all() and (index[bad] < 0).all() and access.pointers.size > 1:
+    before = (index[access.mask] < 0).all() and access.pointers.size > 1
+    if before and (dim in placed.axis or bad[access.mask].all()):
         return note("tile-before-tensor", tensor=name, variable=variable)
     if (index[bad] < 0).any():
         return note("negative-index", variable=variable)

@@ -183,25 +183,38 @@ def left_out(
 
 def _around_stores(kernels: Collection[Callable]) -> dict[str, object] | None:
     """Return the only loop or condition of a kernel in which all its stores stand, as a line."""
-    if len(kernels) != 1:
+    file, around = _statements_around(kernels)
+    if len({*around}) != 1 or len(around[0]) != 1:
         return None
+    (statement,) = around[0]
+    if isinstance(statement, ast.If) and statement.orelse:
+        return None
+    source = linecache.getline(file, statement.lineno).strip()
+    return {"file": file, "line": statement.lineno, "source": source, "loops": _is_loop(statement)}
+
+
+def _statements_around(
+    kernels: Collection[Callable],
+) -> tuple[str, list[tuple[ast.stmt, ...]]]:
+    """Return a kernel's file, and the loops and conditions around each of its stores.
+
+    Nothing where there are several kernels, or the source is not known.
+    """
+    if len(kernels) != 1:
+        return "", []
     (kernel,) = kernels
     try:
         lines, first = inspect.getsourcelines(kernel)
         file = inspect.getsourcefile(kernel) or ""
         tree = ast.parse("".join(linecache.getlines(file)))
     except (OSError, SyntaxError, TypeError):
-        return None
+        return "", []
     lines_of_kernel = range(first, first + len(lines))
-    around = [it for line, it in _stores(tree, ()) if line in lines_of_kernel]
-    if not around or len({*around}) != 1 or len(around[0]) != 1:
-        return None
-    (statement,) = around[0]
-    loops = not isinstance(statement, ast.If)
-    if isinstance(statement, ast.If) and statement.orelse:
-        return None
-    source = linecache.getline(file, statement.lineno).strip()
-    return {"file": file, "line": statement.lineno, "source": source, "loops": loops}
+    return file, [around for line, around in _stores(tree, ()) if line in lines_of_kernel]
+
+
+def _is_loop(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.For, ast.While))
 
 
 def _stores(
@@ -241,7 +254,9 @@ def _in_no_tile(
         ends=_ends(stores, missing),
         **_launch(recording, stores),
     )
-    if len(tiles) == storing < programs == needed:
+    kernels = {recording.launches[touch.launch].kernel for touch in stores}
+    around = [it for chain in _statements_around(kernels)[1] for it in chain]
+    if len(tiles) == storing < programs == needed and not any(map(_is_loop, around)):
         return said, IDLE
     if not tile or not len(tiles) == storing == programs < needed:
         return said, ORDER
