@@ -111,7 +111,7 @@ def test_without_dout_the_result_alone_is_graded(grade):
             "return Scaled.apply(x.detach(), y.detach(),",
             "without a grad_fn",
         ),
-        ("offs * stride_d", "offs", "out of bounds|wrong in"),
+        ("offs * stride_d", "offs", "between the elements|wrong in"),
     ],
     ids=["dx", "dy", "out", "no_dy", "torch", "detached", "dout_taken_as_contiguous"],
 )
