@@ -66,6 +66,8 @@ class Tracker:
     """
 
     def __init__(self, watch: Watch, launch: Launch, code: CodeType):
+        # Work may be limited before the first program begins.
+        self.number, self.program = 0, (0, 0, 0)
         self.watch, self.launch, self.code = watch, launch, code
         self.history, self.sites, self.traffic = watch.history, watch.sites, watch.traffic
         self.space = AddressSpace(watch.known)
