@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from course.challenge import Challenge
+from kernelgauge.core.tensors import tensors
 
 # Of an input's dtype, but for the constant, which all elements get: every comparison is a tie.
 VALUES: dict[str, Callable[[torch.finfo], float]] = {
@@ -65,19 +66,14 @@ def special_values(
         arguments = puzzle.arguments(tuple(inputs), options)
         if value == BESIDE_ZEROS:
             for other in given:
-                for tensor in listed(arguments.values[other]):
+                for tensor in tensors(arguments.values[other]):
                     tensor.zero_()
-        for tensor in listed(arguments.values[name]):
+        for tensor in tensors(arguments.values[name]):
             put(tensor, "inf" if value == BESIDE_ZEROS else value)
         puzzle.check(*inputs, **options)
 
     ids = [f"{name}-{value}" for name, value in rows]
     return pytest.mark.parametrize(("name", "value"), rows, ids=ids)(test)
-
-
-def listed(tensors: Any) -> Iterable[torch.Tensor]:
-    """Return the tensors of an input: itself, or those of which it is a list."""
-    return tensors if isinstance(tensors, (list, tuple)) else [tensors]
 
 
 def put(tensor: torch.Tensor, value: str) -> None:

@@ -103,8 +103,6 @@ class _Search:
         self.allowed = BUDGET if settings.interpreted else MAX_CASES_ON_GPU
         # Whether a few programs of a launch may run without the others.
         self._apart = settings.interpreted
-        # Of the case that runs, and what went into calls beside its own.
-        self._meter, self._beside = work.Meter(0.0), 0.0
         # Whether only the programs at its ends run of a launch.
         self._ends = False
         # Whether results that seem to be unfilled were unfilled so far.
@@ -260,12 +258,11 @@ class _Search:
         with self._case(chosen) as arguments:
             most = most if settings.interpreted else float("inf")
             with work.at_most(most) as meter:
-                self._meter, self._beside = meter, 0.0
                 try:
                     meter.spend(CALL + _elements(arguments) / ELEMENTS)
                     return self._wrong(arguments)
                 finally:
-                    self.spent += meter.spent - self._beside if settings.interpreted else 1
+                    self.spent += meter.spent if settings.interpreted else 1
 
     def _wrong(self, arguments: Arguments) -> Fault | None:
         """Return what is wrong with a call, without a diagnosis, or UNFILLED. Raises TooMuch."""
@@ -298,12 +295,10 @@ class _Search:
     ) -> None:
         """Raises Wrong, and TooMuch, where a right call is wrong after one with other numbers."""
         if self.kernel.strict and settings.interpreted:
-            poison, before = self.kernel.poison, self._meter.spent
-            try:
+            poison = self.kernel.poison
+            # What a case takes tells what a larger one will take, without this.
+            with work.at_most(MOST_OF_A_CASE):
                 results.check_other_contents(arguments, expected, poison=poison, programs=programs)
-            finally:
-                # What a case takes tells what a larger one will take, without this.
-                self._beside += self._meter.spent - before
 
     def _of_some(self, call: GuardedCall, how: dict[str, Any]) -> Outcome | None:
         """Run a few programs of a call, if they need no others. Raises Wrong and TooMuch."""

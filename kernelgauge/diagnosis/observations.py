@@ -235,9 +235,8 @@ def _mistake(probe: Observation, others: Sequence[Observation], until: float) ->
         if time.process_time() > until:
             break
         mistake = weighed.mistake
-        if mistake.changes_nothing or not probe.result.tells(mistake.cause):
-            continue
-        if not weighed.gives_it:
+        may_be = not mistake.changes_nothing and probe.result.tells(mistake.cause)
+        if not (may_be and weighed.gives_it):
             continue
         verdicts = [it.gives(probe.number, mistake.cause) for it in others]
         confirmed, contradicted = True in verdicts, False in verdicts

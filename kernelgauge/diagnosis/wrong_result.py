@@ -168,7 +168,7 @@ class WrongResult:
         apart = (other - truth).abs() > slack
         return bool(close.double().mean() >= 0.98 and apart.double().mean() >= 0.5)
 
-    @property
+    @cached_property
     def has_numbers(self) -> bool:
         """Whether some wrong element is a number: NaN and infinity have many causes."""
         return bool(self.got[self.wrong].isfinite().any())
@@ -178,8 +178,7 @@ class WrongResult:
 
         If all wrong elements are NaN, where they are may tell a mistake of this puzzle alone.
         """
-        is_own = cause.id.startswith(OWN) and bool(self.got.isfinite().any())
-        return self.has_numbers or (is_own and bool(self.got[self.wrong].isnan().all()))
+        return self.has_numbers or (cause.id.startswith(OWN) and self._is_wrong_by_nan)
 
     def is_made_by(self, alternative: torch.Tensor) -> bool:
         """Return whether the whole result, right elements included, is clearly this one.
@@ -224,6 +223,11 @@ class WrongResult:
         after = (got - other)[self.wrong].abs()
         left = (after / before).nan_to_num(0.0)
         return bool(left.max() < 0.02 if few else left.median() < 0.25)
+
+    @cached_property
+    def _is_wrong_by_nan(self) -> bool:
+        """Whether all wrong elements are NaN, and some other one is a number."""
+        return bool(self.got[self.wrong].isnan().all() and self.got.isfinite().any())
 
     @cached_property
     def _leeway(self) -> torch.Tensor:

@@ -446,9 +446,9 @@ def _tiles_begin(
     ledger = region.storage.ledger
     ranges = []
     for its in (units, np.flatnonzero(ledger.last["writes"] == earlier)):
-        elements = its * ledger.unit + region.storage.base - region.real
         if not len(its):
             return note("tile-covers-another", program=programs[0], other=programs[1])
+        elements = its * ledger.unit + region.storage.base - region.real
         if ((elements < 0) | (elements >= region.extent)).any():
             return None
         found = region.coordinates(elements // region.itemsize)
@@ -456,7 +456,8 @@ def _tiles_begin(
     apart = [dim for dim, (own, its) in enumerate(zip(*ranges, strict=True)) if own[0] != its[0]]
     if len(apart) != 1:
         return None
-    (own, its), (dim,) = (ranges[0][apart[0]], ranges[1][apart[0]]), apart
+    (dim,) = apart
+    own, its = (found[dim] for found in ranges)
     if its[0] > own[0] or any(it[-1] - it[0] >= len(it) for it in (own, its)):
         return None
     return note(

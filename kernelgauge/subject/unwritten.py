@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from kernelgauge.core.launch import Launch
+from kernelgauge.core.launch import Launch, named_blocks
 from kernelgauge.core.settings import settings
-from kernelgauge.memory.mask_limits import REDUCTIONS, stores_a_sum
+from kernelgauge.memory.call_sites import CallSite
+from kernelgauge.memory.mask_limits import REDUCTIONS, function_at, stores_a_sum
 from kernelgauge.memory.recording import Recording, Touch
 from kernelgauge.words.fault import Note, note
 
@@ -91,8 +91,8 @@ def _block(first: int, axis: int, dims: int, launches: Sequence[Launch]) -> tupl
     found = [
         (name.endswith(letters.get(axis, "")), value, name)
         for launch in launches
-        for name in launch.constexprs
-        if type(value := launch.arguments.get(name)) is int and value > 1 and first % value == 0
+        for name, value in named_blocks(launch).items()
+        if first % value == 0
     ]
     return (max(found)[2], max(found)[1]) if found else None
 
@@ -147,7 +147,6 @@ def left_out(
     if alike == {(stores[0].tensor.name, (*missing.shape, 2), (*(2 * it for it in strides), 1))}:
         # Complex numbers, handed over as pairs of real ones.
         missing = np.stack([missing, missing], -1).reshape(-1)
-        strides = (1,)
         stores = [replace(it, index=[it.element], shape=missing.shape) for it in stores]
     elif {it[1:] for it in alike} != {(missing.shape, strides)} or len(alike) > 1:
         return None
@@ -189,8 +188,13 @@ def _around_stores(kernels: Collection[Callable]) -> dict[str, object] | None:
     (statement,) = around[0]
     if isinstance(statement, ast.If) and statement.orelse:
         return None
-    source = linecache.getline(file, statement.lineno).strip()
-    return {"file": file, "line": statement.lineno, "source": source, "loops": _is_loop(statement)}
+    line, loops = statement.lineno, _is_loop(statement)
+    return {
+        "file": file,
+        "line": line,
+        "source": CallSite(file, line, "").line_text,
+        "loops": loops,
+    }
 
 
 def _statements_around(
@@ -203,27 +207,21 @@ def _statements_around(
     if len(kernels) != 1:
         return "", []
     (kernel,) = kernels
-    try:
-        lines, first = inspect.getsourcelines(kernel)
-        file = inspect.getsourcefile(kernel) or ""
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (OSError, SyntaxError, TypeError):
-        return "", []
-    lines_of_kernel = range(first, first + len(lines))
-    return file, [around for line, around in _stores(tree, ()) if line in lines_of_kernel]
+    code = kernel.__code__
+    last = max(line for *_, line in code.co_lines() if line)
+    function = function_at(CallSite(code.co_filename, last, kernel.__name__))
+    return code.co_filename, [*_stores(function, ())] if function else []
 
 
 def _is_loop(statement: ast.stmt) -> bool:
     return isinstance(statement, (ast.For, ast.While))
 
 
-def _stores(
-    node: ast.AST, around: tuple[ast.stmt, ...]
-) -> Iterator[tuple[int, tuple[ast.stmt, ...]]]:
-    """Yield the line of each call that stores, with the loops and conditions around it."""
+def _stores(node: ast.AST, around: tuple[ast.stmt, ...]) -> Iterator[tuple[ast.stmt, ...]]:
+    """Yield the loops and conditions around each call that stores."""
     called = node.func if isinstance(node, ast.Call) else None
     if isinstance(called, ast.Attribute) and called.attr.startswith(("store", "atomic_")):
-        yield called.lineno, around
+        yield around
     if isinstance(node, (ast.For, ast.While, ast.If)):
         around = *around, node
     for child in ast.iter_child_nodes(node):
@@ -254,10 +252,10 @@ def _in_no_tile(
         ends=_ends(stores, missing),
         **_launch(recording, stores),
     )
-    kernels = {recording.launches[touch.launch].kernel for touch in stores}
-    around = [it for chain in _statements_around(kernels)[1] for it in chain]
-    if len(tiles) == storing < programs == needed and not any(map(_is_loop, around)):
-        return said, IDLE
+    if len(tiles) == storing < programs == needed:
+        kernels = {recording.launches[touch.launch].kernel for touch in stores}
+        around = itertools.chain(*_statements_around(kernels)[1])
+        return said, ORDER if any(map(_is_loop, around)) else IDLE
     if not tile or not len(tiles) == storing == programs < needed:
         return said, ORDER
     return said, ROW if any(stores_a_sum(it.site, REDUCTIONS) for it in stores) else GRID
