@@ -1,8 +1,11 @@
 """19.3  Barrier ring: one good answer.
 
 A tile's number alone gives its slot and its phase, so that both partitions agree without talking.
-The consumer gives a slot back as soon as the tile is in registers, before it stores the tile.
+The consumer gives a slot back as soon as the tile is in registers, before it stores the tile. A
+lane stores 16 bytes at once where a row of y is a multiple of that.
 """
+
+import math
 
 import torch
 import triton
@@ -30,11 +33,10 @@ def producer(x_desc, slots, full, empty, row, tiles, TILE_BYTES: gl.constexpr):
 
 
 @gluon.jit
-def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym):
+def consumer(y_ptr, slots, full, empty, row, tiles, M, N, VECTOR: gl.constexpr):
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_M: gl.constexpr = slots.shape[1]
     BLOCK_N: gl.constexpr = slots.shape[2]
-    VECTOR: gl.constexpr = 128 // slots.dtype.primitive_bitwidth
     layout: gl.constexpr = gl.BlockedLayout([1, VECTOR], [1, 32], [gl.num_warps(), 1], [1, 0])
     rows = row + gl.arange(0, BLOCK_M, gl.SliceLayout(1, layout))
     for tile in range(tiles):
@@ -45,16 +47,18 @@ def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym):
         mbarrier.arrive(empty.index(slot), count=1)
         cols = tile * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, layout))
         mask = (rows[:, None] < M) & (cols[None, :] < N)
-        offsets = rows.to(gl.int64)[:, None] * stride_ym + cols[None, :]
+        offsets = rows.to(gl.int64)[:, None] * N + cols[None, :]
         gl.store(y_ptr + offsets, x * 2, mask=mask)
 
 
 @gluon.jit
 def barrier_ring_kernel(
     x_desc, y_ptr,
-    M, N, stride_ym,
+    M, vectors,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, SLOTS: gl.constexpr, TILE_BYTES: gl.constexpr,
+    VECTOR: gl.constexpr,
 ):  # fmt: skip
+    N = vectors * VECTOR  # a product, so that the compiler sees that VECTOR divides it
     slots = gl.allocate_shared_memory(x_desc.dtype, [SLOTS, BLOCK_M, BLOCK_N], x_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
@@ -66,7 +70,7 @@ def barrier_ring_kernel(
     tiles = gl.cdiv(N, BLOCK_N)
     gl.warp_specialize(
         [
-            (consumer, (y_ptr, slots, full, empty, row, tiles, M, N, stride_ym)),
+            (consumer, (y_ptr, slots, full, empty, row, tiles, M, N, VECTOR)),
             (producer, (x_desc, slots, full, empty, row, tiles, TILE_BYTES)),
         ],
         [1],
@@ -83,10 +87,11 @@ def barrier_ring(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     # 4 KiB, of which so many are under way that memory is kept busy.
     BLOCK_M, BLOCK_N = 8, 512 // size
+    VECTOR = math.gcd(N, 16 // size)  # what a lane stores at once
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     layout = gl.NVMMASharedLayout.get_default_for([BLOCK_M, BLOCK_N], DTYPES[x.dtype])
     barrier_ring_kernel[(triton.cdiv(M, BLOCK_M),)](
-        TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_N], layout), y, M, N, y.stride(0),
-        BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, num_warps=4, maxnreg=128,
+        TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_N], layout), y, M, N // VECTOR,
+        BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, VECTOR, num_warps=4, maxnreg=128,
     )  # fmt: skip
     return y
