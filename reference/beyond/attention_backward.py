@@ -180,31 +180,28 @@ def take_queries(
     v = v_tiles.index(half).reshape([HALF, D])
     mbarrier.wait(full.index(slot), step // SLOTS & 1)
     s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
-    dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
-    s, dk, dv = warpgroup_mma_wait(num_outstanding=1, deps=(s, dk, dv))
-    if not FIRST:
+    if FIRST:
+        s, dk, dv = warpgroup_mma_wait(num_outstanding=0, deps=(s, dk, dv))
+    else:
+        dq = start_dq(step - 1, half, k_tiles, ds_slots, ds_full)
+        s, dk, dv = warpgroup_mma_wait(num_outstanding=2, deps=(s, dk, dv))
         mbarrier.arrive(empty.index((step + SLOTS - 1) % SLOTS), count=1)
     p = gl.exp2(s * scale - lse_slots.index(slot).load(row_layout)[None, :])
     if MASKED:
         offs_n = gl.arange(0, HALF, gl.SliceLayout(1, s_layout)) + (key - row)
         p = gl.where(offs_n[:, None] <= gl.arange(0, BLOCK, row_layout)[None, :], p, 0.0)
-    if not FIRST:
-        dq = start_dq(step - 1, half, k_tiles, ds_slots, ds_full)
     dv = warpgroup_mma(gl.convert_layout(p.to(dtype), p_layout), dout, dv, is_async=True)
-    if FIRST:
-        dp = warpgroup_mma_wait(num_outstanding=1, deps=(dp,))
-    else:
-        dp = warpgroup_mma_wait(num_outstanding=3, deps=(dp,))
+    if not FIRST:
+        dq = warpgroup_mma_wait(num_outstanding=1, deps=(dq,))
+        add_dq(dq, dq_desc, dq_slots.index(half), b, h, row - BLOCK, half * (D // 2))
+    dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
+    dv, dp = warpgroup_mma_wait(num_outstanding=0, deps=(dv, dp))
     ds = p * (dp - delta_slots.index(slot).load(row_layout)[None, :])
     # The other one has arrived a step ago, when its dq of two steps ago was over.
     ds_slot = ds_slots.index(step % 2 * 2 + half)
     ds_slot.store(ds.to(dtype))
     fence_async_shared()
-    if not FIRST:
-        dq = warpgroup_mma_wait(num_outstanding=1, deps=(dq,))
     mbarrier.arrive(ds_full.index(step % 2), count=1)
-    if not FIRST:
-        add_dq(dq, dq_desc, dq_slots.index(half), b, h, row - BLOCK, half * (D // 2))
     dk = warpgroup_mma(ds_slot, q, dk, is_async=True)
     return dk, dv
 
