@@ -143,6 +143,15 @@ def start_dq(step, half: gl.constexpr, k_tiles, ds_slots, ds_full):
 
 
 @gluon.jit
+def start_dk(step, half: gl.constexpr, dk, q_slots, ds_slots):
+    """Start the product of a step with its queries."""
+    BLOCK: gl.constexpr = q_slots.shape[3]
+    D: gl.constexpr = q_slots.shape[4]
+    q = q_slots.index(step % q_slots.shape[0]).reshape([BLOCK, D])
+    return warpgroup_mma(ds_slots.index(step % 2 * 2 + half), q, dk, is_async=True)
+
+
+@gluon.jit
 def add_dq(dq, dq_desc, dq_slot, b, h, row, column):
     """Add to dq in global memory, once shared memory has been read for the sum before."""
     tma.store_wait(0)
@@ -159,7 +168,10 @@ def take_queries(
     b, h, key, row, scale,
     FIRST: gl.constexpr, MASKED: gl.constexpr,
 ):  # fmt: skip
-    """Take in a block of queries, and add dq of the block before."""
+    """Take in a block of queries, and finish the block before: its dq and dk.
+
+    Where a step ends only dv is under way: with more the assembler would make every product wait.
+    """
     k_tiles, v_tiles, kv_full = keys
     q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
     ds_slots, ds_full = scores
@@ -170,39 +182,42 @@ def take_queries(
     dtype: gl.constexpr = q_slots.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
     row_layout: gl.constexpr = gl.SliceLayout(0, s_layout)
-    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    p_layout: gl.constexpr = gl.DotOperandLayout(0, layout, 2)
+    dv_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
+    p_layout: gl.constexpr = gl.DotOperandLayout(0, dv_layout, 2)
     zeros = gl.zeros([HALF, BLOCK], gl.float32, s_layout)
     slot = step % SLOTS
     q = q_slots.index(slot).reshape([BLOCK, D])
     dout = dout_slots.index(slot).reshape([BLOCK, D])
     k = k_tiles.index(half).reshape([HALF, D])
     v = v_tiles.index(half).reshape([HALF, D])
-    mbarrier.wait(full.index(slot), step // SLOTS & 1)
-    s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
     if FIRST:
-        s, dk, dv = warpgroup_mma_wait(num_outstanding=0, deps=(s, dk, dv))
+        mbarrier.wait(full.index(slot), step // SLOTS & 1)
+        s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
+        dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
+        s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
     else:
+        before = (step + SLOTS - 1) % SLOTS
         dq = start_dq(step - 1, half, k_tiles, ds_slots, ds_full)
-        s, dk, dv = warpgroup_mma_wait(num_outstanding=2, deps=(s, dk, dv))
-        mbarrier.arrive(empty.index((step + SLOTS - 1) % SLOTS), count=1)
+        dk = start_dk(step - 1, half, dk, q_slots, ds_slots)
+        mbarrier.wait(full.index(slot), step // SLOTS & 1)
+        s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
+        dv, dq = warpgroup_mma_wait(num_outstanding=2, deps=(dv, dq))
+        add_dq(dq, dq_desc, dq_slots.index(half), b, h, row - BLOCK, half * (D // 2))
+        dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
+        dk, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, s))
+        mbarrier.arrive(empty.index(before), count=1)
     p = gl.exp2(s * scale - lse_slots.index(slot).load(row_layout)[None, :])
     if MASKED:
-        offs_n = gl.arange(0, HALF, gl.SliceLayout(1, s_layout)) + (key - row)
-        p = gl.where(offs_n[:, None] <= gl.arange(0, BLOCK, row_layout)[None, :], p, 0.0)
+        if row < key + HALF:
+            offs_n = gl.arange(0, HALF, gl.SliceLayout(1, s_layout)) + (key - row)
+            p = gl.where(offs_n[:, None] <= gl.arange(0, BLOCK, row_layout)[None, :], p, 0.0)
     dv = warpgroup_mma(gl.convert_layout(p.to(dtype), p_layout), dout, dv, is_async=True)
-    if not FIRST:
-        dq = warpgroup_mma_wait(num_outstanding=1, deps=(dq,))
-        add_dq(dq, dq_desc, dq_slots.index(half), b, h, row - BLOCK, half * (D // 2))
-    dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
-    dv, dp = warpgroup_mma_wait(num_outstanding=0, deps=(dv, dp))
+    dp = warpgroup_mma_wait(num_outstanding=1, deps=(dp,))
     ds = p * (dp - delta_slots.index(slot).load(row_layout)[None, :])
-    # The other one has arrived a step ago, when its dq of two steps ago was over.
-    ds_slot = ds_slots.index(step % 2 * 2 + half)
-    ds_slot.store(ds.to(dtype))
+    # The other consumer has arrived a step ago, when its dq of two steps ago was over.
+    ds_slots.index(step % 2 * 2 + half).store(ds.to(dtype))
     fence_async_shared()
     mbarrier.arrive(ds_full.index(step % 2), count=1)
-    dk = warpgroup_mma(ds_slot, q, dk, is_async=True)
     return dk, dv
 
 
@@ -233,12 +248,20 @@ def consumer(
         0, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
         b, h, key, first, log2_scale, True, CAUSAL,
     )  # fmt: skip
-    for step in range(1, steps):
+    # If causal, the diagonal cuts two blocks.
+    begin: gl.constexpr = 2 if CAUSAL else 1
+    if CAUSAL:
+        dk, dv = take_queries(
+            1, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
+            b, h, key, first + BLOCK, log2_scale, False, True,
+        )  # fmt: skip
+    for step in range(begin, steps):
         dk, dv = take_queries(
             step, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-            b, h, key, first + step * BLOCK, log2_scale, False, CAUSAL,
+            b, h, key, first + step * BLOCK, log2_scale, False, False,
         )  # fmt: skip
     dq = start_dq(steps - 1, half, k_tiles, ds_slots, ds_full)
+    dk = start_dk(steps - 1, half, dk, q_slots, ds_slots)
     dk, dv, dq = warpgroup_mma_wait(num_outstanding=0, deps=(dk, dv, dq))
     row = first + (steps - 1) * BLOCK
     add_dq(dq, dq_desc, dq_slots.index(half), b, h, row, half * (D // 2))
