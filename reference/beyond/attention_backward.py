@@ -3,7 +3,8 @@
 One kernel computes all three gradients for heads of 128, and each score once. A program has 128
 keys, 64 for each of two consumers, whose sums for dk and dv stay in registers while a producer
 brings the queries in blocks of 64 through a ring. dq belongs to all programs of a head: they add to
-it in float32, by TMA, and a last kernel rounds it.
+it in float32, by TMA, and a last kernel rounds it. dq and dk of a block wait for the next one: its
+scores are under way while dq leaves, and its exponentials run under the product for dp.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32:
 
 if hasattr(tma, "async_atomic_add"):
     async_atomic_add = tma.async_atomic_add
-else:  # Triton 3.6 and 3.7 have the instruction, but no name for it
+else:  # Triton 3.6 and 3.7 have the instruction, and no name for it.
     from triton._C.libtriton import ir
 
     @gl._core.builtin
@@ -46,46 +47,52 @@ def prepare_kernel(
     stride_gb, stride_gh, stride_gs, stride_gd,
     D: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """For each query lse to the base 2 and delta, as chapter 16 has them; and dq's sums of 0.
+    """lse to the base 2 and delta of each query, and the zeros that dq is added to.
 
-    Queries past the last have an lse of inf: exp2(score - inf) is 0, and so they count for nothing.
+    A query past the last has an lse of inf: exp2(score - inf) is 0, and it counts for nothing.
     """
-    tiles = tl.cdiv(padded, BLOCK)
-    head, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
-    b, h = (head // H).to(tl.int64), (head % H).to(tl.int64)
-    offs_s = tile.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    blocks = tl.cdiv(padded, BLOCK)
+    head = (tl.program_id(0) // blocks).to(tl.int64)
+    offs_s = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
     offs_d = tl.arange(0, D).to(tl.int64)
     inside = offs_s < S
+    b, h = head // H, head % H
     out_ptrs = out_ptr + b * stride_ob + h * stride_oh
     out_ptrs += offs_s[:, None] * stride_os + offs_d[None, :] * stride_od
     dout_ptrs = dout_ptr + b * stride_gb + h * stride_gh
     dout_ptrs += offs_s[:, None] * stride_gs + offs_d[None, :] * stride_gd
     out = tl.load(out_ptrs, mask=inside[:, None], other=0.0).to(tl.float32)
     dout = tl.load(dout_ptrs, mask=inside[:, None], other=0.0).to(tl.float32)
-    rows = head.to(tl.int64) * S + offs_s
+    rows = head * S + offs_s
     lse = tl.load(lse_ptr + rows, mask=inside, other=float("inf"))
-    numbers = head.to(tl.int64) * padded + offs_s
-    tl.store(lse2_ptr + numbers, lse * 1.4426950408889634)  # log2(e)
-    tl.store(delta_ptr + numbers, tl.sum(out * dout, axis=1))
+    tl.store(lse2_ptr + head * padded + offs_s, lse * 1.4426950408889634)  # log2(e)
+    tl.store(delta_ptr + head * padded + offs_s, tl.sum(out * dout, axis=1))
     sums_ptrs = sums_ptr + rows[:, None] * D + offs_d[None, :]
     tl.store(sums_ptrs, tl.zeros((BLOCK, D), tl.float32), mask=inside[:, None])
 
 
 @triton.jit
 def finish_kernel(sums_ptr, dq_ptr, n, scale, BLOCK: tl.constexpr):
-    """Scale and round dq."""
     offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(dq_ptr + offsets, tl.load(sums_ptr + offsets, mask=offsets < n) * scale, mask=offsets < n)
+    sums = tl.load(sums_ptr + offsets, mask=offsets < n)
+    tl.store(dq_ptr + offsets, sums * scale, mask=offsets < n)
 
 
 @gluon.jit
-def place_of_program(H, tiles, HALF: gl.constexpr, CAUSAL: gl.constexpr):
-    """Head, first key, and first query that sees it. If causal, the longest programs begin."""
-    head = gl.program_id(0) // tiles
-    key = gl.program_id(0) % tiles * (2 * HALF)
-    first = 0
+def place_of_program(sizes, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+    """The head, the first key, and the first query that sees it."""
+    heads, H, S, tiles = sizes
+    number = gl.program_id(0)
     if CAUSAL:
+        # Of four heads at a time, which the L2 cache holds, the longest programs begin.
+        beginning = number // (4 * tiles) * 4
+        some = gl.minimum(heads - beginning, 4)
+        place = number - beginning * tiles
+        head, key = beginning + place % some, place // some * KEYS
         first = key
+    else:
+        head, key = number // tiles, number % tiles * KEYS
+        first = 0
     return head, key, first
 
 
@@ -93,17 +100,17 @@ def place_of_program(H, tiles, HALF: gl.constexpr, CAUSAL: gl.constexpr):
 def producer(
     q_desc, k_desc, v_desc, dout_desc, lse_desc, delta_desc,
     keys, queries,
-    H, tiles,
+    sizes,
     CAUSAL: gl.constexpr,
 ):  # fmt: skip
     k_tiles, v_tiles, kv_full = keys
     q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
+    heads, H, S, tiles = sizes
     HALF: gl.constexpr = k_tiles.shape[3]
     D: gl.constexpr = k_tiles.shape[4]
     SLOTS: gl.constexpr = q_slots.shape[0]
     BLOCK: gl.constexpr = q_slots.shape[3]
-    head, key, first = place_of_program(H, tiles, HALF, CAUSAL)
-    last = tiles * (2 * HALF)
+    head, key, first = place_of_program(sizes, 2 * HALF, CAUSAL)
     b, h = head // H, head % H
     bar = kv_full.index(0)
     mbarrier.expect(bar, 4 * HALF * D * 2)
@@ -112,39 +119,23 @@ def producer(
         tma.async_copy_global_to_shared(k_desc, [b, h, row, 0], bar, k_tiles.index(half))
         tma.async_copy_global_to_shared(v_desc, [b, h, row, 0], bar, v_tiles.index(half))
     step = 0
-    for row in range(first, last, BLOCK):
+    padded = tiles * (2 * HALF)
+    for row in range(first, padded, BLOCK):
         slot, phase = step % SLOTS, step // SLOTS & 1
         bar = full.index(slot)
+        number = head * padded + row
         mbarrier.wait(empty.index(slot), phase ^ 1)
         mbarrier.expect(bar, 2 * BLOCK * (D * 2 + 4))
         tma.async_copy_global_to_shared(q_desc, [b, h, row, 0], bar, q_slots.index(slot))
-        tma.async_copy_global_to_shared(dout_desc, [b, h, row, 0], bar, dout_slots.index(slot))
-        number = head * last + row
         tma.async_copy_global_to_shared(lse_desc, [number], bar, lse_slots.index(slot))
+        tma.async_copy_global_to_shared(dout_desc, [b, h, row, 0], bar, dout_slots.index(slot))
         tma.async_copy_global_to_shared(delta_desc, [number], bar, delta_slots.index(slot))
         step += 1
 
 
 @gluon.jit
-def start_dq(step, half: gl.constexpr, k_tiles, ds_slots, ds_full):
-    """Start dq of a step from the keys of both consumers: half of its columns each."""
-    HALF: gl.constexpr = k_tiles.shape[3]
-    D: gl.constexpr = k_tiles.shape[4]
-    BLOCK: gl.constexpr = ds_slots.shape[2]
-    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D // 2, 16])
-    slot = step % 2
-    mbarrier.wait(ds_full.index(slot), step // 2 & 1)
-    dq = gl.zeros([BLOCK, D // 2], gl.float32, layout)
-    for other in gl.static_range(2):
-        ds = ds_slots.index(2 * slot + other).permute([1, 0])
-        k = k_tiles.index(other).reshape([HALF, D]).slice(half * (D // 2), D // 2, dim=1)
-        dq = warpgroup_mma(ds, k, dq, use_acc=other > 0, is_async=True)
-    return dq
-
-
-@gluon.jit
 def start_dk(step, half: gl.constexpr, dk, q_slots, ds_slots):
-    """Start the product of a step with its queries."""
+    """Start the product of a step's ds with its queries."""
     BLOCK: gl.constexpr = q_slots.shape[3]
     D: gl.constexpr = q_slots.shape[4]
     q = q_slots.index(step % q_slots.shape[0]).reshape([BLOCK, D])
@@ -152,8 +143,25 @@ def start_dk(step, half: gl.constexpr, dk, q_slots, ds_slots):
 
 
 @gluon.jit
+def start_dq(step, half: gl.constexpr, k_tiles, ds_slots, ds_full):
+    """Start the product of a step's ds with the keys of both consumers: half of dq's columns."""
+    HALF: gl.constexpr = k_tiles.shape[3]
+    D: gl.constexpr = k_tiles.shape[4]
+    BLOCK: gl.constexpr = ds_slots.shape[2]
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D // 2, 16])
+    slot = step % 2
+    dq = gl.zeros([BLOCK, D // 2], gl.float32, layout)
+    mbarrier.wait(ds_full.index(slot), step // 2 & 1)
+    for other in gl.static_range(2):
+        ds = ds_slots.index(slot * 2 + other).permute([1, 0])
+        k = k_tiles.index(other).reshape([HALF, D]).slice(half * (D // 2), D // 2, dim=1)
+        dq = warpgroup_mma(ds, k, dq, use_acc=other > 0, is_async=True)
+    return dq
+
+
+@gluon.jit
 def add_dq(dq, dq_desc, dq_slot, b, h, row, column):
-    """Add to dq in global memory, once shared memory has been read for the sum before."""
+    """Start the addition to global memory, once the one before has left shared memory."""
     tma.store_wait(0)
     dq_slot.reshape(dq.shape).store(dq)
     fence_async_shared()
@@ -165,12 +173,12 @@ def take_queries(
     step, half: gl.constexpr, dk, dv,
     dq_desc, dq_slots,
     keys, queries, scores,
-    b, h, key, row, scale,
-    FIRST: gl.constexpr, MASKED: gl.constexpr,
+    b, h, key, row, S, scale,
+    FIRST: gl.constexpr, DIAGONAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """Take in a block of queries, and finish the block before: its dq and dk.
 
-    Where a step ends only dv is under way: with more the assembler would make every product wait.
+    Where a step ends only dv is under way: with more the assembler makes every product wait.
     """
     k_tiles, v_tiles, kv_full = keys
     q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
@@ -181,40 +189,45 @@ def take_queries(
     BLOCK: gl.constexpr = q_slots.shape[3]
     dtype: gl.constexpr = q_slots.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
-    row_layout: gl.constexpr = gl.SliceLayout(0, s_layout)
+    key_layout: gl.constexpr = gl.SliceLayout(1, s_layout)
+    query_layout: gl.constexpr = gl.SliceLayout(0, s_layout)
     dv_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     p_layout: gl.constexpr = gl.DotOperandLayout(0, dv_layout, 2)
-    zeros = gl.zeros([HALF, BLOCK], gl.float32, s_layout)
-    slot = step % SLOTS
+    slot, phase = step % SLOTS, step // SLOTS & 1
     q = q_slots.index(slot).reshape([BLOCK, D])
     dout = dout_slots.index(slot).reshape([BLOCK, D])
     k = k_tiles.index(half).reshape([HALF, D])
     v = v_tiles.index(half).reshape([HALF, D])
+    zeros = gl.zeros([HALF, BLOCK], gl.float32, s_layout)
     if FIRST:
-        mbarrier.wait(full.index(slot), step // SLOTS & 1)
+        mbarrier.wait(full.index(slot), phase)
         s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
         dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
         s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
     else:
-        before = (step + SLOTS - 1) % SLOTS
         dq = start_dq(step - 1, half, k_tiles, ds_slots, ds_full)
         dk = start_dk(step - 1, half, dk, q_slots, ds_slots)
-        mbarrier.wait(full.index(slot), step // SLOTS & 1)
+        mbarrier.wait(full.index(slot), phase)
         s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
         dv, dq = warpgroup_mma_wait(num_outstanding=2, deps=(dv, dq))
         add_dq(dq, dq_desc, dq_slots.index(half), b, h, row - BLOCK, half * (D // 2))
         dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
         dk, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, s))
-        mbarrier.arrive(empty.index(before), count=1)
-    p = gl.exp2(s * scale - lse_slots.index(slot).load(row_layout)[None, :])
-    if MASKED:
+        mbarrier.arrive(empty.index((step + SLOTS - 1) % SLOTS), count=1)
+    # Keys first: p and ds are used transposed.
+    p = gl.exp2(s * scale - lse_slots.index(slot).load(query_layout)[None, :])
+    offs_n = gl.arange(0, HALF, key_layout)
+    if DIAGONAL:
         if row < key + HALF:
-            offs_n = gl.arange(0, HALF, gl.SliceLayout(1, s_layout)) + (key - row)
-            p = gl.where(offs_n[:, None] <= gl.arange(0, BLOCK, row_layout)[None, :], p, 0.0)
+            offs_m = gl.arange(0, BLOCK, query_layout)
+            p = gl.where((offs_n + (key - row))[:, None] <= offs_m[None, :], p, 0.0)
+    if CUT:
+        if S < key + HALF:
+            p = gl.where((offs_n < S - key)[:, None], p, 0.0)
     dv = warpgroup_mma(gl.convert_layout(p.to(dtype), p_layout), dout, dv, is_async=True)
     dp = warpgroup_mma_wait(num_outstanding=1, deps=(dp,))
-    ds = p * (dp - delta_slots.index(slot).load(row_layout)[None, :])
-    # The other consumer has arrived a step ago, when its dq of two steps ago was over.
+    ds = p * (dp - delta_slots.index(slot).load(query_layout)[None, :])
+    # The other consumer has arrived since it was done with what is overwritten here.
     ds_slots.index(step % 2 * 2 + half).store(ds.to(dtype))
     fence_async_shared()
     mbarrier.arrive(ds_full.index(step % 2), count=1)
@@ -226,18 +239,19 @@ def consumer(
     half: gl.constexpr,
     dq_desc, dk_desc, dv_desc, dq_slots,
     keys, queries, scores,
-    H, tiles, scale, log2_scale,
-    CAUSAL: gl.constexpr,
+    sizes, scale, log2_scale,
+    CAUSAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     k_tiles, v_tiles, kv_full = keys
     q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
     ds_slots, ds_full = scores
+    heads, H, S, tiles = sizes
     HALF: gl.constexpr = k_tiles.shape[3]
     D: gl.constexpr = k_tiles.shape[4]
     BLOCK: gl.constexpr = q_slots.shape[3]
     dtype: gl.constexpr = q_slots.dtype
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    head, key, first = place_of_program(H, tiles, HALF, CAUSAL)
+    head, key, first = place_of_program(sizes, 2 * HALF, CAUSAL)
     b, h = head // H, head % H
     key += half * HALF
     steps = (tiles * (2 * HALF) - first) // BLOCK
@@ -246,30 +260,31 @@ def consumer(
     mbarrier.wait(kv_full.index(0), 0)
     dk, dv = take_queries(
         0, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-        b, h, key, first, log2_scale, True, CAUSAL,
+        b, h, key, first, S, log2_scale, True, CAUSAL, CUT,
     )  # fmt: skip
-    # If causal, the diagonal cuts two blocks.
-    begin: gl.constexpr = 2 if CAUSAL else 1
     if CAUSAL:
+        # The diagonal cuts a second block, and there is one: their number is even.
         dk, dv = take_queries(
             1, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-            b, h, key, first + BLOCK, log2_scale, False, True,
+            b, h, key, first + BLOCK, S, log2_scale, False, True, CUT,
         )  # fmt: skip
+    begin: gl.constexpr = 2 if CAUSAL else 1
     for step in range(begin, steps):
         dk, dv = take_queries(
             step, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-            b, h, key, first + step * BLOCK, log2_scale, False, False,
+            b, h, key, first + step * BLOCK, S, log2_scale, False, False, CUT,
         )  # fmt: skip
     dq = start_dq(steps - 1, half, k_tiles, ds_slots, ds_full)
     dk = start_dk(steps - 1, half, dk, q_slots, ds_slots)
-    dk, dv, dq = warpgroup_mma_wait(num_outstanding=0, deps=(dk, dv, dq))
+    dv, dq = warpgroup_mma_wait(num_outstanding=1, deps=(dv, dq))
     row = first + (steps - 1) * BLOCK
     add_dq(dq, dq_desc, dq_slots.index(half), b, h, row, half * (D // 2))
-    # Only this consumer reads these values.
+    # Only this consumer reads its values, and it is done with them.
     out = v_tiles.index(half)
     out.reshape([HALF, D]).store(dv.to(dtype))
     fence_async_shared()
     tma.async_copy_shared_to_global(dv_desc, [b, h, key, 0], out)
+    dk = warpgroup_mma_wait(num_outstanding=0, deps=(dk,))
     tma.store_wait(0)
     out.reshape([HALF, D]).store((dk * scale).to(dtype))
     fence_async_shared()
@@ -288,9 +303,9 @@ def barriers(number: gl.constexpr, count: gl.constexpr):
 @gluon.jit
 def attention_backward_kernel(
     q_desc, k_desc, v_desc, dout_desc, lse_desc, delta_desc, dq_desc, dk_desc, dv_desc,
-    H, tiles, scale, log2_scale,
+    heads, H, S, tiles, scale, log2_scale,
     D: gl.constexpr, HALF: gl.constexpr, BLOCK: gl.constexpr, SLOTS: gl.constexpr,
-    CAUSAL: gl.constexpr,
+    CAUSAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_desc.dtype
     ds_layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([HALF, BLOCK], dtype)
@@ -300,23 +315,48 @@ def attention_backward_kernel(
     dout_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, BLOCK, D], dout_desc.layout)
     lse_slots = gl.allocate_shared_memory(gl.float32, [SLOTS, BLOCK], lse_desc.layout)
     delta_slots = gl.allocate_shared_memory(gl.float32, [SLOTS, BLOCK], delta_desc.layout)
-    ds_slots = gl.allocate_shared_memory(dtype, [4, HALF, BLOCK], ds_layout)
+    ds_slots = gl.allocate_shared_memory(dtype, [2 * 2, HALF, BLOCK], ds_layout)
     dq_slots = gl.allocate_shared_memory(gl.float32, [2, 1, 1, BLOCK, D // 2], dq_desc.layout)
-    keys = (k_tiles, v_tiles, barriers(1, 1))
+    kv_full, ds_full = barriers(1, 1), barriers(2, 2)
     full, empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
-    queries = (q_slots, dout_slots, lse_slots, delta_slots, full, empty)
-    scores = (ds_slots, barriers(2, 2))
     fence_async_shared()
-    results = (dq_desc, dk_desc, dv_desc, dq_slots)
+    keys = (k_tiles, v_tiles, kv_full)
+    queries = (q_slots, dout_slots, lse_slots, delta_slots, full, empty)
+    scores = (ds_slots, ds_full)
+    sizes = (heads, H, S, tiles)
     gl.warp_specialize(
         [
-            (consumer, (0, dq_desc, dk_desc, dv_desc, dq_slots, keys, queries, scores, H, tiles, scale, log2_scale, CAUSAL)),
-            (consumer, (1, dq_desc, dk_desc, dv_desc, dq_slots, keys, queries, scores, H, tiles, scale, log2_scale, CAUSAL)),
-            (producer, (q_desc, k_desc, v_desc, dout_desc, lse_desc, delta_desc, keys, queries, H, tiles, CAUSAL)),
+            (
+                consumer,
+                (
+                    0, dq_desc, dk_desc, dv_desc, dq_slots, keys, queries, scores,
+                    sizes, scale, log2_scale, CAUSAL, CUT,
+                ),
+            ),
+            (
+                consumer,
+                (
+                    1, dq_desc, dk_desc, dv_desc, dq_slots, keys, queries, scores,
+                    sizes, scale, log2_scale, CAUSAL, CUT,
+                ),
+            ),
+            (
+                producer,
+                (
+                    q_desc, k_desc, v_desc, dout_desc, lse_desc, delta_desc, keys, queries,
+                    sizes, CAUSAL,
+                ),
+            ),
         ],
         [4, 1],
         [240, 24],
-    )
+    )  # fmt: skip
+
+
+def is_addressable(x: torch.Tensor) -> bool:
+    """Whether TMA can fetch rows of x (B, H, S, D)."""
+    aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
+    return aligned and x.data_ptr() % 16 == 0 and x.stride(-1) == 1 and min(x.stride()) > 0
 
 
 def describe(x: torch.Tensor, *block: int) -> TensorDescriptor:
@@ -335,24 +375,41 @@ def attention_backward(
     scale: float | None = None,
     causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of q, k and v (B, H, S, 128), from out and lse as chapter 16 saves them."""
+    if q.dim() != 4 or q.shape[3] != 128 or q.dtype not in (torch.float16, torch.bfloat16):
+        raise ValueError(
+            f"q must be float16 or bfloat16 (B, H, S, 128), not {q.dtype} {tuple(q.shape)}"
+        )
+    for name, x in (("k", k), ("v", v), ("out", out), ("dout", dout)):
+        if x.shape != q.shape or x.dtype != q.dtype:
+            raise ValueError(f"{name} must be as q is, not {x.dtype} {tuple(x.shape)}")
+    for name, x in (("q", q), ("k", k), ("v", v), ("dout", dout)):
+        if not is_addressable(x):
+            raise ValueError(f"{name} must have rows that begin at multiples of 16 bytes, for TMA")
     B, H, S, D = q.shape
+    if lse.shape != (B, H, S) or lse.dtype != torch.float32 or not lse.is_contiguous():
+        raise ValueError(f"lse must be float32 and contiguous {(B, H, S)}")
     scale = D**-0.5 if scale is None else scale
     HALF, BLOCK = 64, 64
     tiles = triton.cdiv(S, 2 * HALF)
     padded = tiles * 2 * HALF
     lse2, delta = torch.empty(2, B * H * padded, dtype=torch.float32, device=q.device)
-    sums = torch.empty(q.shape, dtype=torch.float32, device=q.device)
-    dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
+    sums = torch.empty(B, H, S, D, dtype=torch.float32, device=q.device)
+    dq, dk, dv = (torch.empty(B, H, S, D, dtype=q.dtype, device=q.device) for _ in range(3))
     prepare_kernel[(padded // 32 * B * H,)](
         out, dout, lse, lse2, delta, sums, H, S, padded, *out.stride(), *dout.stride(),
         D=D, BLOCK=32,
     )  # fmt: skip
+    # log2(e) turns exp into exp2, which is what the hardware has. maxnreg is what threads have at
+    # first: 65,536 registers for 9 warps and those that pad them.
     attention_backward_kernel[(tiles * B * H,)](
         *(describe(x, 1, 1, BLOCK, D) for x in (q, k, v, dout)),
         describe(lse2, BLOCK), describe(delta, BLOCK), describe(sums, 1, 1, BLOCK, D // 2),
         describe(dk, 1, 1, HALF, D), describe(dv, 1, 1, HALF, D),
-        H, tiles, scale, scale * math.log2(math.e),
-        D=D, HALF=HALF, BLOCK=BLOCK, SLOTS=2, CAUSAL=causal, num_warps=4, maxnreg=168,
+        B * H, H, S, tiles, scale, scale * math.log2(math.e),
+        D=D, HALF=HALF, BLOCK=BLOCK, SLOTS=2, CAUSAL=causal,
+        CUT=not causal and S % (2 * HALF) > 0, num_warps=4, maxnreg=168,
     )  # fmt: skip
-    finish_kernel[(triton.cdiv(sums.numel(), 4096),)](sums, dq, sums.numel(), scale, BLOCK=4096)
+    n = sums.numel()
+    finish_kernel[(triton.cdiv(n, 4096),)](sums, dq, n, scale, BLOCK=4096)
     return dq, dk, dv
