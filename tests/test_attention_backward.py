@@ -153,9 +153,8 @@ MUTANTS = {
         None,
     ),
     "the addition before is not waited for": (
-        '    """Start the addition to global memory, once the one before has left shared memory."""\n'
-        "    tma.store_wait(0)\n",
-        "",
+        "    tma.store_wait(0)\n    dq_slot",
+        "    dq_slot",
         ["early-overwrite"],
     ),
     "dv is not waited for": (
@@ -171,6 +170,11 @@ MUTANTS = {
 }
 
 
+def run_in_orders(module):
+    for seed in range(ORDERS_OF_A_MUTANT):
+        run(module, 330, seed % 2 == 1, seed)
+
+
 @interpreted_only
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_synchronisation_is_missed(name, tmp_path):
@@ -179,8 +183,7 @@ def test_every_synchronisation_is_missed(name, tmp_path):
     assert find in source
     module = load(source.replace(find, replace), tmp_path / "wrong_backward.py")
     with pytest.raises(Wrong) as wrong:
-        for seed in range(ORDERS_OF_A_MUTANT):
-            run(module, 330, seed % 2 == 1, seed)
+        run_in_orders(module)
     assert kinds is None or wrong.value.fault.kind in kinds
 
 

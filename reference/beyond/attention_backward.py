@@ -79,9 +79,8 @@ def finish_kernel(sums_ptr, dq_ptr, n, scale, BLOCK: tl.constexpr):
 
 
 @gluon.jit
-def place_of_program(sizes, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+def place_of_program(heads, tiles, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
     """The head, the first key, and the first query that sees it."""
-    heads, H, S, tiles = sizes
     number = gl.program_id(0)
     if CAUSAL:
         # Of four heads at a time, which the L2 cache holds, the longest programs begin.
@@ -105,12 +104,12 @@ def producer(
 ):  # fmt: skip
     k_tiles, v_tiles, kv_full = keys
     q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
-    heads, H, S, tiles = sizes
+    heads, H, _, tiles = sizes
     HALF: gl.constexpr = k_tiles.shape[3]
     D: gl.constexpr = k_tiles.shape[4]
     SLOTS: gl.constexpr = q_slots.shape[0]
     BLOCK: gl.constexpr = q_slots.shape[3]
-    head, key, first = place_of_program(sizes, 2 * HALF, CAUSAL)
+    head, key, first = place_of_program(heads, tiles, 2 * HALF, CAUSAL)
     b, h = head // H, head % H
     bar = kv_full.index(0)
     mbarrier.expect(bar, 4 * HALF * D * 2)
@@ -118,9 +117,9 @@ def producer(
         row = key + half * HALF
         tma.async_copy_global_to_shared(k_desc, [b, h, row, 0], bar, k_tiles.index(half))
         tma.async_copy_global_to_shared(v_desc, [b, h, row, 0], bar, v_tiles.index(half))
-    step = 0
     padded = tiles * (2 * HALF)
-    for row in range(first, padded, BLOCK):
+    for step in range((padded - first) // BLOCK):
+        row = first + step * BLOCK
         slot, phase = step % SLOTS, step // SLOTS & 1
         bar = full.index(slot)
         number = head * padded + row
@@ -130,7 +129,6 @@ def producer(
         tma.async_copy_global_to_shared(lse_desc, [number], bar, lse_slots.index(slot))
         tma.async_copy_global_to_shared(dout_desc, [b, h, row, 0], bar, dout_slots.index(slot))
         tma.async_copy_global_to_shared(delta_desc, [number], bar, delta_slots.index(slot))
-        step += 1
 
 
 @gluon.jit
@@ -180,7 +178,7 @@ def take_queries(
 
     Where a step ends only dv is under way: with more the assembler makes every product wait.
     """
-    k_tiles, v_tiles, kv_full = keys
+    k_tiles, v_tiles, _ = keys
     q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
     ds_slots, ds_full = scores
     HALF: gl.constexpr = k_tiles.shape[3]
@@ -217,13 +215,11 @@ def take_queries(
     # Keys first: p and ds are used transposed.
     p = gl.exp2(s * scale - lse_slots.index(slot).load(query_layout)[None, :])
     offs_n = gl.arange(0, HALF, key_layout)
-    if DIAGONAL:
-        if row < key + HALF:
-            offs_m = gl.arange(0, BLOCK, query_layout)
-            p = gl.where((offs_n + (key - row))[:, None] <= offs_m[None, :], p, 0.0)
-    if CUT:
-        if S < key + HALF:
-            p = gl.where((offs_n < S - key)[:, None], p, 0.0)
+    if DIAGONAL and row < key + HALF:
+        offs_m = gl.arange(0, BLOCK, query_layout)
+        p = gl.where((offs_n + (key - row))[:, None] <= offs_m[None, :], p, 0.0)
+    if CUT and key + HALF > S:
+        p = gl.where((offs_n < S - key)[:, None], p, 0.0)
     dv = warpgroup_mma(gl.convert_layout(p.to(dtype), p_layout), dout, dv, is_async=True)
     dp = warpgroup_mma_wait(num_outstanding=1, deps=(dp,))
     ds = p * (dp - delta_slots.index(slot).load(query_layout)[None, :])
@@ -243,7 +239,7 @@ def consumer(
     CAUSAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     k_tiles, v_tiles, kv_full = keys
-    q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
+    q_slots, _, _, _, _, _ = queries
     ds_slots, ds_full = scores
     heads, H, S, tiles = sizes
     HALF: gl.constexpr = k_tiles.shape[3]
@@ -251,7 +247,7 @@ def consumer(
     BLOCK: gl.constexpr = q_slots.shape[3]
     dtype: gl.constexpr = q_slots.dtype
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    head, key, first = place_of_program(sizes, 2 * HALF, CAUSAL)
+    head, key, first = place_of_program(heads, tiles, 2 * HALF, CAUSAL)
     b, h = head // H, head % H
     key += half * HALF
     steps = (tiles * (2 * HALF) - first) // BLOCK
