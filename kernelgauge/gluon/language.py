@@ -318,6 +318,15 @@ def _load(pointers: tl.tensor, mask: tl.tensor, dtype: tl.dtype) -> np.ndarray:
 
 def tma_store(tensor_desc: Descriptor, coord: Any, src: Buffer) -> None:
     """Copy shared memory to a box; what lies outside the tensor is left out."""
+    _leave(tensor_desc, coord, src, tl.store)
+
+
+def tma_add(tensor_desc: Descriptor, coord: Any, src: Buffer) -> None:
+    """Add shared memory to a box, atomically; what lies outside the tensor is left out."""
+    _leave(tensor_desc, coord, src, tl.atomic_add)
+
+
+def _leave(tensor_desc: Descriptor, coord: Any, src: Buffer, write: Callable) -> None:
     partition, block = here(), BLOCK.get()
     block.works(partition)
     tensor_desc.check(src)
@@ -326,7 +335,7 @@ def tma_store(tensor_desc: Descriptor, coord: Any, src: Buffer) -> None:
     pointers, inside = tensor_desc.box(coord)
     mask = make_tensor(np.broadcast_to(inside.handle.data, pointers.handle.data.shape), tl.int1)
     # What it reads may not change before store_wait, so it may as well be read now.
-    builder.create_masked_store(pointers.handle, src.tensor().handle, mask.handle, None, None)
+    write(pointers, src.tensor(), mask=mask)
     block.turns.issue(copy)
     partition.stores.append(copy)
 
@@ -597,6 +606,7 @@ _BARRIERS = _named(allocate_mbarrier, init, invalidate, expect, arrive, wait)
 _TMA: dict[str, Callable] = {
     "async_copy_global_to_shared": tma_load,
     "async_copy_shared_to_global": tma_store,
+    "async_atomic_add": tma_add,
     **_named(store_wait, make_tensor_descriptor),
 }
 _COPIES: dict[str, Callable] = {
@@ -607,6 +617,9 @@ _COPIES: dict[str, Callable] = {
 _HOPPER = _named(
     fence_async_shared, mma_v2, warpgroup_mma, warpgroup_mma_init, warpgroup_mma_wait
 )  # fmt: skip
+
+# What Gluon has from Triton 3.8 on. A kernel that asks whether it is there finds it here.
+_LATER = {"async_atomic_add"}
 
 # What stands in each of Gluon's modules here, under the names there.
 _OWN: list[tuple[ModuleType, dict[str, Callable]]] = [
@@ -641,7 +654,7 @@ def install() -> None:
             setattr(gl, name, _of_triton(name))
     for module, functions in _OWN:
         for name, function in functions.items():
-            if hasattr(module, name):
+            if hasattr(module, name) or name in _LATER:
                 setattr(module, name, function)
     # A tile has no layout here: whatever a kernel makes of one is as good as any other.
     tl.block_type.layout = gl.AutoLayout()
