@@ -575,6 +575,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the mask compares {variable} with {limit}, which is {value}, but {variable} * {stride} "
         "goes along dimension {dim} of {tensor}, whose size is {size}"
     ),
+    "index-past-its-dimension": "{index} is {value} there, but {has}",
+    "address-past-end": lambda tensor, shape, strides: (
+        "an index of this address is too large, or moves by another stride than its own: the sizes "
+        f"of {tensor} are {tuple(shape)}, and its strides {tuple(strides)}"
+    ),
     "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
     # The address.
     "flat-index-is-split-wrong": (
