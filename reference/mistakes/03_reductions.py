@@ -127,6 +127,12 @@ def cumsum(x, blocks):
             ("the carry already includes the block's own sum", sums.cumsum(1)),
         ):
             yield cause, ((within + carry).flatten(1)[:, : x.shape[1]],)
+        carry, carried = torch.zeros_like(sums[:, 0]), []
+        for totals in within.unbind(1):
+            carried.append(totals + carry)
+            carry = carried[-1].amax(1, keepdim=True)
+        cause = "the carry is the largest running total of the block instead of the last one"
+        yield cause, (torch.cat(carried, 1)[:, : x.shape[1]],)
         before = (sums.cumsum(1) - sums).expand_as(within).flatten(1)[:, : x.shape[1]]
         for rows in blocks:
             down = parts(x.T, rows).cumsum(2).flatten(1).T[: len(x)]

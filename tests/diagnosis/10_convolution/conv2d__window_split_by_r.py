@@ -1,7 +1,6 @@
-# fault: r is k % (R * S) // R and s is k % R, where S belongs: places of a window that is no square are mixed up
+# fault: r is k % (R * S) // R and s is k % R, where S belongs
 # cause: r is 4 there, but weight has size 2 in dimension 2
 # never: the mask lets index
-
 from __future__ import annotations
 
 import torch
