@@ -71,6 +71,13 @@ class Term:
         steps = {step for step in strides if step > 1}
         return any("stride" in name or it in steps for name, it in self.scalars.items())
 
+    def dimensions(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+        """Return the dimensions whose stride the index moves by, but not those of one element."""
+        sizes, one = zip(shape, strides, strict=True), len(shape) == 1
+        return [
+            d for d, (size, step) in enumerate(sizes) if step == self.factor and (size > 1 or one)
+        ]
+
     @property
     def is_tile(self) -> bool:
         """Whether the index differs between lanes."""

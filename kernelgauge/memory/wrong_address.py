@@ -138,7 +138,7 @@ def _of_flat_index(
 def made(access: Access, region: Region, bad: np.ndarray) -> Note | None:
     """Return how the index was made that leaves its dimension in the bad lanes, if it is known."""
     for term in terms_of(access, region):
-        dims = _dims_of(term, region)
+        dims = term.dimensions(region.shape, region.strides)
         values = term.values[bad]
         if len(dims) == 1 and not _is_within(values, size := region.shape[dims[0]]):
             outside = values[(values < 0) | (values >= size)]
@@ -155,7 +155,7 @@ def wrong_term(access: Access, region: Region, bad: np.ndarray) -> Note | None:
     terms = terms_of(access, region)
     if said := _wrong_factor(access, region, terms, of_tiles=False):
         return said
-    dims = [_dims_of(term, region) for term in terms]
+    dims = [term.dimensions(region.shape, region.strides) for term in terms]
     long = [[d] for d, size in enumerate(region.shape) if size > 1]
     if any(term.is_loaded for term in terms) or sorted(filter(None, dims)) != long:
         return None
@@ -167,14 +167,6 @@ def wrong_term(access: Access, region: Region, bad: np.ndarray) -> Note | None:
                 "index-past-its-dimension", index=term.index, value=int(values.max()), has=has
             )
     return None
-
-
-def _dims_of(term: Term, region: Region) -> list[int]:
-    """Return the dimensions whose stride an index moves by, but not those of one element."""
-    sizes, one = zip(region.shape, region.strides, strict=True), len(region.shape) == 1
-    return [
-        d for d, (size, stride) in enumerate(sizes) if stride == term.factor and (size > 1 or one)
-    ]
 
 
 def _is_within(values: np.ndarray, size: int) -> bool:
@@ -191,7 +183,7 @@ def _wrong_factor(
     of_tiles: whether the index is one that differs between lanes
     """
     terms = [term for term in terms if term.values[access.mask].any()]
-    wrong = [term for term in terms if not _dims_of(term, region)]
+    wrong = [term for term in terms if not term.dimensions(region.shape, region.strides)]
     if len(wrong) != 1 or not access.is_masked:
         return None
     (term,) = wrong
@@ -205,7 +197,7 @@ def _wrong_factor(
     taken = set()
     for other in terms:
         if other is not term:
-            dims = [d for d in _dims_of(other, region) if d not in taken]
+            dims = [d for d in other.dimensions(region.shape, region.strides) if d not in taken]
             lanes = other.values[access.mask]
             if len(dims) != 1 or not _is_within(lanes, region.shape[dims[0]]):
                 return None

@@ -52,6 +52,7 @@ WHY = {
     "tile-covers-another",
     "tiles-are-the-same",
     "tiles-begin",
+    "tiles-of-idle-programs",
     "tiles-overlap",
 }
 # Where one of them was found is the cause already.

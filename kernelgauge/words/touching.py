@@ -444,6 +444,29 @@ def _no_store(
     return f"why: no program reaches a store to it, since {never} in which it stands: {place}"
 
 
+def _idle_tiles(
+    idle: int,
+    programs: int,
+    kernel: str,
+    launch: int,
+    launches: int,
+    file: str = "",
+    line: int = 0,
+    source: str = "",
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    does, whose, ends = (
+        ("stores", "its tile", "it returns")
+        if idle == 1
+        else ("store", "their tiles", "they return")
+    )
+    text = (
+        f"why: {idle} of the {programs} programs{which} {does} nothing to it, and what is missing "
+        f"is in {whose}"
+    )
+    return f"{text}: {ends} at {show_place(Place(file, line, source=source))}" if source else text
+
+
 def _no_tile(
     programs: int,
     storing: int,
@@ -459,7 +482,7 @@ def _no_tile(
     if storing < programs:
         idle = programs - storing
         does = "stores" if idle == 1 else "store"
-        done = f"{idle} of the {programs} programs{which} {does} nothing"
+        done = f"{idle} of the {programs} programs{which} {does} nothing to it"
     elif tiles == storing:
         one = "the only program" if programs == 1 else f"each of the {programs} programs"
         done = f"{one}{which} stores one tile"
@@ -801,14 +824,26 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "not bytes), or store what lies between"
     ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
+    "grid-axes-are-swapped": lambda given, needed, one, other: (
+        f"with a grid of {tuple(needed)} in place of {tuple(given)} the tiles have every element: "
+        f"its axes are exchanged, or tl.program_id({one}) and tl.program_id({other}) are"
+    ),
+    "tiles-of-idle-programs": _idle_tiles,
+    "first-size-for-all": (
+        "{label} is {first}, the first size of {tensor}: {tensor}.numel() is {numel}, and there is "
+        "a part of the result for each"
+    ),
     "mask-of-store": "the mask of the store leaves them out",
     "store-in-every-program": (
-        "the programs that store nothing have tiles, too: let them store what belongs there, such "
-        "as zeros, or have the launcher allocate the result with it"
+        "the programs that store nothing to it have tiles, too: let them store what belongs there, "
+        "such as zeros, or have the launcher allocate the result with it"
     ),
     "loop-to-the-end": (
         "the loop ends before its first turn here: let it go on to the last element, and mask what "
         "is beyond it"
+    ),
+    "tile-numbers-of-nobody": (
+        "some tiles belong to no program: what turns a program's number into a tile leaves them out"
     ),
     "tiles-of-nobody": (
         "some tiles belong to no program: a loop over tiles ends too early or takes too large "
