@@ -21,7 +21,7 @@ from kernelgauge.memory.coordinates import Access, integers
 from kernelgauge.memory.mask_limits import ARITHMETIC, function_of
 from kernelgauge.words.fault import Note, note
 
-MAX_DEPTH = 12
+MAX_DEPTH = 24
 # More scalars than these are not listed beside the expression that they stand in.
 MAX_SCALARS = 4
 # A longer expression is not repeated.

@@ -29,6 +29,7 @@ WHY = {
     "address-of-no-program",
     "factor-is-no-stride",
     "index-is-made",
+    "index-leads-into-another-row",
     "index-leaves-its-dimension",
     "indices-have-one-stride",
     "split-alike",

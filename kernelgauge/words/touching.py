@@ -725,7 +725,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "
-        f"{'are' if len(indices) > 1 else 'is'} the same in both"
+        f"{'are' if len(indices) > 1 else 'is'} the same in both, so what turns the number of a "
+        "program into a tile gives it twice"
     ),
     "split-alike": lambda name, parts: (
         f"why: {' and '.join(parts)} {'are' if len(parts) > 1 else 'is'} the same for two values "
@@ -736,6 +737,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"{step}, and the remainder is that of a division by {rest}"
     ),
     "indices-meet": _meet,
+    "index-leads-into-another-row": (
+        "why: {index} is {value} in this program, but {has}: the address is that of another element"
+    ),
     "index-leaves-its-dimension": _leaves,
     "indices-have-one-stride": _one_stride,
     "factor-is-no-stride": _no_stride,
