@@ -48,6 +48,7 @@ WHY = {
     "turns-overlap",
     "wait-leaves-group",
     "program-repeats-elements",
+    "programs-meet-at-elements",
     "programs-share-elements",
     "row-of-a-tile",
     "tensor-handed-on",

@@ -331,10 +331,20 @@ def _launches_share(way: str, kernels: Sequence[str]) -> str:
 
 def _programs_share(way: str, times: float, axes: Sequence[int], grid: tuple[int, ...]) -> str:
     text = f"why: each element is {DONE[way]} by {times:.3g} programs"
-    if not axes:
-        return f"{text} on average"
     which = " and ".join(f"the {grid[axis]} along axis {axis}" for axis in axes)
     return f"{text}: of the grid {tuple(grid)}, {which} {DO[way]} the same ones"
+
+
+def _meet_at(
+    way: str, count: int, programs: Sequence[tuple[int, ...]], first: str, last: str
+) -> str:
+    one, other = programs
+    some = first if first == last else f"{first} to {last}"
+    many = "1 element is" if count == 1 else f"{count} elements are"
+    return (
+        f"why: {many} {DONE[way]} by more than one program: {some} by program {tuple(one)} and by "
+        f"program {tuple(other)}"
+    )
 
 
 def _repeats(
@@ -934,6 +944,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "lanes-share-elements": _lanes_share,
     "launches-share-elements": _launches_share,
     "programs-share-elements": _programs_share,
+    "programs-meet-at-elements": _meet_at,
     "program-repeats-elements": _repeats,
     "tensor-handed-on": _handed_on,
     "row-of-a-tile": _row,

@@ -35,6 +35,11 @@ def total_sum(x, blocks):
     cause = "the elements after the last whole share are left out: N // programs rounds down"
     for programs in sorted({-(-len(x) // block) for block in blocks}):
         yield cause, (x[: len(x) // programs * programs].sum(),)
+    cause = "the last block of a program's share runs on into the share of the next one"
+    for block in blocks:
+        share = -(-len(x) // -(-len(x) // block))
+        starts = range(0, len(x), share)
+        yield cause, (sum(x[first : first - (-share // block) * block].sum() for first in starts),)
     yield LAST_LEFT_OUT, (x[:-1].sum(),)
 
 
