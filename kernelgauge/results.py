@@ -111,7 +111,7 @@ class ResultCheck:
 
         Its cause is looked for at once, unless the run defers that until all cases are through.
         """
-        self._check_forms(outcome.results, expected)
+        self._check_forms(outcome.results, expected, call.original)
         for number, got in enumerate(outcome.results):
             if mismatch := self._mismatch(number, got, expected):
                 self.mismatch = mismatch
@@ -254,7 +254,7 @@ class ResultCheck:
             lambda: self._yardsticks(reference, tensors, own, runs=2),
             lambda: [None] * len(own),
         )
-        self._check_forms(results, expected)
+        self._check_forms(results, expected, arguments)
         for number, got in enumerate(results):
             if mismatch := self._mismatch(number, got, expected):
                 raise Wrong(mismatch.fault().but(call=self.kernel.called(arguments)))
@@ -555,7 +555,9 @@ class ResultCheck:
             return Cause(note("launcher-reads-inputs"), SHOWN)
         return None
 
-    def _check_forms(self, results: Tensors, expected: Expected) -> None:
+    def _check_forms(
+        self, results: Tensors, expected: Expected, arguments: Arguments | None = None
+    ) -> None:
         if len(results) != len(expected.own):
             said = note("wrong-count", found=len(results), wanted=len(expected.own))
             raise Wrong(self._fault("wrong-form", said))
@@ -568,11 +570,35 @@ class ResultCheck:
             ):
                 if found != wanted:
                     form = {"aspect": aspect, "found": found, "wanted": wanted}
-                    raise Wrong(self._fault("wrong-form", note("form", name=name, **form), name))
+                    fault = self._fault("wrong-form", note("form", name=name, **form), name)
+                    given = arguments.tensors if arguments and aspect == "shape" else {}
+                    why = _size_of_another(given, got, right)
+                    raise Wrong(fault.but(said=(*fault.said, why)) if why else fault)
             if not self.kernel.any_layout and not got.is_contiguous():
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
                 raise Wrong(self._fault("wrong-form", said, name))
+
+
+def _size_of_another(
+    given: Mapping[str, torch.Tensor], got: torch.Tensor, right: torch.Tensor
+) -> Note | None:
+    """Return which of two inputs has the size that is wrong in a shape, and which the right one."""
+    wrong = [
+        dim
+        for dim, (one, other) in enumerate(zip(got.shape, right.shape, strict=False))
+        if one != other
+    ]
+    alike = {name: value.shape for name, value in given.items() if value.dim() == right.dim()}
+    if got.dim() != right.dim() or len(wrong) != 1 or len(alike) != 2:
+        return None
+    (dim,) = wrong
+    names = {shape[dim]: name for name, shape in alike.items()}
+    found, wanted = got.shape[dim], right.shape[dim]
+    if names.keys() != {found, wanted}:
+        return None
+    sizes = {"found": found, "wanted": wanted}
+    return note("size-of-another-input", dim=dim, name=names[found], other=names[wanted], **sizes)
 
 
 def _half(_: str, tensor: torch.Tensor) -> torch.Tensor:

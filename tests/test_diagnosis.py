@@ -111,6 +111,15 @@ SQUARES = X.double().square().mean(1, True)
 BATCHES = X[:64, :64].reshape(4, 16, 8, 8)
 
 
+def carried_maximum(x, block):
+    """Return a running total along rows that takes the largest one of each block to the next."""
+    carry, parts = 0.0, []
+    for part in x.split(block, 1):
+        parts.append(carry + part.cumsum(1))
+        carry = parts[-1].amax(1, keepdim=True)
+    return torch.cat(parts, 1)
+
+
 def case(*compared, **more):
     return lambda: describe(*compared, **more)
 
@@ -207,7 +216,13 @@ SYMPTOMS = {
     "starts over every 32 elements ... the carry from block to block": case(
         torch.cat([part.cumsum(1) for part in X.split(32, 1)], 1), X.double().cumsum(1)
     ),
+    "the first 32 elements are right, and each later block of 32 ... carried from one": case(
+        carried_maximum(X, 32), X.double().cumsum(1), source=Source.of("y = tl.cumsum(x, 0)")
+    ),
     "modulo 32 ... the block's start is not added": case(X.argmax(1) % 32, X.argmax(1)),
+    "67 times ... 67 is the stride of x along dimension 1: the index is made with strides": case(
+        67 * (1 + X.argmax(1)), 1 + X.argmax(1), x=X.T.contiguous().T
+    ),
     "a later one was chosen ... the first index": case(
         63 - SMALL.flip(1).argmax(1), SMALL.argmax(1), x=SMALL
     ),
@@ -318,6 +333,10 @@ MANY_300 = MINUS_300.expand(2, 3)
 AWAY_FROM_0 = X.double().abs() + 1
 TWO = torch.tensor([0.25, 0.5], dtype=torch.float64)
 NOT_SEEN = {
+    "an index twice as large for a count": (
+        case(2 * (1 + X.argmax(1)), 1 + X.argmax(1), x=X),
+        ["counted twice", "stride"],
+    ),
     "a narrower dtype, of subnormal numbers": (
         case((6e-8 * (LINE * 9).round()).half(), 1e3 * HALF_LINE.double()),
         ["bfloat16"],

@@ -315,6 +315,23 @@ def test_a_deadlock_says_who_waits_for_which_phase_of_which_barrier(tmp_path):
     assert re.search(r"ring_consumer waits in line \d+ for phase 1 of full\[0\]", said)
 
 
+@pytest.mark.parametrize(
+    ("find", "replace", "said"),
+    [
+        ("wait_group(1)", "wait_group(2)", r"1 group was committed .* wait_group\(2\) in line \d+"),
+        ("    async_copy.commit_group()\n    for i", "    for i", "no group was committed"),
+    ],
+    ids=["one_too_many", "never_committed"],
+)
+def test_how_many_groups_a_wait_leaves_is_said(find, replace, said, tmp_path):
+    source = KERNELS.read_text()
+    assert source.count(find) == 1
+    module = load(source.replace(find, replace), tmp_path / "wrong_gluon.py")
+    with pytest.raises(Wrong) as wrong:
+        run(module, "prefetched", 0)
+    assert re.search(said, message(wrong.value.fault))
+
+
 def test_an_order_is_replayed_by_its_seed(tmp_path):
     find = "mbarrier.wait(full.index(slot), i // 2 & 1)\n        tile"
     source = KERNELS.read_text().replace(find, find.replace("// 2 ", ""))

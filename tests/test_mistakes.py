@@ -110,6 +110,26 @@ def attention(*, ahead=0, factor=1.0, causal=True, heads=None, scale=None):
     return said("13_attention/grouped_query_attention", wrong, Q, K, V, scale, True)
 
 
+def windowed(sees, function, *window):
+    """Return what is said about an attention of 96 queries, each of which sees these keys."""
+    mask = sees(torch.arange(96)[:, None], torch.arange(96))
+
+    def wrong(q, k, v, *given):
+        return (q @ k.mT / 4).masked_fill(~mask, -math.inf).softmax(-1) @ v
+
+    tensors = (randn(1, 2, 96, 16, seed=seed) for seed in range(3))
+    return said(f"13_attention/{function}", wrong, *tensors, *window, 0.25, blocks=(16, 32, 64))
+
+
+def carried_maximum(x):
+    """Return a running total along rows that takes the largest one of 16 columns to the next."""
+    carry, parts = 0.0, []
+    for part in x.split(16, 1):
+        parts.append(carry + part.cumsum(1))
+        carry = parts[-1].amax(1, keepdim=True)
+    return torch.cat(parts, 1)
+
+
 def normed(x, weight, eps):
     return x * torch.rsqrt(x.square().mean(1, keepdim=True) + eps) * weight
 
@@ -187,6 +207,28 @@ SAID = {
     ),
     "the scale is applied on top of D ** -0.5": lambda: attention(factor=3.0, scale=3.0),
     "the wrong head of keys": lambda: attention(heads=torch.arange(6) % 2),
+    "erf is computed of x without the bias": lambda: said(
+        "06_fusion/bias_gelu",
+        lambda x, bias: (x + bias) * (1 + torch.erf(x / 2**0.5)) / 2,
+        X - 3,
+        BIAS,
+    ),
+    "the carry is the largest running total of the block": lambda: said(
+        "03_reductions/cumsum", carried_maximum, X - 3, blocks=(16,)
+    ),
+    "tiles on the diagonal are not masked": lambda: windowed(
+        lambda rows, columns: (columns <= rows) | ((columns < 64) & (rows > 15)),
+        "causal_attention",
+    ),
+    "the loop begins where the last query of a tile needs it": lambda: windowed(
+        lambda rows, columns: (
+            (columns <= rows)
+            & (columns > rows - 40)
+            & (columns >= (rows // 32 * 32 - 8) // 16 * 16)
+        ),
+        "sliding_window_attention",
+        40,
+    ),
     "result 0 and result 1 are swapped": lambda: said(
         "03_reductions/welford", lambda x: (x.var(1), x.mean(1)), X, blocks=(64,)
     ),

@@ -25,6 +25,8 @@ def store_kernel(y_ptr, flag_ptr, M, N, stride_ym, BLOCK: tl.constexpr, FAULT: t
         row = 0
     elif FAULT == "loaded":
         row = tl.load(flag_ptr)
+    elif FAULT == "divided":
+        row = tl.program_id(0) // 2
     elif FAULT == "from a helper":
         row, _ = tile_of(tl.program_id(0), 2)
     else:
@@ -57,6 +59,8 @@ MEET = {
     "and not on tl.program_id(0): the 3 programs along axis 0 have the same one",
     "no program": "why: no part of this address depends on tl.program_id(0): the 3 programs along "
     "axis 0 have the same one",
+    "divided": "why: both programs have the same tile: rows and cols are the same in both, so what "
+    "turns the number of a program into a tile gives it twice",
     "overlap": "why: each program has 8 values of rows, and the next one begins 6 further "
     "(rows = row * (BLOCK - 2) + tl.arange(0, BLOCK)): neighbours overlap by 2",
     "stride of another": "each step of rows moves by 24 elements (M), but the strides of y are "
@@ -79,6 +83,22 @@ def test_an_index_that_runs_past_its_dimension_meets_the_next_row():
     y = torch.empty(24, 36)
     told = fault(store_kernel, (3, 5), y, y, 24, 36, 36, 8, "columns unmasked")
     assert "are the same address: y has 36 columns, and cols runs past them" in told
+
+
+@triton.jit
+def mirrored_kernel(y_ptr, M, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.arange(0, BLOCK)
+    mask = (rows < M)[:, None] & (cols < M)[None, :]
+    tl.store(y_ptr + rows[:, None] * M + cols[None, :], 1.0, mask=mask)
+    if tl.program_id(0) > 0:
+        tl.store(y_ptr + cols[:, None] * M + rows[None, :], 1.0, mask=mask)
+
+
+def test_a_store_that_runs_into_the_next_row_meets_another_line():
+    told = fault(mirrored_kernel, (2,), torch.empty(12, 12), 12, 8)
+    assert "why: rows is 12 in this program, but y has 12 columns: the address is that of" in told
+    assert "rows runs along axis 0 of the tile in the mask, and along axis 1 in the address" in told
 
 
 @pytest.mark.parametrize("which", ["loaded", "from a helper"])

@@ -596,6 +596,21 @@ def test_what_each_program_along_an_axis_reads_again():
 
 
 @triton.jit
+def overlapping_kernel(x_ptr, y_ptr, N, SHARE, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * SHARE + tl.arange(0, BLOCK)
+    tl.store(y_ptr + tl.program_id(0), tl.sum(tl.load(x_ptr + cols, mask=cols < N, other=0.0)))
+
+
+def test_which_elements_two_programs_read():
+    x, y = torch.zeros(56), torch.empty(4)
+    traffic = count(lambda: overlapping_kernel[(4,)](x, y, 56, 14, 16), y, x=x)
+    assert (
+        "why: 6 elements are read by more than one program: x[14] to x[15] by program (0, 0, 0) "
+        "and by program (1, 0, 0)"
+    ) in excess(traffic, reads=1)
+
+
+@triton.jit
 def column_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
     cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + tl.program_id(1) * N + cols, tl.load(x_ptr + cols))

@@ -187,10 +187,80 @@ def test_a_row_that_is_reduced_may_have_to_be_one_tile():
 def test_a_mask_that_is_recorded_is_told_instead_of_a_grid():
     MASK, LOOP, GRID, ORDER = unwritten.MASK, unwritten.LOOP, unwritten.GRID, unwritten.ORDER
     said = unwritten.DEFAULT
-    assert unwritten.surest(LOOP, (said, MASK)) is MASK
-    assert unwritten.surest(LOOP, (said, GRID)) is LOOP
-    assert unwritten.surest(MASK, (said, GRID)) is GRID
-    assert unwritten.surest(MASK, (said, None)) is MASK
+    assert unwritten.surest(LOOP, (said, MASK), []) is MASK
+    assert unwritten.surest(LOOP, (said, GRID), []) is LOOP
+    assert unwritten.surest(MASK, (said, GRID), []) is GRID
+    assert unwritten.surest(MASK, (said, None), []) is MASK
     # Nothing recorded says that no tile holds them: a mask may be at fault.
-    assert unwritten.surest(ORDER, None) is unwritten.DEFAULT
-    assert unwritten.surest(LOOP, None) is LOOP
+    assert unwritten.surest(ORDER, None, []) is unwritten.DEFAULT
+    assert unwritten.surest(LOOP, None, []) is LOOP
+
+
+@interpreted_only
+def test_a_loop_is_mentioned_where_there_is_one():
+    said = unwritten.DEFAULT, unwritten.ORDER
+    with_loop = Launch(tiles_kernel.fn, (1, 1, 1), {}, frozenset())
+    without = Launch(pairs_kernel.fn, (1, 1, 1), {}, frozenset())
+    assert unwritten.surest(unwritten.ORDER, said, [with_loop]) is unwritten.ORDER
+    assert unwritten.surest(unwritten.ORDER, said, [without]) is unwritten.NUMBERS
+
+
+@triton.jit
+def pairs_kernel(y_ptr, M, N, LAST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    cols = tl.program_id(1) * BN + tl.arange(0, BN)
+    if tl.program_id(0) + tl.program_id(1) >= LAST:
+        return
+    mask = (rows[:, None] < M) & (cols[None, :] < N)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], 1.0, mask=mask)
+
+
+def of_pairs(grid: tuple[int, ...], M: int, N: int, last: int = 99) -> tuple[str, Note | None]:
+    y, recording = torch.zeros(M, N), Recording()
+    with Watch(record=recording):
+        pairs_kernel[grid](y, M, N, last, 16, 16)
+    why, remedy = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (N, 1))
+    return say(why), remedy
+
+
+@interpreted_only
+@pytest.mark.parametrize(
+    ("grid", "swapped"),
+    [((2, 4), True), ((1, 4), False), ((2, 2), False), ((3, 2), False)],
+    ids=["swapped", "another_size_too", "square", "another_size"],
+)
+def test_axes_of_a_grid_are_said_to_be_swapped_only_where_that_stores_all(grid, swapped):
+    _, remedy = of_pairs(grid, 60, 30)
+    assert (remedy.id == "grid-axes-are-swapped") is swapped
+    assert not swapped or say(remedy).startswith("with a grid of (4, 2, 1) in place of (2, 4, 1)")
+
+
+@interpreted_only
+def test_programs_that_return_before_they_store():
+    why, remedy = of_pairs((4, 2), 60, 30, last=4)
+    assert "1 of the 8 programs stores nothing to it, and what is missing is in its tile" in why
+    assert "if tl.program_id(0) + tl.program_id(1) >= LAST:" in why
+    assert remedy is unwritten.IDLE
+    # Those that return are not all that is missing.
+    why, remedy = of_pairs((3, 2), 60, 30, last=3)
+    assert "it returns" not in why
+    assert remedy is not unwritten.IDLE
+
+
+@triton.jit
+def looked_up_kernel(indices_ptr, y_ptr, N, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(indices_ptr + offs, mask=offs < N, other=0)
+    tl.store(y_ptr + offs, index, mask=offs < N)
+
+
+@interpreted_only
+@pytest.mark.parametrize(("N", "said"), [(6, True), (5, False)])
+def test_the_first_size_of_an_input_for_all_of_its_elements(N, said):
+    indices, recording = torch.ones(6, 7, dtype=torch.int64), Recording()
+    y = torch.zeros_like(indices)
+    with Watch(record=recording):
+        looked_up_kernel[(1,)](indices, y, N, 16)
+    _, remedy = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (7, 1))
+    words = "N is 6, the first size of indices: indices.numel() is 42"
+    assert (remedy is not None and say(remedy).startswith(words)) is said

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from course.paths import ROOT
-from kernelgauge.words import OWN, TABLES, WORDS, symptoms, touching
+from kernelgauge.words import OWN, TABLES, WORDS, symptoms, synchronising, touching
 from kernelgauge.words.kinds import KINDS
 
 ROOM = "kernelgauge/words/"
@@ -171,18 +171,20 @@ def test_what_is_seen_instead_takes_values_of_the_note(id, seen):
 
 def test_notes_that_say_why_are_no_symptoms():
     """Their words begin with it, or are made of words that do."""
-    tree = ast.parse(inspect.getsource(touching))
+    trees = [ast.parse(inspect.getsource(module)) for module in (touching, synchronising)]
 
     def says_why(node: ast.AST, makers: set[str]) -> bool:
         text = getattr(node, "value", None)
         return getattr(node, "id", "") in makers or str(text).startswith("why: ")
 
     makers: set[str] = set()
-    for function in (it for it in tree.body if isinstance(it, ast.FunctionDef)):
+    functions = (it for tree in trees for it in tree.body if isinstance(it, ast.FunctionDef))
+    for function in functions:
         if any(says_why(it, makers) for it in ast.walk(function)):
             makers.add(function.name)
     found = {
         key.value
+        for tree in trees
         for table in ast.walk(tree)
         if isinstance(table, ast.Dict)
         for key, value in zip(table.keys, table.values, strict=True)

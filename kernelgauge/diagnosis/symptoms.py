@@ -246,20 +246,24 @@ def by_row(result: WrongResult) -> Symptom | None:
 
 
 def miscounted(result: WrongResult) -> Symptom | None:
-    """Detect counts, of at most all elements of an input, whose total is wrong."""
+    """Detect counts whose total is wrong."""
     got, truth = result.got, result.truth
-    if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1:
-        return None
-    if truth.min() < 0 or got.min() < 0 or got.sum() == truth.sum():
-        return None
-    if any(value.dim() == 2 and len(value) == len(truth) for value in result.inputs.values()):
-        # One number for each row, such as an index.
-        return None
-    if truth.sum() > max((value.numel() for value in result.inputs.values()), default=0):
+    if not _may_be_counts(result) or got.min() < 0 or got.sum() == truth.sum():
         return None
     pattern = note("wrong-total", got=float(got.sum()), expected=float(truth.sum()))
     cause = "counts-lost" if got.sum() < truth.sum() else "counts-too-many"
     return Symptom(pattern, note(cause), strong=False)
+
+
+def _may_be_counts(result: WrongResult) -> bool:
+    """Return whether the result may count elements of an input, and is no number for each row."""
+    truth, inputs = result.truth, result.inputs.values()
+    if rounds(result.dtype) or result.dtype == torch.bool or truth.dim() != 1 or truth.min() < 0:
+        return False
+    if any(value.dim() == 2 and len(value) == len(truth) for value in inputs):
+        # One number for each row, such as an index.
+        return False
+    return bool(truth.sum() <= max((value.numel() for value in inputs), default=0))
 
 
 def swapped_parts(result: WrongResult) -> Symptom | None:
@@ -291,6 +295,7 @@ ALWAYS = (
     power,
     symptoms_order.transposed,
     symptoms_order.restarted,
+    symptoms_order.carried_wrongly,
     symptoms_index.wrong_index,
     offset,
     by_row,
@@ -312,6 +317,9 @@ def _named_ratio(
     """Return a factor, by its name if it is a known one, and then its origin."""
     if isinstance(ratio, complex):
         return note("factor", value=ratio), None
+    if not rounds(result.dtype) and not _may_be_counts(result):
+        # An index is not made with a scale.
+        return note("factor", value=ratio), _stride_of_an_input(result, ratio)
     sizes = {n for x in (result.truth, *result.inputs.values()) for n in x.shape if n > 3}
     mixed = note("bases-mixed")
     known = [
@@ -344,3 +352,11 @@ def _named_ratio(
     if abs(ratio / value - 1) < tolerance and abs(value - 1) > 4 * tolerance:
         return note("factor", value=value, name=name), cause
     return note("factor", value=ratio), None
+
+
+def _stride_of_an_input(result: WrongResult, ratio: float) -> Note | None:
+    """Return that an index is that of a place in memory, where the columns lie so far apart."""
+    for name, value in result.inputs.items():
+        if value.dim() > 1 and value.stride(-1) == ratio > 1:
+            return note("index-made-with-strides", name=name, stride=ratio, dim=value.dim() - 1)
+    return None

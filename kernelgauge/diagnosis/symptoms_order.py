@@ -10,6 +10,7 @@ from kernelgauge.core.dtypes import rounds
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, Symptom, WrongResult
 from kernelgauge.words.fault import note
 
+SCANS = {"cumsum", "cumprod", "associative_scan"}
 # So many times what is allowed are elements off that are in other places.
 FAR = 20
 
@@ -60,4 +61,22 @@ def restarted(result: WrongResult) -> Symptom | None:
             return Symptom(note("starts-over", block=block), note("carry-missing"))
         if not rounds(result.dtype) and result.fits(truth % block):
             return Symptom(note("modulo-block", block=block), note("block-start-missing"))
+    return None
+
+
+def carried_wrongly(result: WrongResult) -> Symptom | None:
+    """Detect a scan that is right in its first block, and off by one number in each later one."""
+    truth, got = result.truth, result.got
+    if truth.dim() < 1 or truth.is_complex() or not result.source.uses(SCANS, otherwise=False):
+        return None
+    size = truth.shape[-1]
+    if not (off := got - truth).isfinite().all():
+        return None
+    for block in (2**k for k in range(13, 2, -1)):
+        if 2 * block > size or result.wrong[..., :block].any():
+            continue
+        starts = torch.arange(size) // block * block
+        guess = truth + off[..., starts]
+        if result.fits(guess) and result.wrong[..., block::block].any():
+            return Symptom(note("off-by-block", block=block), note("carry-wrong"))
     return None

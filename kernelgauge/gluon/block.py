@@ -31,6 +31,7 @@ class Barrier:
     missing: arrivals that the current phase lacks; bytes: bytes that it still expects
     expected, issued: bytes that it was told to expect, and of the copies that were issued to it
     current, complete: what happened before the arrivals of this phase, and of those before it
+    arrived, waited: the partitions that arrived in each phase, and that waited for it, by number
     """
 
     count: int
@@ -41,6 +42,8 @@ class Barrier:
     issued: int = 0
     current: Agent = field(default_factory=lambda: Agent("barrier"))
     complete: Agent = field(default_factory=lambda: Agent("barrier"))
+    arrived: dict[int, set[str]] = field(default_factory=dict)
+    waited: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.missing = self.count
@@ -95,6 +98,7 @@ class Block:
         self.operations: list[Operation] = []
         self.ahead = 0
         self._fetching: list[Operation] = []
+        self._barriers: dict[int, tuple[Any, Barrier]] = {}
         self._kernel: FrameType | None = None
 
     # Accesses
@@ -114,8 +118,9 @@ class Block:
                 late = writer.late() if isinstance(writer, Operation) and not writer.done else None
                 if late:
                     raise late
-                said = note("reads-before-write", **values)
-                raise self._wrong("early-read", [said], note("wait-before-reading"))
+                why = _of_groups(agent, writer) or self._of_arrivals(agent, writer)
+                what = note("reads-before-write", **values)
+                raise self._wrong("early-read", [what, *why], note("wait-before-reading"))
             if before.generic and not event.generic and not before.is_before(agent.fenced):
                 said = note("reads-without-fence", **values)
                 raise self._wrong("missing-fence", [said], note("fence-after-store"))
@@ -134,11 +139,41 @@ class Block:
         for other in before:
             if other and not other.is_before(agent.seen):
                 values = {"buffer": self.name(view), "writer": agent.name} | _told(other)
-                said = note("writes-too-early", **values)
-                raise self._wrong("early-overwrite", [said], note("wait-before-overwriting"))
+                what, why = (
+                    note("writes-too-early", **values),
+                    self._of_arrivals(other.agent, agent),
+                )
+                raise self._wrong("early-overwrite", [what, *why], note("wait-before-overwriting"))
         self._clear(memory, touched, lambda read: True)
         memory.last_write[touched] = len(self.events)
         self.events.append(event)
+
+    def _of_arrivals(self, reader: Agent, writer: Agent) -> list[Note]:
+        """Return whether the phase that the writer waited for was complete without the reader.
+
+        Only where both the reader and those that arrived in it waited for one phase of another
+        barrier: they read in the same round.
+        """
+        if (awaited := writer.awaited) is None:
+            return []
+        view, phase = awaited
+        barrier, one = self.barrier(view), _partition(reader).name
+        names = barrier.arrived.get(phase, set())
+        if not names or {one, _partition(writer).name} & names:
+            return []
+        for other, its in self._barriers.values():
+            if any({one, *names} <= waited for waited in its.waited.values()):
+                return [
+                    note(
+                        "phase-without-reader",
+                        barrier=self.name(view),
+                        count=barrier.count,
+                        names=tuple(sorted(names)),
+                        reader=one,
+                        other=self.name(other),
+                    )
+                ]
+        return []
 
     def _clear(self, memory: Memory, touched: np.ndarray, is_over: Any) -> None:
         for read, mask in memory.reads:
@@ -173,6 +208,7 @@ class Block:
             told, Clock(partition.seen), Clock(partition.fenced), finish=end, **options
         )
         operation.place, operation.partition = _place(frame), partition
+        operation.awaited = partition.awaited
         operation.seen[operation.number] = 1
         self.operations.append(operation)
         self.tell(name.removeprefix("the "), operation)
@@ -207,6 +243,7 @@ class Block:
         if barrier is None:
             said = note("barrier-without-init", barrier=self.name(view))
             raise self._wrong("barrier-misuse", [said], note("init-every-barrier"))
+        self._barriers.setdefault(id(barrier), (view, barrier))
         return barrier
 
     def arrive(self, view: Any, agent: Agent, count: int, expected: int = 0) -> None:
@@ -219,6 +256,8 @@ class Block:
                 barrier=self.name(view), count=barrier.count, missing=barrier.missing, more=count,
             )  # fmt: skip
             raise self._wrong("barrier-misuse", [said], note("count-the-arrivals"))
+        if isinstance(agent, Partition):
+            barrier.arrived.setdefault(barrier.phase, set()).add(agent.name)
         agent.step()
         barrier.current.follow(agent)
         barrier.missing -= count
@@ -275,6 +314,8 @@ class Block:
         self.tell("wait", partition, view, parity)
         self.turns.switch(partition, Wait(lambda: barrier.phase % 2 != parity, told))
         self.tell("goes on", partition, view)
+        partition.awaited = view, barrier.phase - 1
+        barrier.waited.setdefault(barrier.phase - 1, set()).add(partition.name)
         partition.follow(barrier.complete)
         partition.step()
 
@@ -305,6 +346,12 @@ class Block:
         barrier = view.memory.barriers.get(int(view.ids.ravel()[0])) if view else None
         phases = barrier.phase if barrier else 0
         self.moments.append(Moment(did, partition.name, line, about, number, amount, phases))
+
+    @property
+    def line(self) -> int:
+        """The line of the learner's code that runs."""
+        frame = user_frame(self.code)
+        return frame.f_lineno if frame else 0
 
     def enter(self) -> None:
         """Note the frame of the kernel, whose names for buffers are used for all partitions."""
@@ -340,6 +387,23 @@ class Block:
 
 def _place(frame: FrameType | None) -> Place | None:
     return CallSite(frame.f_code.co_filename, frame.f_lineno, "").place if frame else None
+
+
+def _partition(agent: Agent) -> Agent:
+    """Return the partition that issued an operation, or the partition itself."""
+    return agent.partition or agent if isinstance(agent, Operation) else agent
+
+
+def _of_groups(reader: Agent, copy: Agent) -> list[Note]:
+    """Return how a wait for groups of cp.async could leave a copy under way."""
+    partition = _partition(copy)
+    if not isinstance(partition, Partition) or partition is not _partition(reader):
+        return []
+    for later, group in enumerate(reversed(partition.groups)):
+        if copy in group:
+            left, line = partition.waited
+            return [note("wait-leaves-group", later=later, left=left, line=line)]
+    return []
 
 
 def _told(event: Event) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernelgauge.words.fault import Place
 
@@ -28,12 +29,14 @@ class Agent:
     name: what it is called
     seen: what happened before its next step
     fenced: that part of it which asynchronous operations see, too
+    awaited: the barrier that it waited for last, or whoever issued it, and the number of the phase
     """
 
     name: str
     seen: Clock = field(default_factory=Clock)
     fenced: Clock = field(default_factory=Clock)
     number: int = field(default_factory=lambda: next(_numbers))
+    awaited: tuple[Any, int] | None = None
 
     def step(self) -> int:
         """Begin the next step and return its number."""

@@ -393,6 +393,7 @@ def wait_group(num_outstanding: Any = 0) -> None:
     partition, left = here(), value(num_outstanding)
     BLOCK.get().tell("wait_group", partition, amount=left)
     *groups, _ = partition.copies
+    partition.waited, partition.groups = (left, BLOCK.get().line), groups
     done = groups[: max(len(groups) - left, 0)]
     del partition.copies[: len(done)]
     for group in done:

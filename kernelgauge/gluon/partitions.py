@@ -47,6 +47,8 @@ class Partition(Agent):
     waits: what it waits for, if it does
     products, stores, copies: its warpgroup_mma, its copies to global memory, and its groups of
         cp.async, in order; the last group is open
+    waited, groups: how many groups its last wait_group leaves and in which line, and those that
+        were committed by then and not known to be done
     """
 
     warps: int = 4
@@ -55,6 +57,8 @@ class Partition(Agent):
     products: list[Operation] = field(default_factory=list)
     stores: list[Operation] = field(default_factory=list)
     copies: list[list[Operation]] = field(default_factory=lambda: [[]])
+    waited: tuple[int, int] = 0, 0
+    groups: list[list[Operation]] = field(default_factory=list)
     baton: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
 

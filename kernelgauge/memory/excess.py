@@ -117,7 +117,29 @@ def why(
     launch = max(range(len(launches)), key=lambda it: _times(launches[it].values()))
     programs, grid = launches[launch], grids[launch]
     axes = [axis for axis in range(3) if grid[axis] > 1 and _are_alike(programs, grid, axis)]
+    if not axes:
+        return _meeting(programs, grid, way)
     return note("programs-share-elements", way=way, times=times, axes=axes, grid=grid)
+
+
+def _meeting(programs: dict[int, list[Touched]], grid: tuple[int, int, int], way: str) -> Note:
+    """Return which elements more than one program moves, and two programs that do."""
+    own = {number: positions(touched) for number, touched in programs.items()}
+    every = np.sort(np.concatenate([*own.values()]))
+    twice = unique(every[1:][every[1:] == every[:-1]])
+    one, other, *_ = (number for number, its in own.items() if twice[0] in its)
+    both = np.intersect1d(own[one], own[other], assume_unique=True)
+    region = programs[one][0].region
+    before = region.real - region.storage.base
+    run = np.flatnonzero(np.diff(both, append=both[-1] + 2) != 1)[0]
+    return note(
+        "programs-meet-at-elements",
+        way=way,
+        count=twice.size // region.itemsize,
+        programs=[_ids(one, grid), _ids(other, grid)],
+        first=format_element(region, int(both[0]) - before),
+        last=format_element(region, int(both[run]) - before),
+    )
 
 
 def _times(programs: Iterable[list[Touched]]) -> float:

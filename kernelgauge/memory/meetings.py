@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
-from kernelgauge.memory.coordinates import Access, noun
+from kernelgauge.memory.coordinates import Access, has_size, noun
 from kernelgauge.memory.mask_limits import evaluate
 from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of, turns_of
 from kernelgauge.words.fault import Note, note
@@ -23,9 +23,28 @@ def explain(
     element: its offset in elements
     same: whether the other program made the same access, as far as the source goes
     """
-    return _of_indices(access, region, element, other, same) or (
-        _of_splits(access) if same else None
+    return (
+        _of_indices(access, region, element, other, same)
+        or _past_its_dimension(access, region, element)
+        or (_of_splits(access) if same else None)
     )
+
+
+def _past_its_dimension(access: Access, region: Region, element: int) -> Note | None:
+    """An index runs past its dimension, where each of the others has an index of its own."""
+    terms = terms_of(access, region)
+    dims = [term.dimensions(region.shape, region.strides) for term in terms]
+    long = [[d] for d, size in enumerate(region.shape) if size > 1]
+    here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
+    if sorted(filter(None, dims)) != long or not len(here):
+        return None
+    for term, own in zip(terms, dims, strict=True):
+        value = int(term.values[tuple(here[0])])
+        if own and value >= region.shape[own[0]]:
+            has = has_size(region.name, region.shape, own[0])
+            said = {"index": term.index, "value": value, "has": has}
+            return note("index-leads-into-another-row", **said)
+    return None
 
 
 def _of_indices(

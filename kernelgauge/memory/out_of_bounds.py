@@ -171,10 +171,14 @@ def _remedy(
                 value=found.value,
                 **compared,
             )
-    if dim not in placed.axis:
-        # Which index is too large is not known, only where that leads.
-        return _bounded_by_another_dimension(access, region) or through
-    return note("mask-lets-index-through", through=through, **compared)
+    if dim in placed.axis:
+        return note("mask-lets-index-through", through=through, **compared)
+    # Which index is too large is not known of the address alone, only where that leads.
+    return (
+        _bounded_by_another_dimension(access, region)
+        or wrong_address.wrong_term(access, region, bad)
+        or note("address-past-end", tensor=name, shape=placed.shape, strides=strides)
+    )
 
 
 def _bounded_by_another_dimension(access: Access, region: Region) -> Note | None:

@@ -15,6 +15,7 @@ from kernelgauge.core.launch import Launch
 from kernelgauge.memory.addresses import AddressSpace, Region
 from kernelgauge.memory.call_sites import CallSite, Verb
 from kernelgauge.memory.coordinates import Access, locate, spacing
+from kernelgauge.memory.terms import Term, terms_of
 
 # Of longer runs the beginning is kept, and the rest does not run.
 MAX_LANES = 2**20
@@ -102,12 +103,16 @@ class Recording:
 
     launches: in order
     touches: in the order in which they happened
+    stores: by launch, tensor and line, the first store, and the terms of its address
+    ran: the launch, the program and the line of each access, also where its mask is off
     moments: of the program of a Gluon kernel that ran last, and its number
     nowhere: where lanes out of bounds are led to
     """
 
     launches: list[Launch] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
+    stores: dict[tuple[int, str, CallSite], tuple[Access, list[Term]]] = field(default_factory=dict)
+    ran: set[tuple[int, int, CallSite]] = field(default_factory=set)
     moments: list[Moment] = field(default_factory=list)
     program: int = 0
     nowhere: np.ndarray = field(default_factory=lambda: np.zeros(WIDEST, dtype=np.uint8))
@@ -122,6 +127,7 @@ class Recording:
     def note(self, space: AddressSpace, program: int, access: Access, outside: np.ndarray) -> None:
         """Keep one access. outside: its lanes that are out of bounds"""
         self._lanes += access.pointers.size
+        self.ran.add((len(self.launches) - 1, program, access.site))
         lanes = access.pointers.reshape(-1)
         for region, positions in space.split(lanes):
             if region is None:
@@ -165,6 +171,9 @@ class Recording:
         )
         if touch.active.any() or touch.outside.any() or touch.masked.any():
             self.touches.append(touch)
+        key = touch.launch, region.name, access.site
+        if access.verb != "reads" and key not in self.stores:
+            self.stores[key] = access, terms_of(access, region)
 
     def _tensor(self, region: Region) -> Touched:
         """Return the tensor of a region; views of other shapes are other tensors."""

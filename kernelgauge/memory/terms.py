@@ -21,7 +21,7 @@ from kernelgauge.memory.coordinates import Access, integers
 from kernelgauge.memory.mask_limits import ARITHMETIC, function_of
 from kernelgauge.words.fault import Note, note
 
-MAX_DEPTH = 12
+MAX_DEPTH = 24
 # More scalars than these are not listed beside the expression that they stand in.
 MAX_SCALARS = 4
 # A longer expression is not repeated.
@@ -70,6 +70,13 @@ class Term:
         """Whether what is taken for an index is made with strides itself."""
         steps = {step for step in strides if step > 1}
         return any("stride" in name or it in steps for name, it in self.scalars.items())
+
+    def dimensions(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+        """Return the dimensions whose stride the index moves by, but not those of one element."""
+        sizes, one = zip(shape, strides, strict=True), len(shape) == 1
+        return [
+            d for d, (size, step) in enumerate(sizes) if step == self.factor and (size > 1 or one)
+        ]
 
     @property
     def is_tile(self) -> bool:

@@ -369,6 +369,8 @@ class Tracker:
             if not why or why.id == "tiles-overlap" or _begin_close(why, self.program, other):
                 remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
+        elif why and why.id == "index-leads-into-another-row":
+            remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
 
     def _is_loaded_by(self, program: int, ledger: data_races.Ledger, unit: int) -> bool:

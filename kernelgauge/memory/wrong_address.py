@@ -138,7 +138,7 @@ def _of_flat_index(
 def made(access: Access, region: Region, bad: np.ndarray) -> Note | None:
     """Return how the index was made that leaves its dimension in the bad lanes, if it is known."""
     for term in terms_of(access, region):
-        dims = _dims_of(term, region)
+        dims = term.dimensions(region.shape, region.strides)
         values = term.values[bad]
         if len(dims) == 1 and not _is_within(values, size := region.shape[dims[0]]):
             outside = values[(values < 0) | (values >= size)]
@@ -147,35 +147,57 @@ def made(access: Access, region: Region, bad: np.ndarray) -> Note | None:
     return wrapped(access, region, bad)
 
 
-def _dims_of(term: Term, region: Region) -> list[int]:
-    """Return the dimensions whose stride an index moves by, but not those of one element."""
-    sizes, one = zip(region.shape, region.strides, strict=True), len(region.shape) == 1
-    return [
-        d for d, (size, stride) in enumerate(sizes) if stride == term.factor and (size > 1 or one)
-    ]
+def wrong_term(access: Access, region: Region, bad: np.ndarray) -> Note | None:
+    """Return which index of the address exceeds its dimension, or moves by no stride.
+
+    The former where each dimension has an index of its own.
+    """
+    terms = terms_of(access, region)
+    if said := _wrong_factor(access, region, terms, of_tiles=False):
+        return said
+    dims = [term.dimensions(region.shape, region.strides) for term in terms]
+    long = [[d] for d, size in enumerate(region.shape) if size > 1]
+    if any(term.is_loaded for term in terms) or sorted(filter(None, dims)) != long:
+        return None
+    for term, own in zip(terms, dims, strict=True):
+        values = term.values[bad]
+        if own and values.max() >= region.shape[own[0]]:
+            has = has_size(region.name, region.shape, own[0])
+            return note(
+                "index-past-its-dimension", index=term.index, value=int(values.max()), has=has
+            )
+    return None
 
 
 def _is_within(values: np.ndarray, size: int) -> bool:
     return bool(((values >= 0) & (values < size)).all())
 
 
-def _wrong_factor(access: Access, region: Region, terms: list[Term]) -> Note | None:
+def _wrong_factor(
+    access: Access, region: Region, terms: list[Term], *, of_tiles: bool = True
+) -> Note | None:
     """Name the index that moves by no stride of the tensor, where the indices fit its dimensions.
 
     So they would be inside with the strides in place of their factors: it is not the mask.
+
+    of_tiles: whether the index is one that differs between lanes
     """
     terms = [term for term in terms if term.values[access.mask].any()]
-    wrong = [term for term in terms if term.is_tile and not _dims_of(term, region)]
+    wrong = [term for term in terms if not term.dimensions(region.shape, region.strides)]
     if len(wrong) != 1 or not access.is_masked:
         return None
     (term,) = wrong
+    if term.is_tile != of_tiles or term.factor in region.strides:
+        return None
+    # A step over several rows or tiles is a multiple of a stride.
+    is_multiple = any(term.factor % stride == 0 for stride in region.strides if stride > 1)
     is_named = not term.label or term.label in access.launch.arguments
-    if not is_named or term.factor in region.strides:
+    if not is_named if of_tiles else is_multiple:
         return None
     taken = set()
     for other in terms:
         if other is not term:
-            dims = [d for d in _dims_of(other, region) if d not in taken]
+            dims = [d for d in other.dimensions(region.shape, region.strides) if d not in taken]
             lanes = other.values[access.mask]
             if len(dims) != 1 or not _is_within(lanes, region.shape[dims[0]]):
                 return None

@@ -571,7 +571,7 @@ class GuardedCall:
                 said.append(note("launched-with-grids", grids=[it.grid for it in launches]))
             if why:
                 said.append(why[0])
-            remedy = unwritten.surest(remedy, why)
+            remedy = unwritten.surest(remedy, why, launches)
             raise Wrong(
                 Fault(
                     "unwritten",

@@ -9,12 +9,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from kernelgauge.core.launch import Launch, named_blocks
 from kernelgauge.core.settings import settings
 from kernelgauge.memory.call_sites import CallSite
+from kernelgauge.memory.executor import region_name
 from kernelgauge.memory.mask_limits import REDUCTIONS, function_at, stores_a_sum
 from kernelgauge.memory.recording import Recording, Touch
+from kernelgauge.subject.idle import in_their_tiles, swapped_axes
 from kernelgauge.words.fault import Note, note
 
 # Of larger results only the first element is told.
@@ -22,6 +25,7 @@ MAX_ELEMENTS = 2**24
 
 MASK = note("mask-of-store")
 ORDER = note("tiles-of-nobody")
+NUMBERS = note("tile-numbers-of-nobody")
 LOOP = note("loop-over-tiles")
 DEFAULT = note("grid-or-mask")
 GRID = note("grid-of-too-few")
@@ -29,6 +33,8 @@ TURN = note("loop-to-the-end")
 IDLE = note("store-in-every-program")
 ROW = note("row-of-a-reduction")
 GAPS = note("lanes-leave-gaps")
+# With what these say, all would be stored.
+CERTAIN = ("grid-axes-are-swapped", "first-size-for-all")
 
 
 def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note], Note]:
@@ -69,17 +75,25 @@ def explain(missing: np.ndarray, launches: Sequence[Launch]) -> tuple[list[Note]
     return ranges, remedy
 
 
-def surest(guessed: Note, why: tuple[Note, Note | None] | None) -> Note:
+def surest(guessed: Note, why: tuple[Note, Note | None] | None, launches: Sequence[Launch]) -> Note:
     """Return the remedy that a record of the tiles shows; what a grid lacks says more than that.
 
     why: what `left_out` found. Without it the mask may as well be at fault as the order of tiles
+    launches: those that were given the result
     """
+    remedy = _surest(guessed, why)
+    if remedy is ORDER and not any(_stores_in_loop(it.kernel) for it in launches):
+        return NUMBERS
+    return remedy
+
+
+def _surest(guessed: Note, why: tuple[Note, Note | None] | None) -> Note:
     if why is None:
         return DEFAULT if guessed is ORDER else guessed
     recorded = why[1]
-    if recorded in (MASK, GAPS) or (recorded and guessed in (MASK, ORDER, DEFAULT)):
+    if recorded and (recorded in (MASK, GAPS, IDLE) or recorded.id in CERTAIN):
         return recorded
-    return guessed
+    return recorded if recorded and guessed in (MASK, ORDER, DEFAULT) else guessed
 
 
 def _block(first: int, axis: int, dims: int, launches: Sequence[Launch]) -> tuple[str, int] | None:
@@ -153,9 +167,12 @@ def left_out(
     if any(_hit(touch, touch.active, missing).any() for touch in stores):
         # An autotuner may have run another configuration.
         return None
+    if found := _of_programs(recording, stores, names, missing):
+        return found
     if not all((touch.active | touch.masked | touch.outside).all() for touch in stores):
         # Where a lane lies that is masked off is known of evenly spaced ones only.
         return None
+    counted = _first_size(recording, launches, missing)
     covered = np.zeros(missing.shape, dtype=bool)
     example: Touch | None = None
     for touch in stores:
@@ -176,8 +193,71 @@ def left_out(
             of=int(missing.sum()),
             **_launch(recording, stores),
         )
-        return said, MASK if covered.sum() == missing.sum() else None
-    return _in_no_tile(recording, stores, missing)
+        if any(_is_ambiguous(touch) for touch in stores):
+            return None
+        return said, counted or (MASK if covered.sum() == missing.sum() else None)
+    said, remedy = _in_no_tile(recording, stores, missing)
+    return said, counted or remedy
+
+
+def _of_programs(
+    recording: Recording, stores: Sequence[Touch], names: Collection[str], missing: np.ndarray
+) -> tuple[Note, Note] | None:
+    """Return what certain programs would have stored: those that store nothing, or do not run."""
+    strides = np.empty(missing.shape, dtype=np.int8).strides
+    sizes = zip(missing.shape, stores[0].tensor.strides, strides, strict=False)
+    if any(size > 1 and step != dense for size, step, dense in sizes):
+        return None
+    numbers = sorted({touch.launch for touch in stores})
+    if len(numbers) == 1 and (swapped := swapped_axes(recording, numbers[0], names, missing)):
+        return _in_no_tile(recording, stores, missing)[0], swapped
+    for number in numbers:
+        own = [touch for touch in stores if touch.launch == number]
+        programs, sites = math.prod(recording.launches[number].grid), {it.site for it in own}
+        idle = {*range(programs)} - {
+            program for at, program, site in recording.ran if at == number and site in sites
+        }
+        line = in_their_tiles(recording, number, names, idle, missing) if idle else None
+        if line is not None:
+            which = _launch(recording, own)
+            count = {"idle": len(idle), "programs": programs}
+            return note("tiles-of-idle-programs", **count, **which, **line), IDLE
+    return None
+
+
+def _first_size(recording: Recording, launches: Sequence[int], missing: np.ndarray) -> Note | None:
+    """Say so if the first size of an input is taken for the number of all its elements.
+
+    With that number the kernel would have just what is missing, too.
+    """
+    for launch in (recording.launches[number] for number in launches):
+        for name, value in launch.arguments.items():
+            if not isinstance(value, torch.Tensor) or value.dim() < 2 or not value.numel():
+                continue
+            shape, first = tuple(value.shape), len(value)
+            given = [
+                label
+                for label, it in launch.arguments.items()
+                if type(it) is int and it == first and label not in launch.constexprs
+            ]
+            if missing.shape[: len(shape)] != shape or len(given) != 1 or value.numel() == first:
+                continue
+            rows = missing.reshape(value.numel(), -1)
+            if not rows[:first].any() and rows[first:].all():
+                tensor = region_name(name)
+                sizes = {"first": first, "numel": value.numel()}
+                return note("first-size-for-all", label=given[0], tensor=tensor, **sizes)
+    return None
+
+
+def _is_ambiguous(touch: Touch) -> bool:
+    """Return whether two indices of a tile may have changed places: dimensions of one stride."""
+    strides = [
+        step
+        for index, step in zip(touch.index, touch.tensor.strides, strict=False)
+        if index is not None and index.min() < index.max()
+    ]
+    return len({*strides}) < len(strides)
 
 
 def _around_stores(kernels: Collection[Callable]) -> dict[str, object] | None:
@@ -211,6 +291,12 @@ def _statements_around(
     last = max(line for *_, line in code.co_lines() if line)
     function = function_at(CallSite(code.co_filename, last, kernel.__name__))
     return code.co_filename, [*_stores(function, ())] if function else []
+
+
+def _stores_in_loop(kernel: Callable) -> bool:
+    """Return whether a store stands in a loop, or where is not known."""
+    around = _statements_around({kernel})[1]
+    return not around or any(map(_is_loop, itertools.chain(*around)))
 
 
 def _is_loop(statement: ast.stmt) -> bool:
@@ -254,8 +340,7 @@ def _in_no_tile(
     )
     if len(tiles) == storing < programs == needed:
         kernels = {recording.launches[touch.launch].kernel for touch in stores}
-        around = itertools.chain(*_statements_around(kernels)[1])
-        return said, ORDER if any(map(_is_loop, around)) else IDLE
+        return said, ORDER if any(map(_stores_in_loop, kernels)) else IDLE
     if not tile or not len(tiles) == storing == programs < needed:
         return said, ORDER
     return said, ROW if any(stores_a_sum(it.site, REDUCTIONS) for it in stores) else GRID

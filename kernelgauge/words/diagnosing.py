@@ -245,6 +245,9 @@ PATTERNS: Mapping[str, str | Callable[..., str]] = {
     "transposed": "the result is the transpose of the expected one",
     "out-of-place": "the values are right, but in the wrong places",
     "starts-over": "the result starts over every {block} elements",
+    "off-by-block": (
+        "the first {block} elements are right, and each later block of {block} is off by one number"
+    ),
     "modulo-block": "the result is the expected one modulo {block}",
     "all-nan": "all wrong elements are NaN",
     "some-nan": _elements("NaN"),
@@ -319,6 +322,10 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "divisor), or a cast drops bits"
     ),
     "counted-twice": "something is counted twice",
+    "index-made-with-strides": (
+        "{stride:.0f} is the stride of {name} along dimension {dim}: the index is made with "
+        "strides, as a place in memory, where it should count elements"
+    ),
     "bases-mixed": "exp is mixed with exp2, or log with log2",
     "scale-left-out": "the scale {n} ** -0.5 is left out",
     "scale-applied-twice": "the scale {n} ** -0.5 is applied twice",
@@ -367,6 +374,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "instead of one after the other"
     ),
     "carry-missing": "the carry from block to block is missing",
+    "carry-wrong": "what is carried from one block to the next is wrong",
     "block-start-missing": (
         "the index is counted within its block, and the block's start is not added"
     ),

@@ -57,6 +57,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "wrong-count": lambda found, wanted: (
         f"returned {found} tensor{'s' * (found != 1)}, not {wanted}"
     ),
+    "size-of-another-input": (
+        "{found} is the size of {name} in dimension {dim}, and that of {other} is {wanted}"
+    ),
     "form": "{name} has {aspect} {found}, not {wanted}",
     "not-contiguous": "{name} is not contiguous: its strides are {strides} for shape {shape}",
     "differs-between-runs": "{name} differs between two runs on the same input",

@@ -29,6 +29,7 @@ WHY = {
     "address-of-no-program",
     "factor-is-no-stride",
     "index-is-made",
+    "index-leads-into-another-row",
     "index-leaves-its-dimension",
     "indices-have-one-stride",
     "split-alike",
@@ -42,9 +43,12 @@ WHY = {
     "grid-counts-blocks",
     "lanes-lie-apart",
     "no-tile-has-them",
+    "phase-without-reader",
     "product-passes-int32",
     "turns-overlap",
+    "wait-leaves-group",
     "program-repeats-elements",
+    "programs-meet-at-elements",
     "programs-share-elements",
     "row-of-a-tile",
     "tensor-handed-on",
@@ -52,6 +56,7 @@ WHY = {
     "tile-covers-another",
     "tiles-are-the-same",
     "tiles-begin",
+    "tiles-of-idle-programs",
     "tiles-overlap",
 }
 # Where one of them was found is the cause already.

@@ -60,6 +60,16 @@ def _partitions_wait(waits: Sequence[Sequence], ended: Sequence[str]) -> str:
 WORDS: Mapping[str, str | Callable[..., str]] = {
     "reads-unset-shared": "{reader} reads {buffer}, to which nothing was written so far",
     "reads-before-write": _reads_before_write,
+    "phase-without-reader": lambda barrier, count, names, reader, other: (
+        f"why: {barrier} has a count of {count}, so its phase was complete when "
+        f"{' and '.join(names)} had arrived, and {reader}, which waited for the same phase of "
+        f"{other}, had not"
+    ),
+    "wait-leaves-group": lambda later, left, line: (
+        f"why: {_count(later, 'group') if later else 'no group'} "
+        f"{'was' if later < 2 else 'were'} committed after that of this copy, so that "
+        f"wait_group({left}) in line {line} may leave it under way"
+    ),
     "wait-before-reading": (
         "wait for the barrier of the copy, in the phase of this round, before you read; for "
         "cp.async it is wait_group"

@@ -331,10 +331,20 @@ def _launches_share(way: str, kernels: Sequence[str]) -> str:
 
 def _programs_share(way: str, times: float, axes: Sequence[int], grid: tuple[int, ...]) -> str:
     text = f"why: each element is {DONE[way]} by {times:.3g} programs"
-    if not axes:
-        return f"{text} on average"
     which = " and ".join(f"the {grid[axis]} along axis {axis}" for axis in axes)
     return f"{text}: of the grid {tuple(grid)}, {which} {DO[way]} the same ones"
+
+
+def _meet_at(
+    way: str, count: int, programs: Sequence[tuple[int, ...]], first: str, last: str
+) -> str:
+    one, other = programs
+    some = first if first == last else f"{first} to {last}"
+    many = "1 element is" if count == 1 else f"{count} elements are"
+    return (
+        f"why: {many} {DONE[way]} by more than one program: {some} by program {tuple(one)} and by "
+        f"program {tuple(other)}"
+    )
 
 
 def _repeats(
@@ -444,6 +454,29 @@ def _no_store(
     return f"why: no program reaches a store to it, since {never} in which it stands: {place}"
 
 
+def _idle_tiles(
+    idle: int,
+    programs: int,
+    kernel: str,
+    launch: int,
+    launches: int,
+    file: str = "",
+    line: int = 0,
+    source: str = "",
+) -> str:
+    which = _of_launch(kernel, launch, launches)
+    does, whose, ends = (
+        ("stores", "its tile", "it returns")
+        if idle == 1
+        else ("store", "their tiles", "they return")
+    )
+    text = (
+        f"why: {idle} of the {programs} programs{which} {does} nothing to it, and what is missing "
+        f"is in {whose}"
+    )
+    return f"{text}: {ends} at {show_place(Place(file, line, source=source))}" if source else text
+
+
 def _no_tile(
     programs: int,
     storing: int,
@@ -459,7 +492,7 @@ def _no_tile(
     if storing < programs:
         idle = programs - storing
         does = "stores" if idle == 1 else "store"
-        done = f"{idle} of the {programs} programs{which} {does} nothing"
+        done = f"{idle} of the {programs} programs{which} {does} nothing to it"
     elif tiles == storing:
         one = "the only program" if programs == 1 else f"each of the {programs} programs"
         done = f"{one}{which} stores one tile"
@@ -574,6 +607,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "bounded-by-another-dimension": (
         "the mask compares {variable} with {limit}, which is {value}, but {variable} * {stride} "
         "goes along dimension {dim} of {tensor}, whose size is {size}"
+    ),
+    "index-past-its-dimension": "{index} is {value} there, but {has}",
+    "address-past-end": lambda tensor, shape, strides: (
+        "an index of this address is too large, or moves by another stride than its own: the sizes "
+        f"of {tensor} are {tuple(shape)}, and its strides {tuple(strides)}"
     ),
     "mask-lets-index-through": "{through}: mask with {variable} < {limit}",
     # The address.
@@ -697,7 +735,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "
-        f"{'are' if len(indices) > 1 else 'is'} the same in both"
+        f"{'are' if len(indices) > 1 else 'is'} the same in both, so what turns the number of a "
+        "program into a tile gives it twice"
     ),
     "split-alike": lambda name, parts: (
         f"why: {' and '.join(parts)} {'are' if len(parts) > 1 else 'is'} the same for two values "
@@ -708,6 +747,9 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"{step}, and the remainder is that of a division by {rest}"
     ),
     "indices-meet": _meet,
+    "index-leads-into-another-row": (
+        "why: {index} is {value} in this program, but {has}: the address is that of another element"
+    ),
     "index-leaves-its-dimension": _leaves,
     "indices-have-one-stride": _one_stride,
     "factor-is-no-stride": _no_stride,
@@ -796,14 +838,26 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "not bytes), or store what lies between"
     ),
     "launched-with-grids": lambda grids: f"launched with a grid of {' and '.join(map(str, grids))}",
+    "grid-axes-are-swapped": lambda given, needed, one, other: (
+        f"with a grid of {tuple(needed)} in place of {tuple(given)} the tiles have every element: "
+        f"its axes are exchanged, or tl.program_id({one}) and tl.program_id({other}) are"
+    ),
+    "tiles-of-idle-programs": _idle_tiles,
+    "first-size-for-all": (
+        "{label} is {first}, the first size of {tensor}: {tensor}.numel() is {numel}, and there is "
+        "a part of the result for each"
+    ),
     "mask-of-store": "the mask of the store leaves them out",
     "store-in-every-program": (
-        "the programs that store nothing have tiles, too: let them store what belongs there, such "
-        "as zeros, or have the launcher allocate the result with it"
+        "the programs that store nothing to it have tiles, too: let them store what belongs there, "
+        "such as zeros, or have the launcher allocate the result with it"
     ),
     "loop-to-the-end": (
         "the loop ends before its first turn here: let it go on to the last element, and mask what "
         "is beyond it"
+    ),
+    "tile-numbers-of-nobody": (
+        "some tiles belong to no program: what turns a program's number into a tile leaves them out"
     ),
     "tiles-of-nobody": (
         "some tiles belong to no program: a loop over tiles ends too early or takes too large "
@@ -890,6 +944,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "lanes-share-elements": _lanes_share,
     "launches-share-elements": _launches_share,
     "programs-share-elements": _programs_share,
+    "programs-meet-at-elements": _meet_at,
     "program-repeats-elements": _repeats,
     "tensor-handed-on": _handed_on,
     "row-of-a-tile": _row,

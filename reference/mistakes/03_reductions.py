@@ -35,6 +35,11 @@ def total_sum(x, blocks):
     cause = "the elements after the last whole share are left out: N // programs rounds down"
     for programs in sorted({-(-len(x) // block) for block in blocks}):
         yield cause, (x[: len(x) // programs * programs].sum(),)
+    cause = "the last block of a program's share runs on into the share of the next one"
+    for block in blocks:
+        share = -(-len(x) // -(-len(x) // block))
+        starts = range(0, len(x), share)
+        yield cause, (sum(x[first : first - (-share // block) * block].sum() for first in starts),)
     yield LAST_LEFT_OUT, (x[:-1].sum(),)
 
 
@@ -127,6 +132,12 @@ def cumsum(x, blocks):
             ("the carry already includes the block's own sum", sums.cumsum(1)),
         ):
             yield cause, ((within + carry).flatten(1)[:, : x.shape[1]],)
+        carry, carried = torch.zeros_like(sums[:, 0]), []
+        for totals in within.unbind(1):
+            carried.append(totals + carry)
+            carry = carried[-1].amax(1, keepdim=True)
+        cause = "the carry is the largest running total of the block instead of the last one"
+        yield cause, (torch.cat(carried, 1)[:, : x.shape[1]],)
         before = (sums.cumsum(1) - sums).expand_as(within).flatten(1)[:, : x.shape[1]]
         for rows in blocks:
             down = parts(x.T, rows).cumsum(2).flatten(1).T[: len(x)]

@@ -29,6 +29,8 @@ def bias_gelu(x, bias, blocks):
     yield "GELU is computed with tanh instead of erf", (gelu(total, approximate="tanh"),)
     yield "the bias is added after GELU instead of before", (gelu(x) + bias,)
     yield "erf(x) instead of erf(x / sqrt(2))", (total * (1 + torch.erf(total)) / 2,)
+    cause = "erf is computed of x without the bias"
+    yield cause, (total * (1 + torch.erf(x / 2**0.5)) / 2,)
     yield "the factor 1/2 is left out", (2 * gelu(total),)
     yield "SiLU is computed instead of GELU", (total * torch.sigmoid(total),)
     yield "GELU is computed with a sigmoid", (total * torch.sigmoid(1.702 * total),)
@@ -135,6 +137,8 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
     if lr:
         cause = "weight decay is not multiplied by lr"
         yield cause, (moved(decay=weight_decay / lr), None, None)
+    cause = "weight decay is applied to param after the update instead of before it"
+    yield cause, (moved(decay=0.0) * (1 - lr * weight_decay), None, None)
     yield "the square root of the second moment is not taken", only_param(root=v / right2 + eps)
     for _, cast in half_precisions():
         cause = "the step is computed from moments that are already rounded"

@@ -104,10 +104,11 @@ def max_pool2d(x, kernel_size, stride, padding, blocks):
         """The elements of each window, (N, C, P, Q, kernel_h * kernel_w)."""
         return padded.unfold(2, kernel[0], step[0]).unfold(3, kernel[1], step[1]).flatten(4)
 
-    def place(tap, tall=kernel[0], wide=kernel[1], width=width):
-        """h * W + w of each window's tap of this number."""
+    def place(tap, tall=kernel[0], wide=kernel[1], width=width, apart=1):
+        """h * W + w of each window's tap of this number, with columns so far apart."""
         rows = torch.arange(tap.shape[2])[:, None] * step[0] - pad[0] + tap // wide
-        return rows * width + torch.arange(tap.shape[3]) * step[1] - pad[1] + tap % wide
+        columns = torch.arange(tap.shape[3]) * step[1] - pad[1] + tap % wide
+        return rows * width + columns * apart
 
     sides = (pad[1], pad[1], pad[0], pad[0])
     inside = windows(functional.pad(x, sides, value=lowest))
@@ -133,6 +134,8 @@ def max_pool2d(x, kernel_size, stride, padding, blocks):
     )
     cause = "the index is multiplied by the width of the result instead of that of x"
     yield cause, (None, place(first, width=out.shape[3]))
+    cause = "the index is made with the strides of x, as its place in memory, instead of h * W + w"
+    yield cause, (None, place(first, width=x.stride(2), apart=x.stride(3)))
     planes = torch.arange(out.shape[0] * out.shape[1]).view(*out.shape[:2], 1, 1)
     cause = "the index counts from the start of x instead of the plane's"
     yield cause, (None, place(first) + planes * height * width)

@@ -90,6 +90,9 @@ def wrong_masks(q, k, causal, window, blocks):
                 begin = (rows // tall * tall - window + 1).clamp(min=0) // tile * tile
                 inside = (columns <= rows) & (columns >= begin)
                 yield "the early edge of the window is not masked", inside
+                late = (rows // tall * tall + tall - window).clamp(min=0) // tile * tile
+                cause = "the loop begins where the last query of a tile needs it, not the first"
+                yield cause, mask() & (columns >= late)
     for tile in blocks:
         first, last = columns < tile, columns >= T // tile * tile
         yield "the loop ends after one tile of keys", mask() & first
@@ -98,7 +101,8 @@ def wrong_masks(q, k, causal, window, blocks):
     if causal or window:
         for tall, tile in itertools.product(blocks, blocks):
             begin, end = rows // tall * tall, rows // tall * tall + tall
-            for whole in (end // tile * tile, begin // tile * tile + tile, T // tile * tile):
+            ends = end // tile * tile, begin // tile * tile + tile, -(-begin // tile) * tile, T
+            for whole in ends:
                 whole = torch.as_tensor(whole).clamp(max=T // tile * tile)
                 yield "tiles on the diagonal are not masked", mask() | (columns < whole)
             visited = columns < -(-end // tile) * tile

@@ -1,5 +1,5 @@
 # fault: programs below the diagonal return, and y is torch.empty
-# cause: programs that store nothing have tiles
+# cause: nothing to it, and what is missing is in (its|their) tiles?: (it|they) returns? at
 # never: loop over tiles
 from __future__ import annotations
 
