@@ -25,6 +25,7 @@ import torch
 
 from kernelgauge.core import work
 from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 # Units of work for all cases of a test, and for one of them.
-BUDGET = 4_500.0
+BUDGET = 5_200.0
 MOST_OF_A_CASE = 4_500.0
 # And for those a tile beyond a number, those in which no size is small, those in which two are
 # large, and those in other dtypes.
 BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 3_600.0
-BUDGET_PAIRS, BUDGET_DTYPES = 1_800.0, 2_000.0
+BUDGET_PAIRS, BUDGET_DTYPES = 2_400.0, 1_500.0
+# How many cases a pair of sizes has, and of how many pairs each would have too little.
+MOST_PAIRS, MANY_PAIRS = 2, 6
 # And for the only size, where no program runs without the others.
 BUDGET_LARGE = 6_500.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
@@ -153,7 +156,7 @@ class _Search:
 
     def _tried_alone(self, likely: list[Constant]) -> Fault | None:
         """Try each size while the others are as small as they can be."""
-        share = BUDGET / 2 / len(self.sizes)
+        share = BUDGET / (1 + len(self.sizes))
         # The first rungs show what larger sizes will take.
         return self._tried_each(
             itertools.chain(
@@ -211,8 +214,7 @@ class _Search:
             for name, values in self.sizes.items()
         }
         for name in self.sizes:
-            only = {name: self.sizes[name]}
-            near = {it: self._expected(name, it) for _, it in _candidates(likely, only, steps=(1,))}
+            near = self._near(likely, [name])
             self._least, self._took = larger | {name: least[name]}, {name: {}}
             before, self.allowed = self.spent, self.spent + share
             try:
@@ -222,15 +224,8 @@ class _Search:
             else:
                 if fault and (shown := self._shown({}, fault)):
                     return shown
-                took = self._took[name][least[name]] = self.spent - before
-                # One beyond all numbers is beyond each, if what it takes grows as it did before.
-                most = (share - took) / took * alone[name][least[name]]
-                largest = max(
-                    (it for it, units in near.items() if units < most), default=least[name]
-                )
-                fault = self._tried_each(
-                    itertools.chain([(name, largest)], self._growing(share, GROWING, only)), share
-                )
+                self._took[name][least[name]] = self.spent - before
+                fault = self._tried_anew(near, alone, share)
             self._took, self._least = alone, least
             if fault:
                 return fault
@@ -242,6 +237,8 @@ class _Search:
         Of the sizes that a limit of both would have to pass, the most equal ones come first.
         """
         alone, least, pairs = self._took, self._least, [*itertools.combinations(self.sizes, 2)]
+        if len(pairs) > MANY_PAIRS:
+            return None
         near = {
             name: {it for _, it in _candidates(likely, {name: values}, steps=(1,))}
             for name, values in self.sizes.items()
@@ -261,7 +258,7 @@ class _Search:
             cases.sort(
                 key=lambda it: ((it[0] in near[x]) + (it[1] in near[y]), min(it)), reverse=True
             )
-            for first, second in cases:
+            for first, second in cases[:MOST_PAIRS]:
                 if self._is_spent(self._expected_of_both((x, first), (y, second))):
                     continue
                 self._least, self._took = least | {x: first}, {y: {least[y]: alone[x][first]}}
@@ -275,11 +272,12 @@ class _Search:
         """Return what a case of two sizes takes, if what they take alone multiplies."""
         one, other = (self._expected(*it) - CALL for it in chosen)
         least = self._took[chosen[0][0]][self._least[chosen[0][0]]] - CALL
-        elements = 3 * math.prod(value for _, value in chosen) / ELEMENTS
-        return CALL + max(one * other / least, elements)
+        elements = math.prod(value for _, value in chosen)
+        return CALL + max(one * other / least, _units_of(elements))
 
     def _tried_in_dtypes(self, likely: list[Constant]) -> Fault | None:
         """Try each size alone in one of each kind of dtypes that the file tells from the first."""
+        near, alone = self._near(likely, self.sizes), self._took
         for dtype in self._others:
             share = BUDGET_DTYPES / len(self._others)
             self._dtype, self.allowed = dtype, self.spent + share
@@ -292,13 +290,49 @@ class _Search:
                 # What is wrong at the least sizes is no limit, and other tests say it.
                 continue
             self._took = {name: {it: self.spent - before} for name, it in self._least.items()}
-            tried = itertools.chain(
-                self._cheapest_first(_candidates(likely, self.sizes, steps=(1,))),
-                self._growing(share / len(self.sizes), GROWING, self.sizes),
-            )
-            if fault := self._tried_each(tried, share):
+            if fault := self._tried_anew(near, alone, share):
                 return fault
         return None
+
+    def _near(self, likely: list[Constant], names: Iterable[str]) -> dict[str, dict[int, float]]:
+        """Return the values just above likely numbers, of each size, and what they take alone."""
+        found: dict[str, dict[int, float]] = {name: {} for name in names}
+        for name, value in _candidates(
+            likely, {name: self.sizes[name] for name in found}, steps=(1,)
+        ):
+            found[name][value] = self._expected(name, value)
+        return found
+
+    def _tried_anew(
+        self,
+        near: Mapping[str, Mapping[int, float]],
+        alone: Mapping[str, Mapping[int, float]],
+        share: float,
+    ) -> Fault | None:
+        """Try sizes in other surroundings, where their least values are right.
+
+        The largest that seems to fit is beyond all numbers that a smaller one is beyond. A few that
+        grow come after these.
+
+        near: see `_near`
+        alone: what calls took in the first surroundings
+        """
+        largest = []
+        for name, values in near.items():
+            least = self._least[name]
+            grown = self._took[name][least] / alone[name][least]
+            held = math.prod(it for other, it in self._least.items() if other != name)
+            fitting = {
+                value: max(units * grown, _units_of(held * value))
+                for value, units in values.items()
+            }
+            fitting = {value: units for value, units in fitting.items() if units < share}
+            if fitting:
+                largest.append((fitting[max(fitting)], name, max(fitting)))
+        few = self._growing(share / 3 / len(near), GROWING, {it: self.sizes[it] for it in near})
+        return self._tried_each(
+            itertools.chain(((name, value) for _, name, value in sorted(largest)), few), share
+        )
 
     def _tried(self, name: str, value: int, most: float = MOST_OF_A_CASE) -> Fault | None:
         """Return what is wrong with a case, told as a limit, and take notice of what it takes."""
@@ -490,7 +524,12 @@ class _Search:
             if self._step == TILE:
                 break
         shown = self._shown({name: values[high]}, fault)
-        cause = _cause(self.constants, name, values[low], values[high])
+        told: dict[str, Any] = {"size": name, "right": values[low], "wrong": values[high]}
+        if self._dtype and self._dtype is not self._built:
+            told["dtype"] = dtype_name(self._dtype)
+        if held := {n: it for n, it in self._least.items() if n != name and it > self.sizes[n][0]}:
+            told["beside"] = held
+        cause = _cause(self.constants, told)
         return shown and shown.but(
             cause=Cause(cause, SHOWN), remedy=shown.remedy or note("no-limit")
         )
@@ -520,6 +559,11 @@ def _elements(arguments: Arguments) -> int:
     return sum(tensor.numel() for tensor in arguments.tensors.values())
 
 
+def _units_of(elements: int) -> float:
+    """Return what a result of so many elements takes, and an input that is as large."""
+    return 3 * elements / ELEMENTS
+
+
 def _candidates(
     known: Iterable[Constant], sizes: Sizes, steps: Sequence[int] = (1, 0, -1)
 ) -> list[tuple[str, int]]:
@@ -537,10 +581,12 @@ def _candidates(
     return list(dict.fromkeys(found))
 
 
-def _cause(known: Iterable[Constant], name: str, right: int, wrong: int) -> Any:
-    """Return what is said of a limit: the number of the file that it is, if it is one."""
-    shown = {"size": name, "right": right, "wrong": wrong}
-    for value in (right, wrong):
+def _cause(known: Iterable[Constant], shown: Mapping[str, Any]) -> Any:
+    """Return what is said of a limit: the number of the file that it is, if it is one.
+
+    shown: the size, the values that are right and wrong, and what the other cases do not have
+    """
+    for value in (shown["right"], shown["wrong"]):
         for constant in known:
             if constant.value == value:
                 return note(
