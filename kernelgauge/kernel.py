@@ -191,7 +191,7 @@ class Kernel:
         it is tried just above, at and just below each integer of the file and each product of two,
         the likeliest first, until the budget is spent. The other sizes are as small as they can be.
         What would take more is not run, and the figures of the test say how many such cases there
-        were.
+        were. Fewer cases follow in which other sizes are larger, too, and in other dtypes.
 
         build: returns the inputs of a call for a value of each size, by name; options may follow
             them as a dict

@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 # Units of work for all cases of a test, and for one of them.
-BUDGET = 5_200.0
+BUDGET = 4_200.0
 MOST_OF_A_CASE = 4_500.0
+# How far each of many sizes may grow, at least.
+LEAST_SHARE = 900.0
 # And for those a tile beyond a number, those in which no size is small, those in which two are
 # large, and those in other dtypes.
 BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 3_600.0
-BUDGET_PAIRS, BUDGET_DTYPES = 2_400.0, 1_500.0
+BUDGET_PAIRS, BUDGET_DTYPES = 2_000.0, 1_400.0
 # How many cases a pair of sizes has, and of how many pairs each would have too little.
 MOST_PAIRS, MANY_PAIRS = 2, 6
 # And for the only size, where no program runs without the others.
@@ -156,7 +158,7 @@ class _Search:
 
     def _tried_alone(self, likely: list[Constant]) -> Fault | None:
         """Try each size while the others are as small as they can be."""
-        share = BUDGET / (1 + len(self.sizes))
+        share = max(BUDGET / 2 / len(self.sizes), LEAST_SHARE)
         # The first rungs show what larger sizes will take.
         return self._tried_each(
             itertools.chain(
@@ -271,7 +273,7 @@ class _Search:
     def _expected_of_both(self, *chosen: tuple[str, int]) -> float:
         """Return what a case of two sizes takes, if what they take alone multiplies."""
         one, other = (self._expected(*it) - CALL for it in chosen)
-        least = self._took[chosen[0][0]][self._least[chosen[0][0]]] - CALL
+        least = max(self._took[chosen[0][0]][self._least[chosen[0][0]]] - CALL, 1.0)
         elements = math.prod(value for _, value in chosen)
         return CALL + max(one * other / least, _units_of(elements))
 
@@ -560,8 +562,8 @@ def _elements(arguments: Arguments) -> int:
 
 
 def _units_of(elements: int) -> float:
-    """Return what a result of so many elements takes, and an input that is as large."""
-    return 3 * elements / ELEMENTS
+    """Return what a result of so many elements takes."""
+    return 2 * elements / ELEMENTS
 
 
 def _candidates(
