@@ -40,10 +40,8 @@ if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 # Units of work for all cases of a test, and for one of them.
-BUDGET = 4_200.0
+BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
-# How far each of many sizes may grow, at least.
-LEAST_SHARE = 900.0
 # And for those a tile beyond a number, those in which no size is small, those in which two are
 # large, and those in other dtypes.
 BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 3_600.0
@@ -158,7 +156,7 @@ class _Search:
 
     def _tried_alone(self, likely: list[Constant]) -> Fault | None:
         """Try each size while the others are as small as they can be."""
-        share = max(BUDGET / 2 / len(self.sizes), LEAST_SHARE)
+        share = BUDGET / 2 / len(self.sizes)
         # The first rungs show what larger sizes will take.
         return self._tried_each(
             itertools.chain(
