@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
+import torch
 
 from course import inputs, loader, paths, running
 from course.options import asked
@@ -18,6 +18,7 @@ from kernelgauge.core.verdict import Wrong
 from kernelgauge.kernel import Kernel
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
+from kernelgauge.subject import state
 from kernelgauge.subject.guarded_call import GuardedCall
 from kernelgauge.words.fault import Fault, Place, note
 
@@ -145,10 +146,14 @@ class Challenge(Kernel):
             **options,
         )
 
-    def limits(self, build: Callable[..., tuple], **sizes: int | range) -> None:  # type: ignore[override]
+    def limits(  # type: ignore[override]
+        self, build: Callable[..., tuple], dtypes: Sequence[str] = (), **sizes: int | range
+    ) -> None:
         """Check that no size ends at a number of the subject's file: see `Kernel.limits`.
 
         A size that `given` takes is given, too.
+
+        dtypes: the names of those that `Kernel.limits` takes
         """
         case = self.run.case
 
@@ -160,7 +165,7 @@ class Challenge(Kernel):
         def setting(values: dict[str, int]) -> contextlib.AbstractContextManager:
             return self.given(**{name: values[name] for name in GIVEN if name in values})
 
-        super().limits(seeded, setting, **sizes)
+        super().limits(seeded, setting, [getattr(torch, it) for it in dtypes], **sizes)
 
     @contextlib.contextmanager
     def given(self, **sizes: int) -> Iterator[None]:
@@ -169,9 +174,6 @@ class Challenge(Kernel):
         multiprocessors: what `multiprocessors(device)` returns
         shared_memory: what `shared_memory(device)` returns, in bytes
         """
-        names = launcher_globals(self.subject)
-        # Name by name: what the interpreter adds to them meanwhile must stay.
-        with pytest.MonkeyPatch.context() as patch:
-            for name, size in sizes.items():
-                patch.setitem(names, name, lambda device, size=size: size)
+        lent = {name: lambda device, size=size: size for name, size in sizes.items()}
+        with state.lending(launcher_globals(self.subject), lent):
             yield

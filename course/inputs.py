@@ -20,6 +20,10 @@ from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured
 
+# The dtypes of most specs: all of their inputs have one of these.
+FLOATS = ("float32", "float16", "bfloat16")
+HALVES = ("float16", "bfloat16")
+
 # Whether inputs are only as large as drawn ones, where nothing depends on what they hold.
 are_hollow = False
 # Bytes of the largest of them.
@@ -368,6 +372,11 @@ def strided(x: torch.Tensor, *steps: int) -> torch.Tensor:
     spread = torch.zeros(extent, dtype=x.dtype, device=x.device)
     view = spread[tuple(slice(None, None, step) for step in steps)]
     return view.copy_(x)
+
+
+def backwards(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors with their dimensions in the opposite order: contiguous if but one is not 1."""
+    return tuple(x.permute(*reversed(range(x.dim()))) for x in tensors)
 
 
 def ranks(

@@ -26,6 +26,10 @@ VALUES: dict[str, Callable[[torch.finfo], float]] = {
 }
 # Infinity where the other inputs are 0 all over: a product of them is NaN.
 BESIDE_ZEROS = "inf_beside_zeros"
+# What stands for all inputs where each is as large as float16 may be: a sum or a product of them
+# overflows in float16, and in wider dtypes no step does, so that their order is free.
+TOGETHER = "all"
+LARGE_HALF = 0.75 * torch.finfo(torch.float16).max
 # What a spec that excludes a value excludes, too.
 ALIKE = {"largest": "large", "inf": BESIDE_ZEROS}
 # These have no infinity, or no sign of 0.
@@ -42,7 +46,8 @@ def special_values(
 
     The value stands in the first, the middle and the last element, and the reference says what
     becomes of it: in float64, or in the inputs' dtype where the spec names rounding. Of several
-    inputs each is infinite there while the others are 0, too.
+    inputs each is infinite there while the others are 0, too, and all are large at once, where the
+    spec excludes that of none.
 
     build: makes the positional arguments of a call, finite ones, and may end them with a dict of
         those that go by name
@@ -59,6 +64,8 @@ def special_values(
         for name, excluded in apart.items()
     }
     rows = [(name, it) for name in given for it in values if it not in left_out.get(name, ())]
+    if len(given) > 1 and not any("large" in it for it in left_out.values()):
+        rows.append((TOGETHER, "large_half"))
 
     def test(name: str, value: str) -> None:
         inputs = list(build())
@@ -68,8 +75,12 @@ def special_values(
             for other in given:
                 for tensor in tensors(arguments.values[other]):
                     tensor.zero_()
-        for tensor in tensors(arguments.values[name]):
-            put(tensor, "inf" if value == BESIDE_ZEROS else value)
+        if name == TOGETHER:
+            for tensor in (it for each in given for it in tensors(arguments.values[each])):
+                put_number(tensor, min(LARGE_HALF, 0.75 * torch.finfo(tensor.dtype).max))
+        else:
+            for tensor in tensors(arguments.values[name]):
+                put(tensor, "inf" if value == BESIDE_ZEROS else value)
         puzzle.check(*inputs, **options)
 
     ids = [f"{name}-{value}" for name, value in rows]
@@ -83,7 +94,12 @@ def put(tensor: torch.Tensor, value: str) -> None:
         number = math.copysign(torch.finfo(tensor.dtype).max, number)
     if value == "constant":
         tensor.fill_(number)
-        return
+    else:
+        put_number(tensor, number)
+
+
+def put_number(tensor: torch.Tensor, number: float) -> None:
+    """Put a number into the first, the middle and the last element of a contiguous tensor."""
     held = torch.uint8 if tensor.itemsize == 1 else tensor.dtype
     special = torch.tensor([number], device=tensor.device).to(tensor.dtype).view(held)
     elements = tensor.view(-1).view(held)

@@ -182,6 +182,7 @@ class Kernel:
         self,
         build: Callable[..., tuple],
         setting: Callable[[dict[str, int]], contextlib.AbstractContextManager] | None = None,
+        dtypes: Sequence[torch.dtype] = (),
         **sizes: int | range,
     ) -> None:
         """Check that no size ends at a number that stands in the subject's file.
@@ -190,15 +191,18 @@ class Kernel:
         it is tried just above, at and just below each integer of the file and each product of two,
         the likeliest first, until the budget is spent. The other sizes are as small as they can be.
         What would take more is not run, and the figures of the test say how many such cases there
-        were.
+        were. Fewer cases follow in which other sizes are larger, too, and in other dtypes.
 
         build: returns the inputs of a call for a value of each size, by name; options may follow
             them as a dict
         setting: what a call with these values runs in
+        dtypes: that of what `build` returns, and others that all inputs of it may have in its
+            place. Where the file tells one of them from the first, sizes are tried in it too
         sizes: what each of them may be; a number stands for 1 up to that
         """
         spans = {n: range(1, it + 1) if isinstance(it, int) else it for n, it in sizes.items()}
-        check_limits(self, build, spans, setting or (lambda values: contextlib.nullcontext()))
+        setting = setting or (lambda values: contextlib.nullcontext())
+        check_limits(self, build, spans, setting, dtypes)
 
     def check_grid(self, *inputs: Any, **options: Any) -> None:
         """Check one case of more programs than an axis of a grid takes.

@@ -3,9 +3,10 @@
 Each size grows first, while the others are as small as they can be. What has a limit below is wrong
 then, and bisection finds the limit. A limit mostly stands in the subject's own file, as a number or
 as a product of two, and so each size is then tried just above, at and just below each of them.
-What ends at a number may be wrong only a tile beyond it, or only where other sizes are larger, too:
-these cases come last, and have budgets of their own. Which cases are tried depends on the file and
-on what the interpreter does for them, never on the time that it takes.
+What ends at a number may be wrong only a tile beyond it, only where other sizes are larger or
+beyond a number, too, or only in a dtype that the file tells from others: these cases come last, and
+have budgets of their own. Which cases are tried depends on the file and on what the interpreter
+does for them, never on the time that it takes.
 
 Of a launch of many programs that need not know of each other a few run, at both ends and next to
 the numbers of the file. Where none of them stores as much as it would take on average to fill the
@@ -20,15 +21,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from kernelgauge.core import work
 from kernelgauge.core.arguments import Arguments
+from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.memory.executor import sample
 from kernelgauge.memory.watch import Programs
 from kernelgauge.results import Expected, ResultCheck
-from kernelgauge.subject.constants import AT_AN_END, Constant, constants
+from kernelgauge.subject.constants import AT_AN_END, Constant, constants, told_apart
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome
 from kernelgauge.words.fault import SHOWN, Cause, Fault, note
 
@@ -38,8 +42,14 @@ if TYPE_CHECKING:
 # Units of work for all cases of a test, and for one of them.
 BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
-# And for those a tile beyond a number, and those in which no size is small.
-BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 2_000.0
+# And for those a tile beyond a number, those in which no size is small, those in which two are
+# large, and those in other dtypes.
+BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 3_600.0
+BUDGET_PAIRS, BUDGET_DTYPES = 2_000.0, 1_400.0
+# How many cases a pair of sizes has, and of how many pairs each would have too little.
+MOST_PAIRS, MANY_PAIRS = 2, 6
+# And for the only size, where no program runs without the others.
+BUDGET_LARGE = 6_500.0
 # What a call takes beside its programs, and how many elements of its inputs take a unit.
 CALL = 60.0
 ELEMENTS = 2_500
@@ -54,6 +64,8 @@ LARGE, TILE = 1024, 128
 TOGETHER = 64
 # Of a launch of more programs a few run: at its ends, next to likely numbers, and others.
 MOST_PROGRAMS, LIKELY, OTHERS = 24, 8, 3
+# Units of work to find where right turns into wrong.
+MOST_TO_TELL = 20_000.0
 # Units of work for a call of all programs that seems to be wrong.
 MOST_OF_ALL = 60_000.0
 # A GPU compiles a kernel anew for most sizes.
@@ -71,9 +83,10 @@ def check_limits(
     build: Callable[..., tuple],
     sizes: Sizes,
     setting: Callable[[Values], contextlib.AbstractContextManager],
+    dtypes: Sequence[torch.dtype] = (),
 ) -> None:
     """See `Kernel.limits`."""
-    search = _Search(kernel, build, sizes, setting)
+    search = _Search(kernel, build, sizes, setting, dtypes)
     if fault := search.tried():
         raise Wrong(fault)
     if search.skipped:
@@ -94,17 +107,24 @@ class _Search:
         build: Callable[..., tuple],
         sizes: Sizes,
         setting: Callable[[Values], contextlib.AbstractContextManager],
+        dtypes: Sequence[torch.dtype] = (),
     ):
         self.kernel, self.build, self.sizes, self.setting = kernel, build, sizes, setting
         # Without a file nothing can be read: the first call says so.
         code = kernel.path.read_text(encoding="utf-8") if kernel.path.exists() else ""
         self.constants = constants(code)
+        # That of the inputs as they are built, that of a case, and the others to try.
+        kinds = told_apart(code, dtypes)
+        self._built, self._others = kinds[0] if kinds else None, kinds[1:]
+        self._dtype = self._built
         self.spent, self.skipped = 0.0, 0
         self.allowed = BUDGET if settings.interpreted else MAX_CASES_ON_GPU
         # Whether a few programs of a launch may run without the others.
         self._apart = settings.interpreted
         # Whether only the programs at its ends run of a launch.
         self._ends = False
+        # How far a case is beyond the number that it is for.
+        self._step = 1
         # Whether results that seem to be unfilled were unfilled so far.
         self._suspects = True
         self._least = {name: values[0] for name, values in sizes.items()}
@@ -123,7 +143,13 @@ class _Search:
         if fault or not settings.interpreted:
             return fault
         skipped = self.skipped
-        fault = self._tried_beyond(likely) or self._tried_together(likely)
+        fault = (
+            self._tried_as_large_as_can_be()
+            or self._tried_beyond(likely)
+            or self._tried_together(likely)
+        )
+        self._ends = self._apart
+        fault = fault or self._tried_in_pairs(likely) or self._tried_in_dtypes(likely)
         # What these leave out may still be tried next to its number.
         self.skipped = skipped
         return fault
@@ -132,66 +158,181 @@ class _Search:
         """Try each size while the others are as small as they can be."""
         share = BUDGET / 2 / len(self.sizes)
         # The first rungs show what larger sizes will take.
-        for name, value in itertools.chain(
-            self._growing(share, GROWING[:2], self.sizes),
-            self._cheapest_first(_candidates(likely, self.sizes, steps=(1,))),
-            self._growing(share, GROWING[2:], self.sizes),
-            _candidates(self.constants, self.sizes),
-        ):
+        return self._tried_each(
+            itertools.chain(
+                self._growing(share, GROWING[:2], self.sizes),
+                self._cheapest_first(_candidates(likely, self.sizes, steps=(1,))),
+                self._growing(share, GROWING[2:], self.sizes),
+                _candidates(self.constants, self.sizes),
+            )
+        )
+
+    def _tried_each(
+        self, cases: Iterable[tuple[str, int]], most: float = MOST_OF_A_CASE
+    ) -> Fault | None:
+        for name, value in cases:
             if value in self._took[name]:
                 continue
             if self._is_spent(self._expected(name, value)):
                 self.skipped += 1
-            elif fault := self._tried(name, value):
+            elif fault := self._tried(name, value, most):
                 return fault
         return None
+
+    def _tried_as_large_as_can_be(self) -> Fault | None:
+        """Try the only size once more, where all programs have to run: it has the budget of two."""
+        if len(self.sizes) > 1 or self._apart:
+            return None
+        self.allowed = self.spent + BUDGET_LARGE
+        (values,) = self.sizes.values()
+        return self._tried_each(
+            self._growing(BUDGET_LARGE, values[-1:], self.sizes), most=BUDGET_LARGE
+        )
 
     def _tried_beyond(self, likely: list[Constant]) -> Fault | None:
         """Try sizes with a whole tile beyond a large number, by the programs at the ends."""
         if not self._apart:
             return None
-        self.allowed, self._ends = self.spent + BUDGET_BEYOND, True
+        self.allowed, self._ends, self._step = self.spent + BUDGET_BEYOND, True, TILE
         large = [it for it in likely if it.value >= LARGE]
         for name, value in _candidates(large, self.sizes, steps=(TILE,)):
             if value in self._took[name] or self._is_spent():
                 continue
             if fault := self._tried(name, value, most=self.allowed - self.spent):
                 return fault
-        self._ends = False
+        self._ends, self._step = False, 1
         return None
 
     def _tried_together(self, likely: list[Constant]) -> Fault | None:
         """Try each size while the others are larger: tiles have other shapes then."""
         if len(self.sizes) == 1:
             return None
-        least, share = self._least, BUDGET_TOGETHER / len(self.sizes)
+        alone, least, share = self._took, self._least, BUDGET_TOGETHER / len(self.sizes)
         each = int(TOGETHER ** (1 / (len(self.sizes) - 1))) + 1
         larger = {
             name: values[min(max(-(-(each - values.start) // values.step), 0), len(values) - 1)]
             for name, values in self.sizes.items()
         }
         for name in self.sizes:
-            self._least = larger | {name: least[name]}
-            self._took = {name: {}}
+            near = self._near(likely, [name])
+            self._least, self._took = larger | {name: least[name]}, {name: {}}
             before, self.allowed = self.spent, self.spent + share
             try:
                 fault = self._fault({}, most=share)
             except work.TooMuch:
-                continue
-            if fault and (shown := self._shown({}, fault)):
-                return shown
-            self._took[name][least[name]] = self.spent - before
-            only = {name: self.sizes[name]}
-            tried = itertools.chain(
-                self._cheapest_first(_candidates(likely, only, steps=(1,))),
-                self._growing(share, GROWING, only),
+                fault = None
+            else:
+                if fault and (shown := self._shown({}, fault)):
+                    return shown
+                self._took[name][least[name]] = self.spent - before
+                fault = self._tried_anew(near, alone, share)
+            self._took, self._least = alone, least
+            if fault:
+                return fault
+        return None
+
+    def _tried_in_pairs(self, likely: list[Constant]) -> Fault | None:
+        """Try two sizes beyond numbers, or grown, at once: as large as one case may be.
+
+        Of the sizes that a limit of both would have to pass, the most equal ones come first.
+        """
+        alone, least, pairs = self._took, self._least, [*itertools.combinations(self.sizes, 2)]
+        if len(pairs) > MANY_PAIRS:
+            return None
+        near = {
+            name: {it for _, it in _candidates(likely, {name: values}, steps=(1,))}
+            for name, values in self.sizes.items()
+        }
+        for x, y in pairs:
+            share = BUDGET_PAIRS / len(pairs)
+            self.allowed = self.spent + share
+            cases = []
+            for first in alone[x].keys() - {least[x]}:
+                fitting = [
+                    it
+                    for it in (near[y] | alone[y].keys()) - {least[y]}
+                    if self._expected_of_both((x, first), (y, it)) < share
+                ]
+                if fitting:
+                    cases.append((first, max(fitting)))
+            cases.sort(
+                key=lambda it: ((it[0] in near[x]) + (it[1] in near[y]), min(it)), reverse=True
             )
-            for _, value in tried:
-                if value in self._took[name] or self._is_spent(self._expected(name, value)):
+            for first, second in cases[:MOST_PAIRS]:
+                if self._is_spent(self._expected_of_both((x, first), (y, second))):
                     continue
-                if fault := self._tried(name, value, most=share):
+                self._least, self._took = least | {x: first}, {y: {least[y]: alone[x][first]}}
+                fault = self._tried(y, second, most=share)
+                self._least, self._took = least, alone
+                if fault:
                     return fault
         return None
+
+    def _expected_of_both(self, *chosen: tuple[str, int]) -> float:
+        """Return what a case of two sizes takes, if what they take alone multiplies."""
+        one, other = (self._expected(*it) - CALL for it in chosen)
+        least = max(self._took[chosen[0][0]][self._least[chosen[0][0]]] - CALL, 1.0)
+        elements = math.prod(value for _, value in chosen)
+        return CALL + max(one * other / least, _units_of(elements))
+
+    def _tried_in_dtypes(self, likely: list[Constant]) -> Fault | None:
+        """Try each size alone in one of each kind of dtypes that the file tells from the first."""
+        near, alone = self._near(likely, self.sizes), self._took
+        for dtype in self._others:
+            share = BUDGET_DTYPES / len(self._others)
+            self._dtype, self.allowed = dtype, self.spent + share
+            before = self.spent
+            try:
+                fault = self._fault({}, most=share)
+            except work.TooMuch:
+                continue
+            if fault:
+                # What is wrong at the least sizes is no limit, and other tests say it.
+                continue
+            self._took = {name: {it: self.spent - before} for name, it in self._least.items()}
+            if fault := self._tried_anew(near, alone, share):
+                return fault
+        return None
+
+    def _near(self, likely: list[Constant], names: Iterable[str]) -> dict[str, dict[int, float]]:
+        """Return the values just above likely numbers, of each size, and what they take alone."""
+        found: dict[str, dict[int, float]] = {name: {} for name in names}
+        for name, value in _candidates(
+            likely, {name: self.sizes[name] for name in found}, steps=(1,)
+        ):
+            found[name][value] = self._expected(name, value)
+        return found
+
+    def _tried_anew(
+        self,
+        near: Mapping[str, Mapping[int, float]],
+        alone: Mapping[str, Mapping[int, float]],
+        share: float,
+    ) -> Fault | None:
+        """Try sizes in other surroundings, where their least values are right.
+
+        The largest that seems to fit is beyond all numbers that a smaller one is beyond. A few that
+        grow come after these.
+
+        near: see `_near`
+        alone: what calls took in the first surroundings
+        """
+        largest = []
+        for name, values in near.items():
+            least = self._least[name]
+            grown = self._took[name][least] / alone[name][least]
+            held = math.prod(it for other, it in self._least.items() if other != name)
+            fitting = {
+                value: max(units * grown, _units_of(held * value))
+                for value, units in values.items()
+            }
+            fitting = {value: units for value, units in fitting.items() if units < share}
+            if fitting:
+                largest.append((fitting[max(fitting)], name, max(fitting)))
+        few = self._growing(share / 3 / len(near), GROWING, {it: self.sizes[it] for it in near})
+        return self._tried_each(
+            itertools.chain(((name, value) for _, name, value in sorted(largest)), few), share
+        )
 
     def _tried(self, name: str, value: int, most: float = MOST_OF_A_CASE) -> Fault | None:
         """Return what is wrong with a case, told as a limit, and take notice of what it takes."""
@@ -199,9 +340,10 @@ class _Search:
         try:
             fault = self._fault({name: value}, most)
         except work.TooMuch:
-            fault = None
             self.skipped += 1
-        if fault and (told := self._told(name, value, fault)):
+            self._took[name][value] = math.inf
+            return None
+        if fault and (told := self._told(name, value, fault, most)):
             return told
         self._took[name][value] = self.spent - before
         return None
@@ -231,6 +373,8 @@ class _Search:
                         else:
                             at = middle
                     at = last[name] = low
+                    if values[at] < 1.5 * max(self._took[name]):
+                        continue
                 if values[at] not in self._took[name]:
                     yield name, values[at]
 
@@ -332,10 +476,10 @@ class _Search:
 
     def _some(self, count: int) -> Iterable[int]:
         """Return the programs of a launch that run in place of all."""
+        if self._ends and count > 4:
+            return 0, 1, count - 2, count - 1
         if count <= MOST_PROGRAMS:
             return range(count)
-        if self._ends:
-            return 0, 1, count - 2, count - 1
         near = [it.value for it in self.constants if it.value < count][:LIKELY]
         others = sorted(sample(count))[:OTHERS]
         return sorted({0, 1, count - 2, count - 1, *near, *others})
@@ -348,32 +492,44 @@ class _Search:
         options = last if isinstance(last, dict) else {}
         inputs = inputs if isinstance(last, dict) else [*inputs, last]
         with self.setting(values):
-            yield self.kernel.arguments(tuple(inputs), options)
+            arguments = self.kernel.arguments(tuple(inputs), options)
+            yield arguments if self._dtype is self._built else arguments.map(self._cast)
 
-    def _told(self, name: str, value: int, fault: Fault) -> Fault | None:
+    def _cast(self, _: str, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self._dtype) if tensor.dtype is self._built else tensor
+
+    def _told(self, name: str, value: int, fault: Fault, most: float) -> Fault | None:
         """Return the fault with the sizes between which right turns into wrong, None if none is."""
         values = self.sizes[name]
         low, high = (
-            values.index(max(it for it in self._took[name] if it < value)),
+            values.index(
+                max(n for n, it in self._took[name].items() if n < value and it < math.inf)
+            ),
             values.index(value),
         )
         # A case of few programs takes long where its result is wrong, and so few are enough.
-        guess = high - (TILE if self._ends else 1)
-        while high - low > 1:
+        guess = high - self._step
+        begun = self.spent
+        while high - low > 1 and self.spent - begun < MOST_TO_TELL:
             at = guess if low < guess < high else (low + high) // 2
             guess = low
             try:
-                found = self._fault({name: values[at]})
+                found = self._fault({name: values[at]}, max(most, MOST_OF_A_CASE))
             except work.TooMuch:
-                found = None
+                break
             if found:
                 high, fault = at, found
             else:
                 low = at
-            if self._ends:
+            if self._step == TILE:
                 break
         shown = self._shown({name: values[high]}, fault)
-        cause = _cause(self.constants, name, values[low], values[high])
+        told: dict[str, Any] = {"size": name, "right": values[low], "wrong": values[high]}
+        if self._dtype and self._dtype is not self._built:
+            told["dtype"] = dtype_name(self._dtype)
+        if held := {n: it for n, it in self._least.items() if n != name and it > self.sizes[n][0]}:
+            told["beside"] = held
+        cause = _cause(self.constants, told)
         return shown and shown.but(
             cause=Cause(cause, SHOWN), remedy=shown.remedy or note("no-limit")
         )
@@ -384,7 +540,7 @@ class _Search:
         None if all programs fill results that few seemed not to fill.
         """
         with self._case(chosen) as arguments:
-            most = 0.0 if self._ends else MOST_OF_ALL
+            most = 0.0 if self._step == TILE else MOST_OF_ALL
             with contextlib.suppress(work.TooMuch), work.at_most(most) as meter:
                 try:
                     meter.spend(CALL)
@@ -401,6 +557,11 @@ class _Search:
 
 def _elements(arguments: Arguments) -> int:
     return sum(tensor.numel() for tensor in arguments.tensors.values())
+
+
+def _units_of(elements: int) -> float:
+    """Return what a result of so many elements takes."""
+    return 2 * elements / ELEMENTS
 
 
 def _candidates(
@@ -420,10 +581,12 @@ def _candidates(
     return list(dict.fromkeys(found))
 
 
-def _cause(known: Iterable[Constant], name: str, right: int, wrong: int) -> Any:
-    """Return what is said of a limit: the number of the file that it is, if it is one."""
-    shown = {"size": name, "right": right, "wrong": wrong}
-    for value in (right, wrong):
+def _cause(known: Iterable[Constant], shown: Mapping[str, Any]) -> Any:
+    """Return what is said of a limit: the number of the file that it is, if it is one.
+
+    shown: the size, the values that are right and wrong, and what the other cases do not have
+    """
+    for value in (shown["right"], shown["wrong"]):
         for constant in known:
             if constant.value == value:
                 return note(

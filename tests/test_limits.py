@@ -8,13 +8,14 @@ import copy
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from course import paths
 from course.plugin import ladder
 from course.proof import runner
 from kernelgauge.core import work
 from kernelgauge.core.verdict import NotMeasured, Wrong
-from kernelgauge.subject.constants import constants
+from kernelgauge.subject.constants import constants, told_apart
 
 LADDER = ladder.ladder()
 # How many programs, how long a loop, and how many steps of one the mutants below allow.
@@ -56,6 +57,32 @@ def test_where_a_number_may_stand(code, value):
 def test_options_of_a_launch_are_no_sizes():
     assert values("k[grid](x, num_warps=8, num_stages=5, maxnreg=168)") == []
     assert values("triton.Config({}, num_warps=8)") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "others"),
+    [
+        ("if x.dtype == torch.float16: pass", [torch.float16]),
+        ("y = 1 if x_ptr.dtype.element_ty != tl.float32 else 2", [torch.float16]),
+        ("if x.dtype in (torch.bfloat16,): pass", [torch.bfloat16]),
+        ("MOST = {torch.float16: 512}", [torch.float16]),
+        ("if x_ptr.dtype.element_ty.is_bf16(): pass", [torch.bfloat16]),
+        ("HALF = torch.half\nif x.dtype == HALF: pass", [torch.float16]),
+        ("match x.dtype:\n    case torch.float16: pass", [torch.float16]),
+        ("f(HALF=x.element_size() == 2)", [torch.float16]),
+        ("f(NAME=str(x.dtype) == 'fp16')", [torch.float16]),
+        (
+            "if x.dtype == torch.bfloat16 or x.dtype == torch.float16: pass",
+            [torch.float16, torch.bfloat16],
+        ),
+        ("if x.dtype not in (torch.float16, torch.bfloat16, torch.float32): pass", []),
+        ("if y.dtype != x.dtype: pass", []),
+        ("f(dtype=torch.float16, BLOCK=128 // x.element_size())", []),
+    ],
+)
+def test_dtypes_that_a_file_tells_apart(code, others):
+    dtypes = [torch.float32, torch.float16, torch.bfloat16]
+    assert told_apart(code, dtypes) == [torch.float32, *others]
 
 
 def test_work_is_limited_in_its_innermost_body():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from course import paths
+from course.challenge import Challenge
 from kernelgauge.subject import loader, state
 
 KEEPS = {
@@ -52,3 +54,29 @@ def test_a_module_that_keeps_something_is_loaded_anew(tmp_path, source, anew):
     assert (second is not first) is anew
     state.begin()
     assert loader.load_subject(path, "f") is second
+
+
+@pytest.mark.parametrize("name", ["size", "unknown"])
+def test_what_a_case_lends_is_not_kept(tmp_path, name):
+    path = tmp_path / "subject.py"
+    path.write_text(
+        "kept = []\ndef size(): return 4\ndef f(): return size()\ndef g(): kept.append(1)"
+    )
+    names = loader.load_subject(path, "f").__globals__
+    with state.lending(names, {name: lambda: 7}):
+        assert names[name]() == 7
+        assert not state.keeps(path)
+        names["g"]()
+        assert state.keeps(path)
+    assert names["f"]() == 4
+    assert "unknown" not in names
+
+
+def test_a_size_that_a_case_gives_is_not_kept():
+    puzzle = Challenge(
+        "persistent_softmax", paths.PUZZLES / "17_persistent/test_persistent_softmax.py"
+    )
+    with puzzle.given(multiprocessors=6):
+        assert puzzle.subject.__globals__["multiprocessors"]("cpu") == 6
+        assert not state.keeps(puzzle.path)
+    assert not state.keeps(puzzle.path)

@@ -14,7 +14,7 @@ from kernelgauge.core.verdict import NotMeasured
 # Lanes of an access that take as long as the access itself, elements of the operands of tl.dot that
 # take a unit, and what it takes to start a program.
 LANES = 4096
-FACTORS = 4500
+FACTORS = 16_000
 PROGRAM = 3.0
 
 

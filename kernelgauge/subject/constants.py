@@ -1,12 +1,16 @@
-"""The numbers in a learner's file at which a size may end: integers, and products of two."""
+"""What a learner's file says of where a size may end: integers, products of two, and dtypes."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import torch
+
+from kernelgauge.core.dtypes import dtype_name
 
 # Smaller numbers are axes, ranks and counts of tensors.
 LEAST = 4
@@ -25,6 +29,10 @@ ENDS = {
 OPTIONS = {"axis", "dim", "maxnreg", "num_ctas", "num_stages", "num_warps"}
 # How many values integers of few bits have, and how far they count.
 NARROW = {"int8": (2**7, 2**8), "uint8": (2**8,), "int16": (2**15, 2**16), "uint16": (2**16,)}
+
+# What tells dtypes apart by their bytes, and methods of Triton's dtypes that are true of one alone.
+WIDTHS = {"element_size", "itemsize", "primitive_bitwidth"}
+IS_ONE = {"is_fp16": "float16", "is_bf16": "bfloat16", "is_fp32": "float32", "is_fp64": "float64"}
 
 # How likely a size ends there: where it is compared or cut off or its type ends, at any other
 # number, at a product.
@@ -77,6 +85,42 @@ def constants(code: str) -> list[Constant]:
     for it in sorted([*known, *products], key=lambda it: (it.rank, it.value, it.lines)):
         found.setdefault(it.value, it)
     return list(found.values())
+
+
+def told_apart(code: str, dtypes: Sequence[torch.dtype]) -> list[torch.dtype]:
+    """Return the first of these dtypes, and one of each kind that the source tells from it.
+
+    Raises SyntaxError.
+    """
+    named: list[set[str]] = []
+    by_width = False
+    for node in ast.walk(ast.parse(code)):
+        parts: list[ast.expr | None] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+            by_width |= any(_last_name(it) in WIDTHS for it in ast.walk(node))
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = [*node.elts]
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.MatchValue):
+            parts = [node.value]
+        elif isinstance(node, ast.Dict):
+            named += [{_dtype(it)} for it in node.keys]
+        elif isinstance(node, ast.Attribute) and node.attr in IS_ONE:
+            named.append({IS_ONE[node.attr]})
+        named.append({_dtype(it) for it in parts})
+    kinds: dict[tuple, torch.dtype] = {}
+    for dtype in dtypes:
+        kind = tuple(dtype_name(dtype) in names for names in named)
+        kinds.setdefault((kind, by_width and dtype.itemsize), dtype)
+    return list(kinds.values())
+
+
+def _dtype(node: ast.expr | None) -> str:
+    """Return the name that torch has for the dtype that is written here, or anything else."""
+    name = str(node.value) if isinstance(node, ast.Constant) else _last_name(node)
+    return {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}.get(
+        name, name
+    )
 
 
 def _ends(tree: ast.AST) -> Iterator[list[ast.expr]]:
@@ -156,5 +200,5 @@ def _names(node: ast.AST) -> list[str]:
     return [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
 
 
-def _last_name(node: ast.AST) -> str:
+def _last_name(node: ast.AST | None) -> str:
     return getattr(node, "attr", getattr(node, "id", ""))

@@ -6,6 +6,7 @@ module that holds anything new after a test is executed anew for the next one.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ CONTAINERS = (dict, list, set, bytearray)
 # What modules held when they had just been loaded, and those that were asked for since `begin`.
 _as_loaded: dict[Path, tuple[ModuleType, list]] = {}
 _used: set[Path] = set()
+# What cases have put into modules for a time: the module's names, one of them, what stands for it,
+# and what does otherwise.
+_lent: list[tuple[dict[str, Any], str, Any, Any]] = []
 
 
 def begin() -> None:
@@ -48,6 +52,25 @@ def use(path: Path, module: ModuleType) -> None:
     _used.add(path)
 
 
+@contextlib.contextmanager
+def lending(names: dict[str, Any], lent: dict[str, Any]) -> Iterator[None]:
+    """Let names of a module stand for other values in the body; the module does not keep them."""
+    count = len(_lent)
+    try:
+        # Name by name: what the interpreter adds to them meanwhile must stay.
+        for name, value in lent.items():
+            _lent.append((names, name, value, names.get(name, _lent)))
+            names[name] = value
+        yield
+    finally:
+        for _, name, _, original in reversed(_lent[count:]):
+            if original is _lent:
+                names.pop(name, None)
+            else:
+                names[name] = original
+        del _lent[count:]
+
+
 def _held(module: ModuleType) -> Iterator[tuple]:
     """Yield what the code of a module can find again in its next call."""
     seen: set[int] = set()
@@ -55,10 +78,14 @@ def _held(module: ModuleType) -> Iterator[tuple]:
     # What the interpreter puts into a kernel's module, all its own names, is not the subject's.
     interpreter = sys.modules.get("triton.runtime.interpreter")
     lent = vars(interpreter) if interpreter else {}
+    names = vars(module).copy()
+    for whose, name, value, original in reversed(_lent):
+        if whose is vars(module) and names.get(name) is value:
+            names[name] = original
     own = {
         name: value
-        for name, value in vars(module).items()
-        if not _is_librarys(value) and lent.get(name) is not value
+        for name, value in names.items()
+        if not _is_librarys(value) and value is not _lent and lent.get(name) is not value
     }
     yield tuple(own)
     waiting: list[Any] = [own]

@@ -66,6 +66,8 @@ class State(NamedTuple):
 # replaces one of them is noticed, as with any other variable of the judge.
 _inventory = Inventory([], [], [])
 _loaded: list[object] = []
+# The names of all modules when that was seen, and those of the judge among them.
+_modules: tuple[list[str], list[str]] = [], []
 
 
 @contextlib.contextmanager
@@ -95,8 +97,10 @@ def untouched(subject: Path) -> Iterator[None]:
 
 
 def _state() -> State:
-    global _inventory, _loaded
-    loaded: list[object] = [name for name in sys.modules if _is_ours(name)]
+    global _inventory, _loaded, _modules
+    if [*sys.modules] != _modules[0]:
+        _modules = [*sys.modules], [name for name in sys.modules if _is_ours(name)]
+    loaded: list[object] = [*_modules[1]]
     loaded += [_find(*name.partition(":")[::2]) for name in RELIED_ON]
     if loaded != _loaded:
         _inventory, _loaded = _take_inventory(), loaded

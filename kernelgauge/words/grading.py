@@ -32,6 +32,8 @@ def _limit(
     factors: Sequence[int],
     texts: Sequence[str],
     lines: Sequence[int],
+    dtype: str = "",
+    beside: Mapping[str, int] | None = None,
 ) -> str:
     found = f"a {value} in line {lines[0]}"
     if len(factors) > 1:
@@ -40,11 +42,15 @@ def _limit(
         found = f"{texts[0]} and {texts[1]} in {where}, and {product}"
     elif texts[0] != str(value):
         found = f"{texts[0]} in line {lines[0]}, which makes a limit of {value}"
-    return f"{_between(size, right, wrong)}; your file has {found}"
+    return f"{_between(size, right, wrong, dtype, beside)}; your file has {found}"
 
 
-def _between(size: str, right: int, wrong: int) -> str:
-    return f"with {size} = {right} it is right, with {size} = {wrong} it is not"
+def _between(
+    size: str, right: int, wrong: int, dtype: str = "", beside: Mapping[str, int] | None = None
+) -> str:
+    where = ", ".join(f"{name} = {value}" for name, value in (beside or {}).items())
+    where = f"{f'in {dtype}, ' if dtype else ''}{f'where {where}, ' if where else ''}"
+    return f"{where}with {size} = {right} it is right, with {size} = {wrong} it is not"
 
 
 WORDS: Mapping[str, str | Callable[..., str]] = {

@@ -1,7 +1,7 @@
 """Tests of 01.8, complex multiplication, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, offset, randn, reserve, strided
+from course.inputs import backwards, cases, far_apart, offset, randn, reserve, strided
 from course.values import special_values
 
 puzzle = challenge("complex_multiply")
@@ -80,7 +80,9 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N: two(N), N=2**20)
+    puzzle.limits(
+        lambda A, B, C, D: backwards(*two(D, C, B, A)), A=2**20, B=2**12, C=2**12, D=2**12
+    )
 
 
 test_numerics_each_special_value = special_values(puzzle, lambda: two(70), "x y")

@@ -1,7 +1,7 @@
 """Tests of 01.5, fused multiply-add, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided
+from course.inputs import FLOATS, backwards, cases, far_apart, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge("fused_multiply_add")
@@ -83,7 +83,14 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N: three(N), N=2**20)
+    puzzle.limits(
+        lambda A, B, C, D: backwards(*three(D, C, B, A)),
+        dtypes=FLOATS,
+        A=2**20,
+        B=2**12,
+        C=2**12,
+        D=2**12,
+    )
 
 
 test_numerics_each_special_value = special_values(

@@ -1,7 +1,17 @@
 """Tests of 01.7, polynomial, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    backwards,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("polynomial")
@@ -69,7 +79,15 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N, degree: (randn(N), (0.5,) * (degree + 1)), N=2**21, degree=range(8))
+    puzzle.limits(
+        lambda A, B, C, D, degree: (*backwards(randn(D, C, B, A)), (0.5,) * (degree + 1)),
+        dtypes=FLOATS,
+        A=2**21,
+        B=2**12,
+        C=2**12,
+        D=2**12,
+        degree=range(8),
+    )
 
 
 # Any value.

@@ -1,7 +1,17 @@
 """Tests of 01.6, swish, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    backwards,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("swish")
@@ -63,7 +73,14 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N: (randn(N),), N=2**21)
+    puzzle.limits(
+        lambda A, B, C, D: backwards(randn(D, C, B, A)),
+        dtypes=FLOATS,
+        A=2**21,
+        B=2**12,
+        C=2**12,
+        D=2**12,
+    )
 
 
 # Any value.

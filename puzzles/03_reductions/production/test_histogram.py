@@ -91,6 +91,13 @@ def test_masks_limits():
     puzzle.limits(build, N=2**20, bins=2**17)
 
 
+def test_masks_limits_of_dimensions():
+    def build(dims):
+        return strided(integers(*[2] * dims, low=0, high=9, dtype="int32"), *[2] * dims), 9
+
+    puzzle.limits(build, dims=range(10))
+
+
 # Any value.
 
 

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     cases,
     dtypes,
     far_apart,
@@ -85,7 +86,7 @@ def test_masks_limits():
         x[:, -1] = 9
         return (x,)
 
-    puzzle.limits(build, M=2**17, N=2**18)
+    puzzle.limits(build, dtypes=FLOATS, M=2**17, N=2**18)
 
 
 # Any value.

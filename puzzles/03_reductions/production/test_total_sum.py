@@ -4,6 +4,7 @@ import pytest
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     cases,
     dtypes,
     far_apart,
@@ -86,7 +87,13 @@ def test_masks_limits():
         x[..., -1] = 1000
         return (x,)
 
-    puzzle.limits(build, N=2**21)
+    puzzle.limits(build, dtypes=FLOATS, N=2**22 + 2**16)
+
+
+def test_masks_limits_of_dimensions():
+    puzzle.limits(
+        lambda dims: (strided(integers(*[2] * dims, low=1), *[2] * dims),), dims=range(10)
+    )
 
 
 # Any value.

@@ -2,6 +2,8 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
+    backwards,
     cases,
     dtypes,
     far_apart,
@@ -113,7 +115,14 @@ def test_masks_more_rows_than_axis_1_takes(shape):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N: (*four(N), *USUAL), N=2**20)
+    puzzle.limits(
+        lambda A, B, C, D: (*backwards(*four(D, C, B, A)), *USUAL),
+        dtypes=FLOATS,
+        A=2**20,
+        B=2**12,
+        C=2**12,
+        D=2**12,
+    )
 
 
 # Any dtype and value.

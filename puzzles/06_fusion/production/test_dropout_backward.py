@@ -1,7 +1,17 @@
 """Tests of 06.4, dropout, backward, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    backwards,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("dropout_backward")
@@ -70,7 +80,14 @@ def test_masks_more_rows_than_axis_1_takes(shape):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N: (randn(N), 0.5, 3), N=2**21)
+    puzzle.limits(
+        lambda A, B, C, D: (*backwards(randn(D, C, B, A)), 0.5, 3),
+        dtypes=FLOATS,
+        A=2**21,
+        B=2**12,
+        C=2**12,
+        D=2**12,
+    )
 
 
 # Any value.

@@ -1,7 +1,17 @@
 """Tests of 06.1, SwiGLU, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    backwards,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("swiglu")
@@ -89,7 +99,14 @@ def test_masks_more_rows_than_axis_1_takes(shape):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N: two(M, N), M=2**17, N=2**18)
+    puzzle.limits(
+        lambda A, B, C, D: backwards(*two(D, C, B, A)),
+        dtypes=FLOATS,
+        A=2**18,
+        B=2**17,
+        C=2**12,
+        D=2**12,
+    )
 
 
 # Any value.

@@ -4,6 +4,7 @@ import pytest
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     cases,
     dtypes,
     far_apart,
@@ -115,7 +116,7 @@ def test_masks_limits():
         x, weight = large_at_the_end(randn(M, K), randn(K, N))
         return x, weight.T.contiguous(), randn(N), None
 
-    puzzle.limits(build, M=2**17, N=2**17, K=2**17)
+    puzzle.limits(build, dtypes=FLOATS, M=2**17, N=2**17, K=2**17)
 
 
 # Any value.

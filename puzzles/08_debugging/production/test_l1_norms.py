@@ -1,7 +1,7 @@
 """Tests of 08.4, L1 norms, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided, tensor
 from course.values import special_values
 
 puzzle = challenge("l1_norms", names_causes=False)
@@ -73,7 +73,7 @@ def test_masks_limits():
         x[..., -1] = 1000
         return (x,)
 
-    puzzle.limits(build, M=2**17, N=2**18)
+    puzzle.limits(build, dtypes=FLOATS, M=2**17, N=2**18)
 
 
 # Any value.

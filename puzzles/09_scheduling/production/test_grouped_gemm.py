@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     along,
     cases,
     dtypes,
@@ -113,6 +114,7 @@ def test_masks_result_beyond_32_bits():
 def test_masks_limits():
     puzzle.limits(
         lambda G, rows, N, K: groups([rows] * G, N, K, make=randn),
+        dtypes=FLOATS,
         G=2**13,
         rows=2**17,
         N=2**17,

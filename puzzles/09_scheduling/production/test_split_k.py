@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     cases,
     dtypes,
     far_apart,
@@ -121,7 +122,7 @@ def test_masks_limits():
         more = multiprocessors > 4
         return large_at_the_end(*matrices(M, N, 130 * multiprocessors if more else K))
 
-    puzzle.limits(build, M=2**17, N=2**17, K=2**17, multiprocessors=range(4, 1025))
+    puzzle.limits(build, dtypes=FLOATS, M=2**17, N=2**17, K=2**17, multiprocessors=range(4, 1025))
 
 
 # Any value.

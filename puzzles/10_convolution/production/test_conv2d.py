@@ -5,7 +5,7 @@ import math
 import torch
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.inputs import FLOATS, along, cases, dtypes, far_apart, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge("conv2d", input_precision="tf32")
@@ -185,7 +185,18 @@ def test_masks_limits():
         weight[..., -1, -1, -1] = 2**11
         return x.abs() + 1, weight.abs() + 1, 1, 0, 1, groups
 
-    puzzle.limits(build, N=2**17, C=2**14, P=2**14, Q=2**14, K=2**14, R=2**9, S=2**9, groups=2**12)
+    puzzle.limits(
+        build,
+        dtypes=FLOATS,
+        N=2**17,
+        C=2**14,
+        P=2**14,
+        Q=2**14,
+        K=2**14,
+        R=2**9,
+        S=2**9,
+        groups=2**12,
+    )
 
 
 # Any value.

@@ -5,7 +5,7 @@ import math
 import torch
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.inputs import FLOATS, along, cases, dtypes, far_apart, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge("conv2d_dweight", input_precision="tf32", deterministic=True)
@@ -152,7 +152,7 @@ def test_masks_limits():
         dy[-1, :, -1, -1] = 2**11
         return dy.abs() + 1, x.abs() + 1, R
 
-    puzzle.limits(build, N=2**17, C=2**14, P=2**14, Q=2**14, K=2**14, R=2**6)
+    puzzle.limits(build, dtypes=FLOATS, N=2**17, C=2**14, P=2**14, Q=2**14, K=2**14, R=2**6)
 
 
 # Any value.

@@ -3,7 +3,7 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, randn, strided, uniform
+from course.inputs import HALVES, cases, dtypes, far_apart, integers, randn, strided, uniform
 from course.values import special_values
 
 puzzle = challenge("int4_matmul")
@@ -120,7 +120,13 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N, groups: layer(M, N, 32 * groups, 32), M=2**17, N=2**17, groups=2**12)
+    puzzle.limits(
+        lambda M, N, groups: layer(M, N, 32 * groups, 32),
+        dtypes=HALVES,
+        M=2**17,
+        N=2**17,
+        groups=2**12,
+    )
 
 
 # Any value.

@@ -1,7 +1,7 @@
 """Tests of 12.2, GEGLU with a backward pass, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import FLOATS, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 from course.values import special_values
 
 puzzle = challenge("geglu", gradients=True)
@@ -81,7 +81,7 @@ def test_masks_limits():
         gate, up, dout = three(M, N)
         return gate, up, {"dout": dout}
 
-    puzzle.limits(build, M=2**17, N=2**18)
+    puzzle.limits(build, dtypes=FLOATS, M=2**17, N=2**18)
 
 
 # Any value.

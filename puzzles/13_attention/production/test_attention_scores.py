@@ -4,6 +4,7 @@ import math
 
 from course.challenge import challenge
 from course.inputs import (
+    HALVES,
     along,
     cases,
     dtypes,
@@ -112,6 +113,7 @@ def test_masks_scores_to_minus_infinity():
 def test_masks_limits():
     puzzle.limits(
         lambda B, Hkv, group, S, T: last_key_wins(*heads(B, Hkv * group, Hkv, S, T, 16)[:2]),
+        dtypes=HALVES,
         B=2**17,
         Hkv=2**14,
         group=2**12,

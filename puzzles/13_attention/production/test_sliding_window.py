@@ -4,6 +4,7 @@ import math
 
 from course.challenge import challenge
 from course.inputs import (
+    HALVES,
     along,
     cases,
     dtypes,
@@ -146,7 +147,7 @@ def test_masks_limits():
         S = max(S, 2 * window - 1)
         return *last_key_wins(*heads(B, Hkv * group, Hkv, S, S, 16)), window
 
-    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**12, window=2**10)
+    puzzle.limits(build, dtypes=HALVES, B=2**17, Hkv=2**14, group=2**12, S=2**12, window=2**11)
 
 
 @cases(narrow=1, less_than_a_tile=20, more_than_a_tile=150)

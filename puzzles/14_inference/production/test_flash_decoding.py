@@ -3,7 +3,18 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    HALVES,
+    along,
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("flash_decoding", rounded=True, deterministic=True)
@@ -107,6 +118,7 @@ def test_masks_later_keys_beyond_32_bits(which):
 def test_masks_limits():
     puzzle.limits(
         lambda B, Hkv, group, T: decode(B, Hkv * group, Hkv, T, 16),
+        dtypes=HALVES,
         B=2**17,
         Hkv=2**14,
         group=2**12,

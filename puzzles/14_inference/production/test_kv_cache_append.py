@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     cases,
     dtypes,
     far_apart,
@@ -157,7 +158,7 @@ def test_masks_limits():
         P = max(pages, -(-N // page))
         return append(list(range(P * page - N, P * page)), P=P, page=page, Hkv=Hkv, D=D)
 
-    puzzle.limits(build, N=2**17, pages=2**17, page=2**12, Hkv=2**12, D=2**14)
+    puzzle.limits(build, dtypes=FLOATS, N=2**17, pages=2**17, page=2**12, Hkv=2**12, D=2**14)
 
 
 # Any value.

@@ -1,7 +1,17 @@
 """Tests of 14.3, paged attention, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, offset, paged_cache, randn, reserve, strided, tensor
+from course.inputs import (
+    HALVES,
+    cases,
+    dtypes,
+    offset,
+    paged_cache,
+    randn,
+    reserve,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("paged_attention", rounded=True, deterministic=True)
@@ -124,6 +134,7 @@ def test_masks_limits():
 
     puzzle.limits(
         build,
+        dtypes=HALVES,
         B=2**12,
         Hkv=2**12,
         group=2**12,

@@ -1,7 +1,7 @@
 """Tests of 15.4, mixture of experts, in production."""
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, integers, offset, randn, strided
+from course.inputs import HALVES, along, cases, dtypes, far_apart, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge("fused_moe", deterministic=True, rounded=True)
@@ -127,7 +127,7 @@ def test_masks_limits():
         down[:, :, -1] *= 4
         return x, logits, gate_up, down, k
 
-    puzzle.limits(build, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
+    puzzle.limits(build, dtypes=HALVES, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
 
 
 # Any value.

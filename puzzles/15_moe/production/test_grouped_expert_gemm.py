@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     along,
     cases,
     dtypes,
@@ -140,6 +141,7 @@ def test_masks_result_beyond_32_bits():
 def test_masks_limits():
     puzzle.limits(
         lambda T, top_k, E, N, K: problem(T, top_k, E, N, K, 16, low=E - 1, make=randn),
+        dtypes=FLOATS,
         T=2**14,
         top_k=2**10,
         E=2**12,

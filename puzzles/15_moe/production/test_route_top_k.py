@@ -1,7 +1,7 @@
 """Tests of 15.1, choose k experts, in production."""
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, integers, randn, strided, tensor
+from course.inputs import FLOATS, along, cases, dtypes, far_apart, integers, randn, strided, tensor
 from course.values import special_values
 
 puzzle = challenge("route_top_k", results=("weights", "experts", "balance"), deterministic=True)
@@ -61,7 +61,7 @@ def test_masks_limits():
         logits[:, -1] = 9
         return logits, k
 
-    puzzle.limits(build, T=2**17, E=2**10, k=2**10)
+    puzzle.limits(build, dtypes=FLOATS, T=2**17, E=2**10, k=2**10)
 
 
 # Any value.

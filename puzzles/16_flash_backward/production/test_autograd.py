@@ -4,6 +4,7 @@ import torch
 
 from course.challenge import broken_rule, challenge
 from course.inputs import (
+    HALVES,
     along,
     cases,
     dtypes,
@@ -69,7 +70,7 @@ def test_masks_limits():
         dout[..., -1, :] *= 64
         return *inputs, {"dout": dout}
 
-    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**14, T=range(2, 2**14))
+    puzzle.limits(build, dtypes=HALVES, B=2**17, Hkv=2**14, group=2**12, S=2**14, T=range(2, 2**14))
 
 
 @cases(q=0, k=1, v=2)

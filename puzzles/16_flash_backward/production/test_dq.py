@@ -4,6 +4,7 @@ import math
 
 from course.challenge import challenge
 from course.inputs import (
+    HALVES,
     along,
     attention_saved,
     cases,
@@ -187,7 +188,7 @@ def test_masks_limits():
         return attention_saved(*inputs, dout)
 
     # With one key nothing depends on q.
-    puzzle.limits(build, B=2**17, Hkv=2**14, group=2**12, S=2**14, T=range(2, 2**14))
+    puzzle.limits(build, dtypes=HALVES, B=2**17, Hkv=2**14, group=2**12, S=2**14, T=range(2, 2**14))
 
 
 # Any value.

@@ -1,7 +1,7 @@
 """Tests of 17.3, descriptor matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, integers, large_at_the_end, matrices, offset, strided
+from course.inputs import FLOATS, cases, integers, large_at_the_end, matrices, offset, strided
 from course.values import special_values
 
 puzzle = challenge("descriptor_matmul", input_precision="tf32")
@@ -84,7 +84,13 @@ def test_masks_what_tma_cannot_address_in_16_bits(change, naming):
 
 def test_masks_limits():
     eights = range(8, 2**17, 8)
-    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=eights, K=eights)
+    puzzle.limits(
+        lambda M, N, K: large_at_the_end(*matrices(M, N, K)),
+        dtypes=FLOATS,
+        M=2**17,
+        N=eights,
+        K=eights,
+    )
 
 
 # Any value.

@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     cases,
     far_apart,
     integers,
@@ -91,7 +92,13 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N, K: large_at_the_end(*matrices(M, N, K)), M=2**17, N=2**17, K=2**17)
+    puzzle.limits(
+        lambda M, N, K: large_at_the_end(*matrices(M, N, K)),
+        dtypes=FLOATS,
+        M=2**17,
+        N=2**17,
+        K=2**17,
+    )
 
 
 # Any value.

@@ -1,7 +1,7 @@
 """Tests of 19.3, barrier ring, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, integers, offset, randn, strided
+from course.inputs import FLOATS, cases, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge("barrier_ring", capability=(9, 0))
@@ -32,7 +32,7 @@ def test_masks_what_tma_cannot_address(change):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N: (integers(M, N),), M=2**17, N=range(8, 2**17, 8))
+    puzzle.limits(lambda M, N: (integers(M, N),), dtypes=FLOATS, M=2**17, N=range(8, 2**17, 8))
 
 
 @cases(**{f"many_rounds_{number}": number for number in range(40)})

@@ -1,7 +1,7 @@
 """Tests of 19.4, Gluon matmul, in production."""
 
 from course.challenge import challenge
-from course.inputs import cases, integers, large_at_the_end, matrices, offset, strided
+from course.inputs import HALVES, cases, integers, large_at_the_end, matrices, offset, strided
 from course.values import special_values
 
 puzzle = challenge("gluon_matmul", capability=(9, 0))
@@ -74,7 +74,7 @@ def test_masks_limits():
     def build(M, N, K):
         return large_at_the_end(*matrices(M, N, K, "float16"))
 
-    puzzle.limits(build, M=2**17, N=eights, K=eights)
+    puzzle.limits(build, dtypes=HALVES, M=2**17, N=eights, K=eights)
 
 
 @cases(**{f"many_rounds_{number}": number for number in range(30)})

@@ -3,7 +3,7 @@
 from torch.nn import functional
 
 from course.challenge import challenge
-from course.inputs import cases, dtypes, integers, offset, randn, strided
+from course.inputs import HALVES, cases, dtypes, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge("sigmoid_attention", rounded=True, capability=(9, 0), names_causes=False)
@@ -100,7 +100,7 @@ def test_masks_limits():
         k[..., -1, :] = 100
         return q.abs() + 1, k, v
 
-    puzzle.limits(build, H=2**17, S=2**14, T=2**14)
+    puzzle.limits(build, dtypes=HALVES, H=2**17, S=2**14, T=2**14)
 
 
 @cases(**{f"many_rounds_{number}": number for number in range(12)})
