@@ -3,7 +3,9 @@
 The tile follows the memory: 64 by 64 where columns are contiguous, and wide elsewhere, so that
 loads and stores both use whole sectors. The grid has one axis, as the others end at 65535 programs.
 The factor is passed as a float, since Triton compiles a kernel again for an int of 1 and for a
-multiple of 16.
+multiple of 16. A contiguous matrix whose rows 16 does not divide is one long vector, and blocks of
+it that are whole have no mask: with one that may end anywhere each element is a load of its own
+(0.45 ms in place of 0.38 at 20011 x 19997 bfloat16 on an H200, 2026-11-26).
 """
 
 import torch
@@ -11,6 +13,12 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@triton.jit
+def store_scaled(x_ptrs, y_ptrs, factor, mask):
+    x = tl.load(x_ptrs, mask=mask)
+    tl.store(y_ptrs, x.to(tl.float32) * factor, mask=mask)
 
 
 @triton.jit
@@ -27,8 +35,21 @@ def scale_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols * stride_xn, mask=mask)
-    tl.store(y_ptr + rows * N + cols, x.to(tl.float32) * factor, mask=mask)
+    store_scaled(x_ptr + rows * stride_xm + cols * stride_xn, y_ptr + rows * N + cols, factor, mask)
+
+
+@triton.jit
+def scale_vector_kernel(
+    x_ptr, y_ptr,
+    N, factor,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0).to(tl.int64)
+    offs = pid * BLOCK + tl.arange(0, BLOCK)
+    if (pid + 1) * BLOCK <= N:
+        store_scaled(x_ptr + offs, y_ptr + offs, factor, None)
+    else:
+        store_scaled(x_ptr + offs, y_ptr + offs, factor, offs < N)
 
 
 def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
@@ -41,6 +62,9 @@ def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
     M, N = x.shape
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     if y.numel() == 0:
+        return y
+    if x.is_contiguous() and N % 16:
+        scale_vector_kernel[(triton.cdiv(M * N, 2048),)](x, y, M * N, float(factor), BLOCK=2048)
         return y
     # Where the columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
     tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
