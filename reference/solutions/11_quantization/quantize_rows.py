@@ -4,7 +4,7 @@ A row stays in registers between its maximum and the division, and short rows sh
 largest size is found among the bits as integers, which have the same order and keep NaN, where a
 maximum of floats drops it. Divisions and roundings take the few units for special functions, so a
 row has one division: each element is multiplied by the reciprocal of the scale, and tl.fma measures
-the error and takes it back, which gives the bits of tl.div_rn. An addition rounds, halves to even.
+the error and takes it back, so that q is what tl.div_rn gives. An addition rounds, halves to even.
 Rows that 16 bytes do not divide are loaded in two parts, the middle in vectors, and both ends. With
 all this 20011 x 6007 bfloat16 took 0.16 ms in place of 0.26 on an H200, 2026-11-26.
 """
@@ -28,9 +28,8 @@ def quantized(x, scale):
     x, scale = x * power, scale * power
     reciprocal = tl.div_rn(1.0, scale)
     quotient = x * reciprocal
-    # What is left of x, rounded once by tl.fma, corrects the last bit. Compared with a division for
-    # all 2**23 significands of a scale, next to each half below 127.5, where another last bit would
-    # give another integer, it was always the same.
+    # What is left of x corrects the last bit, which decides where a quotient is next to a half.
+    # Compared there with division it was the same for all 2**23 significands of a scale.
     quotient = tl.fma(tl.fma(-quotient, scale, x), reciprocal, quotient)
     # Beside NaN or inf each quotient is 0 or NaN, and no integer is NaN.
     quotient = tl.where(scale < float("inf"), quotient, 0.0)

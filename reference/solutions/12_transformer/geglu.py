@@ -24,8 +24,8 @@ CUBIC = tl.constexpr(0.044715)
 def place(M, N, BLOCK: tl.constexpr):
     """The row and the columns of a program, and whether there are all of these."""
     blocks = tl.cdiv(N, BLOCK)
-    # Triton compiles M = 1 as a constant. The remainder of one long row is then known to be 0, and
-    # what is added to the pointers leaves loads of vectors.
+    # Triton compiles M = 1 as a constant, for which this remainder is 0: then no row * N, which may
+    # be odd, is added to the pointers, and loads are vectors.
     row = (tl.program_id(0) // blocks % M).to(tl.int64)
     cols = (tl.program_id(0) % blocks).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     return row, cols, (tl.program_id(0) % blocks + 1).to(tl.int64) * BLOCK <= N
