@@ -3,8 +3,8 @@
 A tile loads one column of x and one row of y, and makes all of its sums by broadcasting. Nearly all
 of the traffic is stores, so tiles are up to 512 columns wide and taller where there are fewer
 columns: 8192 sums in 8 warps. Columns are the first axis of the grid, so that the programs at work
-at one time write whole rows of z, which lie side by side: with rows first, each wrote a strip far
-from the others (0.56 ms in place of 0.47 at 16384 x 32768 float32 on an H200, 2026-11-26).
+at one time write whole rows of z: 0.47 ms in place of 0.56 at 16384 x 32768 float32 (H200,
+2026-11-26).
 """
 
 import torch

@@ -3,9 +3,8 @@
 The tile follows the memory: 64 by 64 where columns are contiguous, and wide elsewhere, so that
 loads and stores both use whole sectors. The grid has one axis, as the others end at 65535 programs.
 The factor is passed as a float, since Triton compiles a kernel again for an int of 1 and for a
-multiple of 16. A contiguous matrix whose rows 16 does not divide is one long vector, and blocks of
-it that are whole have no mask: with one that may end anywhere each element is a load of its own
-(0.45 ms in place of 0.38 at 20011 x 19997 bfloat16 on an H200, 2026-11-26).
+multiple of 16. A contiguous matrix with rows that 16 does not divide is one long vector, whose
+whole blocks have no mask.
 """
 
 import torch
@@ -46,6 +45,8 @@ def scale_vector_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)
+    # With a mask that may end anywhere each element is a load of its own: 0.45 ms in place of 0.38
+    # at 20011 x 19997 bfloat16 (H200, 2026-11-26).
     if (pid + 1) * BLOCK <= N:
         store_scaled(x_ptr + offs, y_ptr + offs, factor, None)
     else:

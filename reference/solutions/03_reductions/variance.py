@@ -2,9 +2,8 @@
 
 A row stays in registers, so that the mean and the squared distances from it take one load. Lanes
 past the end are set to 0 after the mean was subtracted, as 0 itself is far from the mean. Short
-rows share a program. Rows that 16 bytes do not divide begin between the addresses of vectors, and
-each element would be a load of its own; a second kernel takes them in two parts, the middle in
-vectors, and both ends (0.18 ms in place of 0.33 at 20011 x 12007 bfloat16 on an H200, 2026-11-26).
+rows share a program. Rows that 16 bytes do not divide have a kernel of their own, which takes their
+middle in vectors, and both ends.
 """
 
 import torch
@@ -54,6 +53,8 @@ def ragged_variance_kernel(
     M, N,
     VECTOR: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
+    """Rows that begin between multiples of 16 bytes: the kernel above loads each element by itself.
+    This takes 0.18 ms in place of 0.33 at 20011 x 12007 bfloat16 (H200, 2026-11-26)."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     middle, in_middle, ends, in_ends = middle_and_ends(rows, M, N, VECTOR, BLOCK_N)
     x = tl.load(x_ptr + middle, mask=in_middle, other=0.0).to(tl.float32)

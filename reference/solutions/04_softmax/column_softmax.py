@@ -1,12 +1,10 @@
 """04.2  Column softmax: one good answer.
 
 The width of a tile depends on its height: 16 columns where the registers suffice, fewer where
-columns are tall. Columns that are too tall for one program are cut into chunks, so that a tall and
-narrow matrix still has many programs: one kernel stores the maximum and the sum of each chunk, a
-second one merges them, and a third one normalizes. Within a chunk each lane has a maximum and a sum
-of its own, and the lanes of a column meet once, after the loop. With this 4194304 x 64 float32 took
-0.90 ms on an H200, 2026-11-26, in place of 1.01 where they met in every block and all programs
-merged the chunks.
+columns are tall. Columns too tall for one program are cut into chunks, so that a tall and narrow
+matrix still has many programs: one kernel stores the maximum and the sum of each chunk, a second
+one merges them, and a third one normalizes. Within a chunk each lane has a maximum and a sum of its
+own, and the lanes of a column meet once.
 """
 
 import torch
@@ -51,6 +49,8 @@ def partial_kernel(
     cols = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     first = tl.program_id(1).to(tl.int64) * chunk
     # Each lane has a maximum and a sum of its own; the lanes of a column meet once, after the loop.
+    # With this and the merge of chunks 4194304 x 64 float32 takes 0.90 ms, and took 1.01 where they
+    # met in every block and each program merged all chunks (H200, 2026-11-26).
     largest = tl.full((BLOCK_M, BLOCK_N), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in tl.range(first, tl.minimum(first + chunk, M), BLOCK_M, num_stages=STAGES):

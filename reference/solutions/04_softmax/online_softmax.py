@@ -1,12 +1,9 @@
 """04.3  Online softmax: one good answer.
 
-One maximum and one sum for each row are carried from block to block. Blocks are long, 8192 elements
-of 16 bits, because all lanes of a program wait for each other twice in every block, and longer
-where long rows are fewer than multiprocessors. As long as a row is all -inf nothing is subtracted,
-since -inf - -inf is NaN; short rows share a tile. Rows that 16 bytes do not divide begin between
-the addresses of vectors, and each element would be a load of its own: a second kernel begins with
-both ends of them, and goes on with the middle in vectors (0.27 ms in place of 0.35 at 701 x 200003
-bfloat16 on an H200, 2026-11-26).
+One maximum and one sum for each row are carried from block to block. Blocks are long, because all
+lanes of a program wait for each other twice in every block; short rows share a tile. As long as a
+row is all -inf nothing is subtracted, since -inf - -inf is NaN. Rows that 16 bytes do not divide
+have a kernel of their own, which begins with both ends, and goes on with the middle in vectors.
 """
 
 import torch
@@ -74,6 +71,8 @@ def ragged_online_softmax_kernel(
     M, N,
     VECTOR: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
+    """Rows that begin between multiples of 16 bytes: the kernel above loads each element by itself.
+    This takes 0.27 ms in place of 0.35 at 701 x 200003 bfloat16 (H200, 2026-11-26)."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     middle, _, ends, in_ends = middle_and_ends(rows, M, N, VECTOR, BLOCK_N)
     past = tl.where(rows < M, (rows + 1) * N // VECTOR * VECTOR, 0)

@@ -1,12 +1,10 @@
 """11.1  Quantize rows: one good answer.
 
 A row stays in registers between its maximum and the division, and short rows share a program. The
-largest size is found among the bits as integers, which have the same order and keep NaN, where a
-maximum of floats drops it. Divisions and roundings take the few units for special functions, so a
-row has one division: each element is multiplied by the reciprocal of the scale, and tl.fma measures
-the error and takes it back, so that q is what tl.div_rn gives. An addition rounds, halves to even.
-Rows that 16 bytes do not divide are loaded in two parts, the middle in vectors, and both ends. With
-all this 20011 x 6007 bfloat16 took 0.16 ms in place of 0.26 on an H200, 2026-11-26.
+largest size is found among the bits as integers, which have the same order and keep NaN. Divisions
+of all elements would set the time, so each is multiplied by the reciprocal of the scale, and tl.fma
+takes the error back. Rows that 16 bytes do not divide have a kernel of their own, which takes their
+middle in vectors, and both ends.
 """
 
 import torch
@@ -23,6 +21,8 @@ ROUNDER = tl.constexpr(12582912.0)
 @triton.jit
 def quantized(x, scale):
     """x / scale in int8, rounded to nearest, halves to even."""
+    # Divisions and roundings take the few units for special functions. With one division a row and
+    # an addition that rounds, 32768 x 8192 float16 takes 0.20 ms, not 0.24 (H200, 2026-11-26).
     # A reciprocal may not be inf: both are larger by a power of two where the scale is tiny.
     power = tl.where(scale < 2.0**-100, 2.0**64, 1.0)
     x, scale = x * power, scale * power
@@ -84,6 +84,8 @@ def ragged_quantize_rows_kernel(
     M, N,
     VECTOR: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
+    """Rows that begin between multiples of 16 bytes: the kernel above loads each element by itself.
+    This takes 0.16 ms in place of 0.26 at 20011 x 6007 bfloat16 (H200, 2026-11-26)."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     middle, in_middle, ends, in_ends = middle_and_ends(rows, M, N, VECTOR, BLOCK_N)
     x = tl.load(x_ptr + middle, mask=in_middle, other=0.0).to(tl.float32)
