@@ -64,18 +64,21 @@ def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     if y.numel() == 0:
         return y
-    if x.is_contiguous() and N % 16:
-        scale_vector_kernel[(triton.cdiv(M * N, 2048),)](x, y, M * N, float(factor), BLOCK=2048)
-        return y
-    # Where the columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
-    tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
-    BLOCK_N = min(triton.next_power_of_2(N), widest)
-    BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
-    BLOCK_N = min(triton.next_power_of_2(N), tile // BLOCK_M)
-    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     # Triton compiles a kernel again for an int that is 1, or a multiple of 16, but once for floats.
-    scale_kernel[grid](
-        x, y, M, N, float(factor), x.stride(0), x.stride(1),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=num_warps,
-    )  # fmt: skip
+    factor = float(factor)
+    if x.is_contiguous() and N % 16:
+        BLOCK = 2048
+        grid = (triton.cdiv(M * N, BLOCK),)
+        scale_vector_kernel[grid](x, y, M * N, factor, BLOCK=BLOCK)
+    else:
+        # Where columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
+        tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
+        BLOCK_N = min(triton.next_power_of_2(N), widest)
+        BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
+        BLOCK_N = min(triton.next_power_of_2(N), tile // BLOCK_M)
+        grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
+        scale_kernel[grid](
+            x, y, M, N, factor, x.stride(0), x.stride(1),
+            BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=num_warps,
+        )  # fmt: skip
     return y
