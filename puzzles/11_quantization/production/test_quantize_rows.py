@@ -85,6 +85,10 @@ def test_numerics_halves_to_even():
     puzzle.check(x)
 
 
+def test_numerics_scale_whose_reciprocal_is_infinite():
+    puzzle.check(randn(3, 300) * 1e-37)
+
+
 def test_numerics_special_values_stay_in_their_row():
     x = randn(6, 700)
     x[0, 3], x[1, 699], x[2, 70] = inf, -inf, nan

@@ -2,12 +2,21 @@
 
 Numbers of 16 bits are converted to float32 before tl.fma, so that only the store rounds. Strides of
 up to four dimensions are arguments. Contiguous tensors are flattened first: the other sizes are
-then 1, which Triton compiles as constants, and the divisions vanish.
+then 1, which Triton compiles as constants, and the divisions vanish. Blocks that are whole have no
+mask, so that their loads are vectors whatever N is.
 """
 
 import torch
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def store_fma(x_ptrs, y_ptrs, z_ptrs, w_ptrs, mask):
+    x = tl.load(x_ptrs, mask=mask).to(tl.float32)
+    y = tl.load(y_ptrs, mask=mask).to(tl.float32)
+    z = tl.load(z_ptrs, mask=mask).to(tl.float32)
+    tl.store(w_ptrs, tl.fma(x, y, z), mask=mask)
 
 
 @triton.jit
@@ -21,7 +30,6 @@ def fused_multiply_add_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    mask = offs < N
     # Triton compiles an argument that is 1 as a constant. Where all three sizes are 1, as for
     # contiguous tensors, the divisions vanish and i0 is offs.
     i3 = offs % size_3
@@ -31,10 +39,11 @@ def fused_multiply_add_kernel(
     x_ptrs = x_ptr + i0 * stride_x0 + i1 * stride_x1 + i2 * stride_x2 + i3 * stride_x3
     y_ptrs = y_ptr + i0 * stride_y0 + i1 * stride_y1 + i2 * stride_y2 + i3 * stride_y3
     z_ptrs = z_ptr + i0 * stride_z0 + i1 * stride_z1 + i2 * stride_z2 + i3 * stride_z3
-    x = tl.load(x_ptrs, mask=mask).to(tl.float32)
-    y = tl.load(y_ptrs, mask=mask).to(tl.float32)
-    z = tl.load(z_ptrs, mask=mask).to(tl.float32)
-    tl.store(w_ptr + offs, tl.fma(x, y, z), mask=mask)
+    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
+    if (pid + 1) * BLOCK <= N:
+        store_fma(x_ptrs, y_ptrs, z_ptrs, w_ptr + offs, None)
+    else:
+        store_fma(x_ptrs, y_ptrs, z_ptrs, w_ptr + offs, offs < N)
 
 
 def fused_multiply_add(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:

@@ -2,12 +2,26 @@
 
 Horner's scheme takes one multiplication and one addition for each degree, where summing powers
 takes two multiplications. The coefficients are constants of the compiled kernel, so that none is
-loaded. Strided tensors of up to four dimensions are read in place.
+loaded. Strided tensors of up to four dimensions are read in place. Blocks that are whole have no
+mask, so that their loads are vectors whatever N is.
 """
 
 import torch
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def store_polynomial(
+    x_ptrs, y_ptrs, mask,
+    COEFFICIENTS: tl.constexpr,
+):  # fmt: skip
+    x = tl.load(x_ptrs, mask=mask).to(tl.float32)
+    degree: tl.constexpr = len(COEFFICIENTS) - 1
+    y = tl.zeros_like(x) + COEFFICIENTS[degree]
+    for power in tl.static_range(1, degree + 1):
+        y = y * x + COEFFICIENTS[degree - power]
+    tl.store(y_ptrs, y, mask=mask)
 
 
 @triton.jit
@@ -19,18 +33,16 @@ def polynomial_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    mask = offs < N
     i3 = offs % size_3
     i2 = offs // size_3 % size_2
     i1 = offs // (size_3 * size_2) % size_1
     i0 = offs // (size_3 * size_2 * size_1)
     x_ptrs = x_ptr + i0 * stride_x0 + i1 * stride_x1 + i2 * stride_x2 + i3 * stride_x3
-    x = tl.load(x_ptrs, mask=mask).to(tl.float32)
-    degree: tl.constexpr = len(COEFFICIENTS) - 1
-    y = tl.full((BLOCK,), COEFFICIENTS[degree], tl.float32)
-    for power in tl.static_range(1, degree + 1):
-        y = y * x + COEFFICIENTS[degree - power]
-    tl.store(y_ptr + offs, y, mask=mask)
+    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
+    if (pid + 1) * BLOCK <= N:
+        store_polynomial(x_ptrs, y_ptr + offs, None, COEFFICIENTS)
+    else:
+        store_polynomial(x_ptrs, y_ptr + offs, offs < N, COEFFICIENTS)
 
 
 def polynomial(x: torch.Tensor, coefficients: tuple[float, ...]) -> torch.Tensor:

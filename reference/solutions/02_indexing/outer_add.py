@@ -2,7 +2,9 @@
 
 A tile loads one column of x and one row of y, and makes all of its sums by broadcasting. Nearly all
 of the traffic is stores, so tiles are up to 512 columns wide and taller where there are fewer
-columns: 8192 sums in 8 warps.
+columns: 8192 sums in 8 warps. Columns are the first axis of the grid, so that the programs at work
+at one time write whole rows of z: 0.47 ms in place of 0.56 at 16384 x 32768 float32 (H200,
+2026-11-26).
 """
 
 import torch
@@ -19,8 +21,8 @@ def outer_add_kernel(
     stride_x, stride_y,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    rows = (tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
-    cols = (tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    rows = (tl.program_id(1).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     x = tl.load(x_ptr + rows * stride_x, mask=rows < M)  # [BLOCK_M, 1]
     y = tl.load(y_ptr + cols * stride_y, mask=cols < N)  # [1, BLOCK_N]
     tl.store(z_ptr + rows * N + cols, x + y, mask=(rows < M) & (cols < N))
@@ -33,12 +35,12 @@ def outer_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"y must be 1-D {x.dtype} like x, not {y.dtype} {tuple(y.shape)}")
     M, N = x.numel(), y.numel()
     z = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    BLOCK_M = min(triton.next_power_of_2(M), 16)
-    # Axis 1 of the grid ends at 65535 programs: beyond 32 Mi columns tiles become wider.
-    widest = max(TILE // BLOCK_M, triton.next_power_of_2(triton.cdiv(N, 65535)))
-    BLOCK_N = min(triton.next_power_of_2(N), widest)
-    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
-    grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))
+    # Axis 1 of the grid ends at 65535 programs: beyond 1 Mi rows tiles become taller.
+    tallest = max(16, triton.next_power_of_2(triton.cdiv(M, 65535)))
+    BLOCK_M = min(triton.next_power_of_2(M), tallest)
+    BLOCK_N = min(triton.next_power_of_2(N), max(1, TILE // BLOCK_M))
+    BLOCK_M = min(triton.next_power_of_2(M), max(tallest, TILE // BLOCK_N))
+    grid = (triton.cdiv(N, BLOCK_N), triton.cdiv(M, BLOCK_M))
     outer_add_kernel[grid](
         x, y, z, M, N, x.stride(0), y.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8
     )

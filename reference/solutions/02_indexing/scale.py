@@ -3,7 +3,8 @@
 The tile follows the memory: 64 by 64 where columns are contiguous, and wide elsewhere, so that
 loads and stores both use whole sectors. The grid has one axis, as the others end at 65535 programs.
 The factor is passed as a float, since Triton compiles a kernel again for an int of 1 and for a
-multiple of 16.
+multiple of 16. A contiguous matrix with rows that 16 does not divide is one long vector, whose
+whole blocks have no mask.
 """
 
 import torch
@@ -11,6 +12,12 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@triton.jit
+def store_scaled(x_ptrs, y_ptrs, factor, mask):
+    x = tl.load(x_ptrs, mask=mask)
+    tl.store(y_ptrs, x.to(tl.float32) * factor, mask=mask)
 
 
 @triton.jit
@@ -27,8 +34,23 @@ def scale_kernel(
     rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
     cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
     mask = (rows < M) & (cols < N)
-    x = tl.load(x_ptr + rows * stride_xm + cols * stride_xn, mask=mask)
-    tl.store(y_ptr + rows * N + cols, x.to(tl.float32) * factor, mask=mask)
+    store_scaled(x_ptr + rows * stride_xm + cols * stride_xn, y_ptr + rows * N + cols, factor, mask)
+
+
+@triton.jit
+def scale_vector_kernel(
+    x_ptr, y_ptr,
+    N, factor,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0).to(tl.int64)
+    offs = pid * BLOCK + tl.arange(0, BLOCK)
+    # With a mask that may end anywhere each element is a load of its own: 0.45 ms in place of 0.38
+    # at 20011 x 19997 bfloat16 (H200, 2026-11-26).
+    if (pid + 1) * BLOCK <= N:
+        store_scaled(x_ptr + offs, y_ptr + offs, factor, None)
+    else:
+        store_scaled(x_ptr + offs, y_ptr + offs, factor, offs < N)
 
 
 def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
@@ -42,15 +64,21 @@ def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     if y.numel() == 0:
         return y
-    # Where the columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
-    tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
-    BLOCK_N = min(triton.next_power_of_2(N), widest)
-    BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
-    BLOCK_N = min(triton.next_power_of_2(N), tile // BLOCK_M)
-    grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     # Triton compiles a kernel again for an int that is 1, or a multiple of 16, but once for floats.
-    scale_kernel[grid](
-        x, y, M, N, float(factor), x.stride(0), x.stride(1),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=num_warps,
-    )  # fmt: skip
+    factor = float(factor)
+    if x.is_contiguous() and N % 16:
+        BLOCK = 2048
+        grid = (triton.cdiv(M * N, BLOCK),)
+        scale_vector_kernel[grid](x, y, M * N, factor, BLOCK=BLOCK)
+    else:
+        # Where columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
+        tile, widest, num_warps = (4096, 64, 8) if x.stride(0) < x.stride(1) else (2048, 1024, 4)
+        BLOCK_N = min(triton.next_power_of_2(N), widest)
+        BLOCK_M = min(triton.next_power_of_2(M), tile // BLOCK_N)
+        BLOCK_N = min(triton.next_power_of_2(N), tile // BLOCK_M)
+        grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
+        scale_kernel[grid](
+            x, y, M, N, factor, x.stride(0), x.stride(1),
+            BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=num_warps,
+        )  # fmt: skip
     return y
