@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelgauge.core import paths
+from kernelgauge.core import paths, timeouts
 from kernelgauge.core.arguments import Arguments
-from kernelgauge.core.dtypes import double, wide
+from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.core.launch import blocks_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
-from kernelgauge.diagnosis import mistakes, report
+from kernelgauge.diagnosis import influence, mistakes, report
 from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, diagnose
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
-from kernelgauge.memory.watch import Programs
+from kernelgauge.memory.watch import Programs, Store
 from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
 from kernelgauge.subject import state
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 Tensors = tuple[torch.Tensor, ...]
+
+# Calls that show what an element depends on end after so many seconds, whatever they do.
+MAX_SECONDS_TO_DEPEND = 10.0
 
 # In which programs run again, and the seeds: any two the other way round, which a sum of all in the
 # reverse order may hide, and in any order.
@@ -171,7 +175,73 @@ class ResultCheck:
             partial(self._mistakes, call.original, outcome.results, blocks, expected),
             call.original.values,
             partial(self._option_at_fault, call, number),
+            partial(self._depends, call, mismatches[number], number, self._again(outcome, store)),
         )
+
+    def _again(self, outcome: Outcome, store: Store | None) -> Mapping[str, Any]:
+        """Return how to run a call again, as far as one element needs."""
+        watch = outcome.watch
+        if watch is None:
+            return {}
+        same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
+        # Without atomics, nothing that the other programs of one launch do reaches an element.
+        if self.kernel.strict and store and len(outcome.launches) == 1 and not watch.has_atomics:
+            number = outcome.launches[0].number(store.program)
+            same["programs"] = lambda count: [number]
+        return same
+
+    def _depends(
+        self, call: GuardedCall, mismatch: Mismatch, number: int, again: Mapping[str, Any]
+    ) -> Note | None:
+        """Return on which parts of the inputs the worst element wrongly depends, or does not.
+
+        again: how to run the call
+        """
+        given, index = call.original, mismatch.worst
+        tensors = {name: x for name, x in given.tensors.items() if rounds(x.dtype) and x.numel()}
+        numbers = {name: x for name, x in given.values.items() if type(x) is float}
+        if not again or settings.sealed or settings.debugged or given.lists:
+            return None
+        if mismatch.drift is not None or any(name not in call.arenas for name in tensors):
+            return None
+
+        def reference(values: Mapping[str, Any]) -> complex:
+            changed = given.replaced(values)
+            results = self._reference(changed)(*map(wide, changed.tensors.values()))
+            return double(results[number])[index].item()
+
+        def subject(values: Mapping[str, Any]) -> complex:
+            call.restore()
+            for name, tensor in values.items():
+                if name in call.arenas:
+                    call.arenas[name].fill(tensor)
+            before = call.arguments
+            call.arguments = before.replaced({it: values[it] for it in numbers if it in values})
+            try:
+                results = call.run(rehearse=False, **again).results
+            finally:
+                call.arguments = before
+            return double(results[number])[index].item()
+
+        element = influence.Element(
+            mismatch.name,
+            index,
+            mismatch.dtype,
+            float(mismatch.allowed[index]),
+            mismatch.got,
+            tensors,
+            numbers,
+            reference,
+            subject,
+        )
+        limited = timeouts.seconds_left() < math.inf or not self.kernel.run.defers
+        try:
+            with timeouts.time_limit(0.0 if limited else MAX_SECONDS_TO_DEPEND):
+                return influence.depends(element)
+        except Wrong:
+            return None
+        finally:
+            call.restore()
 
     def _origin(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
