@@ -42,24 +42,25 @@ def said(subject, reference, index=None, allowed=1e-5, numbers=None, **tensors):
         error = (double(got) - truth).abs()
         index = tuple((error == error.max()).nonzero()[0])
 
-    def element_of(function, change):
-        def element(values):
-            given = tensors | numbers | values
-            given = {n: change(x) if isinstance(x, torch.Tensor) else x for n, x in given.items()}
-            return double(function(**given))[index].item()
+    def referred(values):
+        given = tensors | numbers | values
+        given = {n: wide(x) if isinstance(x, torch.Tensor) else x for n, x in given.items()}
+        return (reference(**given),)
 
-        return element
+    def called(values):
+        return double(subject(**tensors | numbers | values))[index].item()
 
     element = influence.Element(
         "the result",
+        0,
         tuple(map(int, index)),
         got.dtype,
         allowed,
         double(got)[index].item(),
         {name: x for name, x in tensors.items() if x.is_floating_point()},
         numbers,
-        element_of(reference, wide),
-        element_of(subject, lambda x: x),
+        referred,
+        called,
     )
     found = influence.depends(element)
     return say(found) if found else ""
@@ -157,6 +158,16 @@ def test_no_saturated_element_must_be_left_alone():
     # Of a sum, each element counts, of a maximum only the largest.
     found = said(lambda x: x.sum(1), reference, index=(2,), x=X)
     assert "must not" not in found
+
+
+def test_what_no_result_of_the_reference_uses_may_be_seen():
+    """A kernel may take what was computed before from where it is given."""
+    total = X.sum(1)
+
+    def subject(x, total):
+        return x[:, 0] + 2 * total
+
+    assert said(subject, lambda x, total: x[:, 0] + x.sum(1), x=X, total=total) == ""
 
 
 def test_weights_of_zero_are_no_reason():
@@ -319,6 +330,12 @@ def test_nothing_is_counted_as_work_of_the_case(monkeypatch):
     with work.at_most(1e6) as meter:
         wrong_of(kernel, X)
     assert meter.spent == before
+
+
+def test_what_is_sorted_may_be_relied_on():
+    assert influence.is_sorted(torch.arange(5.0).half()) and influence.is_sorted(-torch.arange(5.0))
+    assert not any(map(influence.is_sorted, (X, torch.ones(5), torch.ones(()), torch.zeros(0, 3))))
+    assert not influence.is_sorted(torch.ones(4, dtype=torch.complex64))
 
 
 # Which case is looked at

@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,22 +54,24 @@ Values = Mapping[str, object]
 class Element:
     """A wrong element, and the means to compute it from other inputs.
 
-    name, index: of the result, and its place there
+    name, number, index: of the result, and its place there
     dtype, allowed: the result's dtype, and the error allowed in the element
     got: the wrong value
     tensors: the inputs that hold real or complex numbers
     numbers: the arguments that are such numbers themselves
-    reference, subject: return the element for other values of these
+    reference: returns all results for other values of these, in float64
+    subject: returns the element for them
     """
 
     name: str
+    number: int
     index: tuple[int, ...]
     dtype: torch.dtype
     allowed: float
     got: complex
     tensors: Mapping[str, torch.Tensor]
     numbers: Mapping[str, float]
-    reference: Callable[[Values], complex]
+    reference: Callable[[Values], Sequence[torch.Tensor]]
     subject: Callable[[Values], complex]
 
 
@@ -126,6 +129,9 @@ class _Search:
         """Look for parts that the element must depend on, then for others, then more closely."""
         if self._subject({}) != self.element.got or not self._find_base():
             return
+        if not all(map(self._is_used, self.element.tensors)):
+            # What the reference makes of other inputs, a kernel may take from this one.
+            return
         hulls = {name: self._hull(name) for name in self.element.tensors}
         needed = {name: box for name, box in hulls.items() if box}
         rest = {name: box for name, box in needed.items() if not self._misses_all(name, box)}
@@ -137,10 +143,13 @@ class _Search:
 
     # The calls
 
-    def _reference(self, values: Values) -> complex:
+    def _references(self, values: Values) -> Sequence[torch.Tensor]:
         if time.process_time() > self._until:
             raise _Spent
         return self.element.reference({**self._base, **values})
+
+    def _reference(self, values: Values) -> complex:
+        return self._references(values)[self.element.number][self.element.index].item()
 
     def _subject(self, values: Values) -> complex:
         self._calls += 1
@@ -207,7 +216,7 @@ class _Search:
             tensor, pool = self.element.tensors[name], self._pools[name]
             shape = once(tensor).shape
             if isinstance(draw, str):
-                seed = torch.Generator().manual_seed(sum(draw.encode()))
+                seed = torch.Generator().manual_seed(zlib.crc32(f"{name} {draw}".encode()))
                 chosen = pool[torch.randint(len(pool), shape, generator=seed)]
                 values = chosen * (0.5 + 0.4 * torch.rand(shape, generator=seed))
             else:
@@ -291,6 +300,13 @@ class _Search:
                         self.seen.append(self._part(name, part))
                         return
 
+    def _is_used(self, name: str) -> bool:
+        """Return whether any result of the reference depends on an input."""
+        pairs = zip(
+            self._references({}), self._references(self._with(name, self._whole(name))), strict=True
+        )
+        return any(not torch.equal(one, other) for one, other in pairs)
+
     def _closer(self, name: str, box: Box) -> Box:
         """Return the part of a box that the element depends on, as far as calls are left."""
         part = box
@@ -315,9 +331,10 @@ class _Search:
         for look in (self._ends, self._middles):
             for dim in dims:
                 for part in look(name, hull, dim):
-                    if not self._does_with(name, part):
-                        if self._miss(name, self._wider(name, hull, part, dim)):
-                            return
+                    if self._does_with(name, part):
+                        continue
+                    if self._miss(name, self._wider(name, hull, part, dim)):
+                        return
 
     def _ends(self, name: str, hull: Box, dim: int) -> Iterator[Box]:
         """Yield the smallest parts at both ends of a dimension on which the reference depends."""
@@ -387,6 +404,14 @@ def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
     if not len(values):
         return torch.ones(1, dtype=values.dtype)
     return values[values.abs() <= ORDINARY * values.abs().median()]
+
+
+def is_sorted(tensor: torch.Tensor) -> bool:
+    """Return whether the rows of a tensor ascend or descend, as kernels may rely on."""
+    steps = (
+        tensor.float().diff() if tensor.dim() and not tensor.is_complex() else tensor.new_empty(0)
+    )
+    return bool(steps.numel() > 1 and steps.any() and ((steps >= 0).all() or (steps <= 0).all()))
 
 
 def _real(dtype: torch.dtype) -> torch.dtype:
