@@ -29,7 +29,7 @@ from kernelgauge.words.fault import Note, note
 # How often the subject is called, and how long: units of work, and seconds of the processor.
 MAX_CALLS = 64
 MAX_WORK = 15_000.0
-MAX_SECONDS = 3.0
+MAX_SECONDS = 2.0
 # Larger inputs are left alone.
 MAX_ELEMENTS = 2**20
 # What is within what is allowed of two numbers that are this much further apart is wrong for one.
@@ -41,9 +41,9 @@ ORDINARY = 8.0
 # Parts are named of so many inputs.
 MAX_NAMED = 3
 # Numbers that show a dependence which others may hide, such as that of a maximum.
-EXTREMES = LARGE, *_ = 16.0, -16.0, 0.0
+EXTREMES = 16.0, -16.0, 0.0
 # What a part is replaced by.
-DRAWS = "first", "second", LARGE
+DRAWS = "first", "second", *EXTREMES
 
 # The first and the last index along each dimension.
 Box = tuple[tuple[int, int], ...]

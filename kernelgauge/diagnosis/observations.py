@@ -206,7 +206,9 @@ def _to_look_at(
         proven = any(cause.known == PROVEN and cause.explains > 1 for cause in named)
         return not proven, not named, -len(group)
 
-    first = min(groups.values(), key=rank, default=[None])[0]
+    first = min(groups.values(), key=rank)[0]
+    if first.result.drift is not None:
+        return None
     cause = causes.get(id(first))
     is_vague = cause is None or (cause.known == CONSISTENT and cause.note.id in VAGUE)
     return first if is_vague else None
