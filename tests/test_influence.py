@@ -333,7 +333,8 @@ def test_nothing_is_counted_as_work_of_the_case(monkeypatch):
 
 
 def test_what_is_sorted_may_be_relied_on():
-    assert influence.is_sorted(torch.arange(5.0).half()) and influence.is_sorted(-torch.arange(5.0))
+    assert influence.is_sorted(torch.arange(5.0).half())
+    assert influence.is_sorted(-torch.arange(5.0))
     assert not any(map(influence.is_sorted, (X, torch.ones(5), torch.ones(()), torch.zeros(0, 3))))
     assert not influence.is_sorted(torch.ones(4, dtype=torch.complex64))
 
