@@ -35,13 +35,13 @@ MAX_ELEMENTS = 2**20
 # What is within what is allowed of two numbers that are this much further apart is wrong for one.
 TIMES_ALLOWED, ULPS = 3.0, 4.0
 # Where the subject is right with the first other inputs, so many are tried.
-BASES = 3
+BASES = 2
 # Numbers that exceed the median by more than this are not ordinary.
 ORDINARY = 8.0
 # Parts are named of so many inputs.
 MAX_NAMED = 3
-# Numbers that show a dependence which others may hide, such as that of a maximum.
-EXTREMES = 16.0, -16.0, 0.0
+# How many times the largest number stands where others may hide a dependence, as in a maximum.
+EXTREMES = 256.0, -256.0, 0.0
 # What a part is replaced by.
 DRAWS = "first", "second", *EXTREMES
 
@@ -199,16 +199,16 @@ class _Search:
     # Other inputs
 
     def _find_base(self) -> bool:
-        """Find ordinary inputs with which the element is clearly wrong, too."""
+        """Find ordinary inputs, with which the element is wrong, too, if that is found at once."""
         for draw in range(BASES):
             self._base = {name: self._other(name, f"base {draw}") for name in self.element.tensors}
             self._truth, self._got = self._reference({}), self._subject({})
             self.__dict__.pop("_least", None)
-            if not math.isfinite(abs(self._truth)):
+            if not math.isfinite(abs(self._truth)) or not math.isfinite(abs(self._got)):
                 return False
             if self._far(self._got, self._truth):
-                return True
-        return False
+                break
+        return True
 
     def _other(self, name: str, draw: str | float) -> torch.Tensor:
         """Return other numbers for an input: the same everywhere if that is what is drawn."""

@@ -47,8 +47,8 @@ GUESSES = frozenset(
         "tiles-left-out",
     }
 )
-# Causes that leave open what is to be changed.
-VAGUE = GUESSES | {
+# Causes that leave open which terms are wrong.
+VAGUE = (GUESSES - {"few-bits", "handed-on-in-few-bits", "row-in-few-bits"}) | {
     "carry-missing",
     "counted-twice",
     "diagonal-off-by-one",
