@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,6 +42,8 @@ Tensors = tuple[torch.Tensor, ...]
 
 # Calls that show what an element depends on end after so many seconds, whatever they do.
 MAX_SECONDS_TO_DEPEND = 10.0
+# What stops for a debugger.
+STOPS = re.compile(r"\b(breakpoint|set_trace)\(")
 
 # In which programs run again, and the seeds: any two the other way round, which a sum of all in the
 # reverse order may hide, and in any order.
@@ -204,7 +208,11 @@ class ResultCheck:
             if rounds(x.dtype) and x.numel() and not influence.is_sorted(x)
         }
         numbers = {name: x for name, x in given.values.items() if type(x) is float}
+        source = self.kernel.path.read_text(encoding="utf-8")
         if not self.kernel.run.closely or settings.sealed or settings.debugged:
+            return None
+        if STOPS.search(source):
+            # Each call would stop there.
             return None
         if not again or given.lists or any(name not in call.arenas for name in tensors):
             return None
@@ -239,8 +247,9 @@ class ResultCheck:
             subject,
         )
         limited = timeouts.seconds_left() < math.inf or not self.kernel.run.defers
+        seconds = 0.0 if limited else MAX_SECONDS_TO_DEPEND
         try:
-            with timeouts.time_limit(0.0 if limited else MAX_SECONDS_TO_DEPEND):
+            with timeouts.time_limit(seconds), contextlib.redirect_stdout(io.StringIO()):
                 return influence.depends(element)
         except Wrong:
             return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
 import triton
 import triton.language as tl
 
-from kernelgauge.core import work
+from kernelgauge import results
+from kernelgauge.core import timeouts, work
 from kernelgauge.core.dtypes import double, wide
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
@@ -302,6 +304,51 @@ def test_a_kernel_is_called_again():
     assert depends(symptom(fault)) == []
     # Neither the inputs nor what is said depend on the calls before.
     assert message(wrong_of(kernel, X)) == message(fault)
+
+
+def hangs(x):
+    while x[0, 0] != X[0, 0]:
+        pass
+    return short_rows(x)
+
+
+def test_a_call_that_never_ends_is_given_up(monkeypatch):
+    monkeypatch.setattr(results, "MAX_SECONDS_TO_DEPEND", 0.3)
+    monkeypatch.setattr(timeouts, "seconds_left", lambda: math.inf)
+    kernel = Kernel(hangs, reference=sums)
+    kernel.run.defers = True
+    with pytest.raises(Wrong) as raised:
+        kernel.check(X)
+    (fault,) = diagnose([raised.value.observation])
+    assert fault.kind == "wrong-result"
+    assert not depends(fault)
+
+
+def prints_rows(x):
+    print("called")
+    return short_rows(x)
+
+
+def test_what_the_calls_print_is_not_shown(capsys, monkeypatch):
+    monkeypatch.setattr(influence, "MAX_CALLS", 0)
+    kernel = Kernel(prints_rows, reference=sums, strict=True)
+    wrong_of(kernel, X)
+    without = capsys.readouterr().out
+    monkeypatch.setattr(influence, "MAX_CALLS", 64)
+    assert depends(wrong_of(kernel, X))
+    assert capsys.readouterr().out == without
+
+
+@pytest.mark.parametrize("how", ["closely", "breakpoint", "sealed"])
+def test_no_call_is_made_where_it_would_disturb(how, monkeypatch):
+    kernel = Kernel(short_rows, reference=sums, strict=True)
+    if how == "closely":
+        kernel.run.closely = False
+    elif how == "sealed":
+        monkeypatch.setattr(settings, "sealed", True)
+    else:
+        monkeypatch.setattr(results, "STOPS", re.compile("short_rows"))
+    assert not depends(wrong_of(kernel, X))
 
 
 def test_strides_stay_as_they_are():
