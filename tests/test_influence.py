@@ -118,6 +118,15 @@ def test_another_row_is_seen():
     )
 
 
+def test_what_is_cut_off_at_0_is_seen_with_other_numbers():
+    def subject(x, w):
+        return (x @ w).relu()
+
+    found = said(subject, lambda x, w: (x @ w.mT).relu(), x=randn(5, 40), w=randn(40, 40, seed=3))
+    assert "does not change with w[" in found
+    assert "it changes with w[" in found
+
+
 def test_16_bits_hide_no_dependence():
     q, k, v = randn(8, 16).half(), randn(64, 16, seed=1).half(), randn(64, 16, seed=2).half()
 

@@ -34,8 +34,8 @@ MAX_SECONDS = 2.0
 MAX_ELEMENTS = 2**20
 # What is within what is allowed of two numbers that are this much further apart is wrong for one.
 TIMES_ALLOWED, ULPS = 3.0, 4.0
-# Where the subject is right with the first other inputs, so many are tried.
-BASES = 2
+# Where the subject is right with the first other inputs, or the element is 0, so many are tried.
+BASES = 4
 # Numbers that exceed the median by more than this are not ordinary.
 ORDINARY = 8.0
 # Parts are named of so many inputs.
@@ -206,7 +206,8 @@ class _Search:
             self.__dict__.pop("_least", None)
             if not math.isfinite(abs(self._truth)) or not math.isfinite(abs(self._got)):
                 return False
-            if self._far(self._got, self._truth):
+            # What is cut off at 0 shows little.
+            if self._got and self._truth and self._far(self._got, self._truth):
                 break
         return True
 
