@@ -35,7 +35,7 @@ MAX_ELEMENTS = 2**20
 # What is within what is allowed of two numbers that are this much further apart is wrong for one.
 TIMES_ALLOWED, ULPS = 3.0, 4.0
 # Where the subject is right with the first other inputs, or the element is 0, so many are tried.
-BASES = 4
+BASES = 6
 # Numbers that exceed the median by more than this are not ordinary.
 ORDINARY = 8.0
 # Parts are named of so many inputs.
@@ -199,16 +199,20 @@ class _Search:
     # Other inputs
 
     def _find_base(self) -> bool:
-        """Find ordinary inputs, with which the element is wrong, too, if that is found at once."""
+        """Find ordinary inputs with which the element is wrong too, and not cut off at 0."""
+        shown = -1
         for draw in range(BASES):
-            self._base = {name: self._other(name, f"base {draw}") for name in self.element.tensors}
-            self._truth, self._got = self._reference({}), self._subject({})
-            self.__dict__.pop("_least", None)
-            if not math.isfinite(abs(self._truth)) or not math.isfinite(abs(self._got)):
+            base = {name: self._other(name, f"base {draw}") for name in self.element.tensors}
+            truth, got = self._reference(base), self._subject(base)
+            if not math.isfinite(abs(truth)) or not math.isfinite(abs(got)):
                 return False
-            # What is cut off at 0 shows little.
-            if self._got and self._truth and self._far(self._got, self._truth):
+            is_wrong = abs(got - truth) > TIMES_ALLOWED * self.element.allowed
+            shows = is_wrong + (is_wrong and truth != 0 and got != 0)
+            if shows > shown:
+                shown, best = shows, (base, truth, got)
+            if shown == 2:
                 break
+        self._base, self._truth, self._got = best
         return True
 
     def _other(self, name: str, draw: str | float) -> torch.Tensor:
