@@ -42,7 +42,7 @@ Tensors = tuple[torch.Tensor, ...]
 
 # Calls that show what an element depends on end after so many seconds, whatever they do.
 MAX_SECONDS_TO_DEPEND = 10.0
-# What stops for a debugger.
+# What would stop each of those calls for a debugger.
 STOPS = re.compile(r"\b(breakpoint|set_trace)\(")
 
 # In which programs run again, and the seeds: any two the other way round, which a sum of all in the
@@ -202,20 +202,18 @@ class ResultCheck:
         again: how to run the call
         """
         given, index = call.original, mismatch.worst
+        if not self.kernel.run.closely or settings.sealed or settings.debugged:
+            return None
+        if not again or given.lists or STOPS.search(self.kernel.path.read_text(encoding="utf-8")):
+            return None
         tensors = {
             name: x
             for name, x in given.tensors.items()
             if rounds(x.dtype) and x.numel() and not influence.is_sorted(x)
         }
+        if any(name not in call.arenas for name in tensors):
+            return None
         numbers = {name: x for name, x in given.values.items() if type(x) is float}
-        source = self.kernel.path.read_text(encoding="utf-8")
-        if not self.kernel.run.closely or settings.sealed or settings.debugged:
-            return None
-        if STOPS.search(source):
-            # Each call would stop there.
-            return None
-        if not again or given.lists or any(name not in call.arenas for name in tensors):
-            return None
 
         def reference(values: Mapping[str, Any]) -> Tensors:
             changed = given.replaced(values)

@@ -88,14 +88,12 @@ def depends(element: Element) -> Note | None:
         return None
     if sum(it.numel() for it in element.tensors.values()) > MAX_ELEMENTS:
         return None
-    search = _Search(element)
-    with at_most(MAX_WORK):
-        try:
+    try:
+        search = _Search(element)
+        with at_most(MAX_WORK), contextlib.suppress(_Spent, TooMuch):
             search.run()
-        except (_Spent, TooMuch):
-            pass
-        except (Verdict, *IMPOSSIBLE):
-            return None
+    except (Verdict, *IMPOSSIBLE):
+        return None
     if not (search.missed or search.seen):
         return None
     return note(
@@ -413,9 +411,9 @@ def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
 
 def is_sorted(tensor: torch.Tensor) -> bool:
     """Return whether the rows of a tensor ascend or descend, as kernels may rely on."""
-    steps = (
-        tensor.float().diff() if tensor.dim() and not tensor.is_complex() else tensor.new_empty(0)
-    )
+    if tensor.dim() == 0 or tensor.is_complex():
+        return False
+    steps = tensor.float().diff()
     return bool(steps.numel() > 1 and steps.any() and ((steps >= 0).all() or (steps <= 0).all()))
 
 
