@@ -29,7 +29,7 @@ from kernelgauge.words.fault import Note, note
 # How often the subject is called, and how long: units of work, and seconds of the processor.
 MAX_CALLS = 64
 MAX_WORK = 15_000.0
-MAX_SECONDS = 2.0
+MAX_SECONDS = 3.0
 # Larger inputs are left alone.
 MAX_ELEMENTS = 2**20
 # What is within what is allowed of two numbers that are this much further apart is wrong for one.
