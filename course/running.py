@@ -25,7 +25,8 @@ def begin(case: str, *, defers: bool = False) -> Run:
         from kernelgauge.sealed import replay
 
         replay.begin()
-    _run = Run(case, observers, defers, memory)
+    # What is not diagnosed with others is not printed: a proof runs many wrong kernels.
+    _run = Run(case, observers, defers, memory, closely=defers)
     for observer in observers:
         observer.begin()
     return _run

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelgauge.core import paths
+from kernelgauge.core import paths, timeouts
 from kernelgauge.core.arguments import Arguments
-from kernelgauge.core.dtypes import double, wide
+from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.core.launch import blocks_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
-from kernelgauge.diagnosis import mistakes, report
+from kernelgauge.diagnosis import influence, mistakes, report
 from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, diagnose
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
-from kernelgauge.memory.watch import Programs
+from kernelgauge.memory.watch import Programs, Store
 from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
 from kernelgauge.subject import state
@@ -36,6 +39,11 @@ if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 Tensors = tuple[torch.Tensor, ...]
+
+# Calls that show what an element depends on end after so many seconds, whatever they do.
+MAX_SECONDS_TO_DEPEND = 10.0
+# What would stop each of those calls for a debugger.
+STOPS = re.compile(r"\b(breakpoint|set_trace)\(")
 
 # In which programs run again, and the seeds: any two the other way round, which a sum of all in the
 # reverse order may hide, and in any order.
@@ -171,7 +179,80 @@ class ResultCheck:
             partial(self._mistakes, call.original, outcome.results, blocks, expected),
             call.original.values,
             partial(self._option_at_fault, call, number),
+            partial(self._depends, call, mismatches[number], number, self._again(outcome, store)),
         )
+
+    def _again(self, outcome: Outcome, store: Store | None) -> Mapping[str, Any]:
+        """Return how to run a call again, as far as one element needs."""
+        watch = outcome.watch
+        if watch is None:
+            return {}
+        same = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
+        # Without atomics, nothing that the other programs of one launch do reaches an element.
+        if self.kernel.strict and store and len(outcome.launches) == 1 and not watch.has_atomics:
+            number = outcome.launches[0].number(store.program)
+            same["programs"] = lambda count: [number]
+        return same
+
+    def _depends(
+        self, call: GuardedCall, mismatch: Mismatch, number: int, again: Mapping[str, Any]
+    ) -> Note | None:
+        """Return on which parts of the inputs the worst element wrongly depends, or does not.
+
+        again: how to run the call
+        """
+        given, index = call.original, mismatch.worst
+        if not self.kernel.run.closely or settings.sealed or settings.debugged:
+            return None
+        if not again or given.lists or STOPS.search(self.kernel.path.read_text(encoding="utf-8")):
+            return None
+        tensors = {
+            name: x
+            for name, x in given.tensors.items()
+            if rounds(x.dtype) and x.numel() and not influence.is_sorted(x)
+        }
+        if any(name not in call.arenas for name in tensors):
+            return None
+        numbers = {name: x for name, x in given.values.items() if type(x) is float}
+
+        def reference(values: Mapping[str, Any]) -> Tensors:
+            changed = given.replaced(values)
+            return self._reference(changed)(*map(wide, changed.tensors.values()))
+
+        def subject(values: Mapping[str, Any]) -> complex:
+            call.restore()
+            for name, tensor in values.items():
+                if name in call.arenas:
+                    call.arenas[name].fill(tensor)
+            before = call.arguments
+            call.arguments = before.replaced({it: values[it] for it in numbers if it in values})
+            try:
+                results = call.run(rehearse=False, **again).results
+            finally:
+                call.arguments = before
+            return double(results[number])[index].item()
+
+        element = influence.Element(
+            mismatch.name,
+            number,
+            index,
+            mismatch.dtype,
+            float(mismatch.allowed[index]),
+            mismatch.got,
+            tensors,
+            numbers,
+            reference,
+            subject,
+        )
+        limited = timeouts.seconds_left() < math.inf or not self.kernel.run.defers
+        seconds = 0.0 if limited else MAX_SECONDS_TO_DEPEND
+        try:
+            with timeouts.time_limit(seconds), contextlib.redirect_stdout(io.StringIO()):
+                return influence.depends(element)
+        except Wrong:
+            return None
+        finally:
+            call.restore()
 
     def _origin(
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected

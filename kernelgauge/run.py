@@ -70,6 +70,7 @@ class Run:
     defers: whether somebody diagnoses the wrong results of several tests together, and is given
         what each of them observed
     memory: keeps what the reference gives, where the same cases are graded again and again
+    closely: whether what a wrong result without a cause depends on is looked at, by more calls
     traffic, races: of each call that was counted or timed
     noted: other figures
     """
@@ -78,6 +79,7 @@ class Run:
     observers: Sequence[Observer] = ()
     defers: bool = False
     memory: Memory = field(default_factory=NoMemory)
+    closely: bool = True
     traffic: list[Traffic] = field(default_factory=list)
     races: list[RaceResult] = field(default_factory=list)
     noted: list[Figure] = field(default_factory=list)

@@ -199,7 +199,7 @@ def lines_of(failure: Failure, brief: bool = False, whole: bool = False) -> list
     """
     parts = failure.told["parts"]
     if brief:
-        why = (words.CAUSE, words.REMEDY)
+        why = (words.CAUSE, words.REMEDY, "depends")
         kept, rest = parts[:3], parts[3:]
         parts = [*kept, *(part for part in rest if part[0] in why)]
     lines = [line for _, text in parts for line in text.splitlines()]

@@ -32,6 +32,12 @@ class Launch:
         width, height, _ = self.grid
         return number % width, number // width % height, number // (width * height)
 
+    def number(self, program: tuple[int, int, int]) -> int:
+        """Return the number of the program with these ids."""
+        width, height, _ = self.grid
+        x, y, z = program
+        return x + width * (y + height * z)
+
 
 def named_blocks(launch: Launch) -> dict[str, int]:
     """Return the integers above 1 passed as constexprs, by name: the block sizes, most likely."""

@@ -17,7 +17,7 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import report
-from kernelgauge.diagnosis.symptoms import GUESSES, SOLE
+from kernelgauge.diagnosis.symptoms import GUESSES, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
@@ -51,6 +51,7 @@ class Observation:
     values: the arguments that the subject was called with, by name
     at_fault: finds the option without which the same call is right, if there is one. It takes the
         values of the arguments of the other cases that fail
+    depends: finds on which parts of the inputs its worst element wrongly depends, or does not
     """
 
     fault: Fault
@@ -59,6 +60,7 @@ class Observation:
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
+    depends: Callable[[], Note | None] = lambda: None
     _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
     _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
 
@@ -78,14 +80,18 @@ class Observation:
             self._suggestions[number] = report.suggestions(self.wrong[number])
         return self._suggestions[number]
 
-    def told(self, cause: Cause | None, *, patterns: bool = False) -> Fault:
+    def told(self, cause: Cause | None, *, patterns: bool = False, depends: bool = False) -> Fault:
         """Return the fault with this cause.
 
         patterns: whether to look for patterns, where no mistake explains the result
+        depends: whether to call the subject again, and see what its worst element depends on
         """
         explained = cause is not None and cause.known == PROVEN
         shown = self.suggestions(self.number).patterns if patterns and not explained else ()
-        return report.describe(self.fault, self.result, cause, shown)
+        fault = self.fault
+        if depends and (found := self.depends()):
+            fault = fault.but(said=(*fault.said, found))
+        return report.describe(fault, self.result, cause, shown)
 
     def candidates(self, number: int) -> Iterable[Weighed]:
         """Return the mistakes to try on the result of this number."""
@@ -169,7 +175,8 @@ class _AllWeighed:
 def diagnose(observations: Sequence[Observation]) -> list[Fault]:
     """Return the faults of these failing cases of one subject, with their causes.
 
-    What is named does not depend on the order of the cases.
+    What is named as a cause does not depend on the order of the cases. The first of those that are
+    told first is looked at more closely if its cause is not known.
     """
     causes = {id(it): it.fault.cause for it in observations if it.fault.cause}
     rest = sorted((it for it in observations if id(it) not in causes), key=_says_most)
@@ -181,7 +188,30 @@ def diagnose(observations: Sequence[Observation]) -> list[Fault]:
     for it in rest:
         if suggested := _suggested(it, rest, most, len(observations)):
             causes[id(it)] = suggested
-    return [it.told(causes.get(id(it)), patterns=True) for it in observations]
+    close = _to_look_at(observations, causes)
+    return [it.told(causes.get(id(it)), patterns=True, depends=it is close) for it in observations]
+
+
+def _to_look_at(
+    observations: Sequence[Observation], causes: Mapping[int, Cause]
+) -> Observation | None:
+    """Return the case that is told in full, if no cause is named there or only a vague one."""
+    groups: dict[Hashable, list[Observation]] = {}
+    for it in observations:
+        cause = causes.get(id(it))
+        groups.setdefault(cause and cause.note.key, []).append(it)
+
+    def rank(group: list[Observation]) -> tuple:
+        named = [cause for it in group if (cause := causes.get(id(it)))]
+        proven = any(cause.known == PROVEN and cause.explains > 1 for cause in named)
+        return not proven, not named, -len(group)
+
+    first = min(groups.values(), key=rank)[0]
+    if first.result.drift is not None:
+        return None
+    cause = causes.get(id(first))
+    is_vague = cause is None or (cause.known == CONSISTENT and cause.note.id in VAGUE)
+    return first if is_vague else None
 
 
 def _says_most(observation: Observation) -> tuple:

@@ -47,6 +47,18 @@ GUESSES = frozenset(
         "tiles-left-out",
     }
 )
+# Causes that leave open which terms are wrong.
+VAGUE = (GUESSES - {"few-bits", "handed-on-in-few-bits", "row-in-few-bits"}) | {
+    "carry-missing",
+    "counted-twice",
+    "diagonal-off-by-one",
+    "formula-off",
+    "not-stored",
+    "offsets-wrong",
+    "rows-and-columns-swapped",
+    "triangle-wrong",
+    "unit-wrong",
+}
 # Causes that make every failing case fail in the same way: not told where one fails otherwise.
 SOLE = frozenset({"search-from-0"})
 

@@ -168,6 +168,20 @@ def _side(difference: float) -> str:
     return "large" if difference > 0 else "small"
 
 
+def _part(tensor: str, ends: Sequence[tuple[int, int]]) -> str:
+    """Write a part of an input as its indices along the first dimensions: x[3, 0..99]."""
+    indices = (f"{first}..{last}" if first < last else f"{first}" for first, last in ends)
+    return f"{tensor}[{', '.join(indices)}]" if ends else tensor
+
+
+def _depends(result: str, index: Sequence[int], missed: Sequence[str], seen: Sequence[str]) -> str:
+    who = f"{result} at {_listed(index)}" if index else result
+    misses = f"does not change with {' or '.join(missed)}, and by the reference it must"
+    sees = f"changes with {' and '.join(seen)}, and by the reference it must not"
+    facts = [words for parts, words in ((missed, misses), (seen, sees)) if parts]
+    return f"depends: {who} {'; it '.join(facts)}"
+
+
 def _listed(numbers: Sequence[int], ends: str = "[]") -> str:
     return f"{ends[0]}{', '.join(map(str, numbers))}{ends[1]}"
 
@@ -180,6 +194,8 @@ FACTS: Mapping[str, str | Callable[..., str]] = {
     "stored-by": _stored_by,
     "line": lambda file, line, source: show_place(Place(file, line, source=source)),
     "comes-from": "it comes from: {origin}",
+    "depends": _depends,
+    "part-of-input": _part,
     "with-config": "with the autotuner's {config}",
     "map": _map,
     "where-wrong": lambda regions: f"where: {'; '.join(regions)}",

@@ -25,6 +25,7 @@ SEEN = {
 # Notes that say nothing but why.
 WHY = {
     "comes-from",
+    "depends",
     "address-of-another-axis",
     "address-of-no-program",
     "factor-is-no-stride",
