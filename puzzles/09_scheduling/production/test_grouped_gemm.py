@@ -111,6 +111,10 @@ def test_masks_result_beyond_32_bits():
         )
 
 
+def test_masks_large():
+    puzzle.check(*groups([300, 3, 260], 264, 520, "float16"))
+
+
 def test_masks_limits():
     puzzle.limits(
         lambda G, rows, N, K: groups([rows] * G, N, K, make=randn),

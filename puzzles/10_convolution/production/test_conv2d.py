@@ -108,6 +108,8 @@ def test_masks_every_stride(C, K):
     contiguous=((1, 64, 32, 34, 80, 3, 3), 1),
     ragged=((3, 45, 19, 23, 129, 3, 3), 1),
     groups=((1, 80, 45, 40, 100, 3, 3), 2),
+    half=((1, 64, 35, 31, 136, 3, 3, "float16"), 1),
+    half_and_many_channels=((1, 128, 15, 60, 72, 3, 3, "float16"), 1),
 )
 def test_masks_large(sizes, groups):
     x, weight = images(*sizes, groups=groups)

@@ -107,6 +107,11 @@ def test_masks_large(N, C, H, W, K, size):
     puzzle.check(dy, x.abs() + 1, size, 1, 1)
 
 
+def test_masks_large_half():
+    dy, x = images(1, 64, 32, 32, 136, 32, 32, "float16")
+    puzzle.check(dy, x.abs() + 1, 3, 1, 1)
+
+
 def test_masks_large_and_strided():
     dy, x = images(2, 70, 21, 32, 96, 21, 32)
     last = x.contiguous(memory_format=torch.channels_last)

@@ -116,6 +116,10 @@ def test_masks_many_columns():
     puzzle.check(*layer(3, 2, 1, 1100, 20))
 
 
+def test_masks_large():
+    puzzle.check(*layer(300, 2, 1, 440, 512))
+
+
 def test_masks_limits():
     def build(T, E, k, D, F):
         x, logits, *weights = layer(T, E + k - 1, k, D, F)

@@ -1,9 +1,12 @@
 """10.4  Weight gradient of a convolution: one good answer.
 
-The pixels are cut into shares, so that there are two programs for each multiprocessor of a large
-GPU; the parts are stored in float32 and added in a fixed order. A step takes pieces of rows, as
-long as few of their pixels lie past the end, and finds its coordinates with little arithmetic.
-As in 10.3, large products whose channels are not last in memory get a copy in which they are.
+The pixels are cut into shares, one or two for each multiprocessor of a large GPU; the parts are
+stored in float32 and added in a fixed order. In large products boxes of pixels that fill the images
+are steps: the tensor memory accelerator fetches them, with 0 outside of an image, and no thread
+computes an address or tests a border (on an H200 0.19 ms instead of 0.34 for 32 x 256 x 56 x 56 and
+256 filters, 2026-11-26). Elsewhere a step takes pieces of rows, as long as few of their pixels lie
+past the end. As in 10.3, large products whose channels are not last in memory get a copy in which
+they are.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 Pair = int | tuple[int, int]
 
-# Multiplications from which on a copy with channels last takes less time than it saves.
-WORTH_COPIES = 2**26
+# Multiplications from which on boxes, and a copy with channels last, save more time than they take.
+LARGE = 2**26
 
 # Two programs for each multiprocessor of a large GPU, and at least so many steps for each.
 PROGRAMS = 264
@@ -100,6 +104,43 @@ def conv2d_dweight_kernel(
 
 
 @triton.jit
+def boxes_kernel(
+    dy_descriptor, x_descriptor, partial_ptr,
+    boxes_p, boxes_q, C, K,
+    padding_h, padding_w, dilation_h, dilation_w,
+    share,
+    TAPS: tl.constexpr, S: tl.constexpr,
+    BLOCK_F: tl.constexpr, BLOCK_C: tl.constexpr,
+    BOX_N: tl.constexpr, BOX_P: tl.constexpr, BOX_Q: tl.constexpr,
+):  # fmt: skip
+    """As conv2d_dweight_kernel; a step has BOX_N images, BOX_P rows and BOX_Q columns."""
+    pid = tl.program_id(0)
+    tiles_f, tiles_c = tl.cdiv(K, BLOCK_F), tl.cdiv(C, BLOCK_C)
+    tap = pid // tiles_f // tiles_c % TAPS
+    part = pid // tiles_f // tiles_c // TAPS
+    f, c = pid % tiles_f * BLOCK_F, pid // tiles_f % tiles_c * BLOCK_C
+    down = tap // S * dilation_h - padding_h
+    right = tap % S * dilation_w - padding_w
+    pixels: tl.constexpr = BOX_N * BOX_P * BOX_Q
+    acc = tl.zeros((BLOCK_F, BLOCK_C), dtype=tl.float32)
+    # Without it Triton 3.6 waits for each wgmma before it starts the next: see 07.5.
+    tl.assume(share > 0)
+    for step in range(share):
+        # 0 is what x has outside of its image, and what both have past the last image.
+        box = part * share + step
+        n = box // boxes_q // boxes_p * BOX_N
+        p, q = box // boxes_q % boxes_p * BOX_P, box % boxes_q * BOX_Q
+        dy = dy_descriptor.load([n, p, q, f]).reshape(pixels, BLOCK_F)
+        x = x_descriptor.load([n, p + down, q + right, c]).reshape(pixels, BLOCK_C)
+        acc = tl.dot(dy.T, x, acc)
+
+    offs_f, offs_c = f + tl.arange(0, BLOCK_F), c + tl.arange(0, BLOCK_C)
+    rows = (part * TAPS + tap).to(tl.int64) * K + offs_f
+    partial_ptrs = partial_ptr + rows[:, None] * C + offs_c[None, :]
+    tl.store(partial_ptrs, acc, mask=(offs_f < K)[:, None] & (offs_c < C)[None, :])
+
+
+@triton.jit
 def add_parts_kernel(
     partial_ptr, dweight_ptr,
     KC, parts,
@@ -122,7 +163,7 @@ def is_last(x: torch.Tensor) -> bool:
     """Whether the channels of x lie side by side, so that 16 bytes of them can go at a time."""
     stride_n, stride_c, stride_h, stride_w = x.stride()
     steps = x.shape[1], stride_n, stride_h, stride_w
-    return stride_c == 1 and x.data_ptr() % 16 == 0 and not any(it % 16 for it in steps)
+    return stride_c == 1 and x.data_ptr() % 16 == 0 and all(it > 0 and it % 16 == 0 for it in steps)
 
 
 def channels_last(x: torch.Tensor, padded_c: int) -> torch.Tensor:
@@ -147,6 +188,30 @@ def pair(name: str, value: Pair, least: int) -> tuple[int, int]:
     if len(both) != 2 or not all(isinstance(it, int) and it >= least for it in both):
         raise ValueError(f"{name} must be an int or two of at least {least}, not {value}")
     return both
+
+
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type == "cuda" and torch.cuda.get_device_properties(device).major < 9:
+        return False
+    return shared_memory(device) >= 200 * 1024
+
+
+def box_that_fills(N: int, P: int, Q: int, pixels: int) -> tuple[int, int, int] | None:
+    """Powers of 2 that divide N, P and Q and whose product is pixels: long rows if possible."""
+    for i in range(pixels.bit_length()):
+        for j in range(i + 1):
+            BOX_N, BOX_P, BOX_Q = 2**j, 2 ** (i - j), pixels >> i
+            if N % BOX_N == P % BOX_P == Q % BOX_Q == 0:
+                return BOX_N, BOX_P, BOX_Q
+    return None
 
 
 def conv2d_dweight(
@@ -175,7 +240,8 @@ def conv2d_dweight(
             f"dy must be {x.dtype} ({N}, K, {P}, {Q}), not {dy.dtype} {tuple(dy.shape)}"
         )
     K = dy.shape[1]
-    if N * P * Q * K * C * R * S >= WORTH_COPIES:
+    large = N * P * Q * K * C * R * S >= LARGE
+    if large:
         dy = dy if is_last(dy) or K < 32 else channels_last(dy, triton.cdiv(K, 16) * 16)
         x = x if is_last(x) or C < 32 else channels_last(x, triton.cdiv(C, 16) * 16)
     # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
@@ -189,18 +255,43 @@ def conv2d_dweight(
     BLOCK_Q = next(it for it in pieces if triton.cdiv(Q, it) * it <= 1.25 * Q)
     ROWS = pixels // BLOCK_Q
     steps = triton.cdiv(N * P, ROWS) * triton.cdiv(Q, BLOCK_Q)
+    box = None
+    if (
+        large
+        and x.element_size() == 2
+        and stride_h == stride_w == 1
+        and is_last(dy)
+        and is_last(x)
+        and has_tma(x.device)
+    ):
+        box = box_that_fills(N, P, Q, pixels)
+    if box is not None:
+        steps = N * P * Q // pixels
     tiles = triton.cdiv(K, BLOCK_F) * triton.cdiv(C, BLOCK_C) * R * S
     share = max(LEAST_STEPS, triton.cdiv(steps, max(1, PROGRAMS // tiles)))
     parts = triton.cdiv(steps, share)
     dweight = torch.empty((K, C, R, S), dtype=x.dtype, device=x.device)
     partial = torch.empty((parts, R * S, K, C), dtype=torch.float32, device=x.device)
-    conv2d_dweight_kernel[(tiles * parts,)](
-        dy, x, partial, N * P, P, Q, C, H, W, K, dy.shape[1], x.shape[1],
-        *dy.stride(), *x.stride(),
-        stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, share,
-        TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C, ROWS=ROWS, BLOCK_Q=BLOCK_Q,
-        num_warps=8 if BLOCK_F * BLOCK_C >= 2**14 else 4, num_stages=3,
-    )  # fmt: skip
+    num_warps = 8 if BLOCK_F * BLOCK_C >= 2**14 else 4
+    if box is not None:
+        BOX_N, BOX_P, BOX_Q = box
+        boxes_kernel[(tiles * parts,)](
+            TensorDescriptor.from_tensor(dy.permute(0, 2, 3, 1), [*box, BLOCK_F]),
+            TensorDescriptor.from_tensor(x.permute(0, 2, 3, 1), [*box, BLOCK_C]),
+            partial, P // BOX_P, Q // BOX_Q, C, K,
+            padding_h, padding_w, dilation_h, dilation_w, share,
+            TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C,
+            BOX_N=BOX_N, BOX_P=BOX_P, BOX_Q=BOX_Q,
+            num_warps=num_warps, num_stages=4,
+        )  # fmt: skip
+    else:
+        conv2d_dweight_kernel[(tiles * parts,)](
+            dy, x, partial, N * P, P, Q, C, H, W, K, dy.shape[1], x.shape[1],
+            *dy.stride(), *x.stride(),
+            stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, share,
+            TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C, ROWS=ROWS, BLOCK_Q=BLOCK_Q,
+            num_warps=num_warps, num_stages=3,
+        )  # fmt: skip
     BLOCK_T = min(triton.next_power_of_2(R * S), 16)
     grid = (triton.cdiv(K * C, 64) * triton.cdiv(R * S, BLOCK_T),)
     add_parts_kernel[grid](partial, dweight, K * C, parts, TAPS=R * S, BLOCK_KC=64, BLOCK_T=BLOCK_T)

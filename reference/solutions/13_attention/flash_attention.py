@@ -136,9 +136,14 @@ def flash_attention(
         TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
         for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N))
     ]
+    # Where 16 does not divide T, the mask makes the compiler take 186 registers, with which two
+    # programs fit a multiprocessor. With 168 three do: on an H200 0.50 ms instead of 0.63 for
+    # 3 x 31 x 3001 x 64 (2026-11-26).
+    maxnreg = 168 if D == 64 and T % 16 and all(descriptors) else None
     flash_attention_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
         q, k, v, *descriptors, out, lse, H, H // k.shape[1], S, T,
         *q.stride(), *k.stride(), *v.stride(), log2_scale,
         D=D, SIGN=sign, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=2,
+        maxnreg=maxnreg,
     )  # fmt: skip
     return out, lse

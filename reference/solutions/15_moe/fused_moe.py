@@ -3,15 +3,21 @@
 gate and up are two sums of one kernel, so that rows of x are gathered once for both, and only
 silu(gate) * up is stored. A block is about as long as an expert's share, 16 to 128 rows, so that
 few rows are padding. The second product stores by assignment, and the last kernel weighs and adds
-the rows of each token in a fixed order.
+the rows of each token in a fixed order. Large products load weights by descriptors, as in 07.5: on
+an H200 9.7 ms instead of 12.2 for 8192 tokens, 2 of 8 experts and 4096 x 16384 (2026-11-26).
 """
+
+from __future__ import annotations
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 MOST_EXPERTS = 1024
 LANES = 4096
+# Multiplications from which on descriptors gain time.
+LARGE = 2**26
 TILE = 1024
 
 INDEX = tl.constexpr(MOST_EXPERTS - 1)  # the bits of a key that hold the expert
@@ -169,7 +175,7 @@ def find_tile(columns, blocks, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
 
 @triton.jit
 def gate_up_kernel(
-    x_ptr, gate_up_ptr, order_ptr, block_experts_ptr, h_ptr,
+    x_ptr, gate_up_ptr, gate_up_descriptor, order_ptr, block_experts_ptr, h_ptr,
     N, D, F, k, blocks,
     stride_xt, stride_xd,
     stride_ge, stride_gf, stride_gd,
@@ -197,10 +203,17 @@ def gate_up_kernel(
     tl.assume(D > 0)
     for d in range(0, D, BLOCK_K):
         mask_k = offs_k < D - d
-        mask_w = mask_k[:, None] & mask_n[None, :]
         x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        gate = tl.dot(x, tl.load(gate_ptrs, mask=mask_w, other=0.0), gate)
-        up = tl.dot(x, tl.load(up_ptrs, mask=mask_w, other=0.0), up)
+        if gate_up_descriptor is None:
+            mask_w = mask_k[:, None] & mask_n[None, :]
+            gate_weight = tl.load(gate_ptrs, mask=mask_w, other=0.0)
+            up_weight = tl.load(up_ptrs, mask=mask_w, other=0.0)
+        else:
+            e, f = expert.to(tl.int32), tile_n.to(tl.int32) * BLOCK_N
+            gate_weight = gate_up_descriptor.load([e, f, d]).reshape(BLOCK_N, BLOCK_K).T
+            up_weight = gate_up_descriptor.load([e, F + f, d]).reshape(BLOCK_N, BLOCK_K).T
+        gate = tl.dot(x, gate_weight, gate)
+        up = tl.dot(x, up_weight, up)
         x_ptrs += x_step
         gate_ptrs += weight_step
         up_ptrs += weight_step
@@ -210,7 +223,7 @@ def gate_up_kernel(
 
 @triton.jit
 def down_kernel(
-    h_ptr, down_ptr, order_ptr, block_experts_ptr, y_ptr,
+    h_ptr, down_ptr, h_descriptor, down_descriptor, order_ptr, block_experts_ptr, y_ptr,
     N, D, F, blocks,
     stride_de, stride_dd, stride_df,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -232,9 +245,15 @@ def down_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     tl.assume(F > 0)
     for f in range(0, F, BLOCK_K):
-        mask_k = offs_k < F - f
-        h = tl.load(h_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        down = tl.load(down_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        if down_descriptor is None:
+            mask_k = offs_k < F - f
+            h = tl.load(h_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            down = tl.load(down_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            # What h has in rows of padding is not stored.
+            h = h_descriptor.load([block.to(tl.int32) * BLOCK_M, f])
+            e, n = expert.to(tl.int32), tile_n.to(tl.int32) * BLOCK_N
+            down = down_descriptor.load([e, n, f]).reshape(BLOCK_N, BLOCK_K).T
         acc = tl.dot(h, down, acc)
         h_ptrs += BLOCK_K
         down_ptrs += down_step
@@ -285,6 +304,27 @@ def check(x, logits, gate_up, down, k) -> None:
         raise ValueError(f"k must be from 1 to the number of experts, {E}, not {k}")
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    if device.type == "cuda" and torch.cuda.get_device_properties(device).major < 9:
+        return False
+    return shared_memory(device) >= 200 * 1024
+
+
+def is_addressable(x: torch.Tensor) -> bool:
+    """Whether the tensor memory accelerator can fetch tiles of x."""
+    steps = [stride * x.element_size() for stride in x.stride()[:-1]]
+    aligned = x.data_ptr() % 16 == 0 and all(it > 0 and it % 16 == 0 for it in steps)
+    return aligned and x.stride(-1) == 1
+
+
 def fused_moe(
     x: torch.Tensor, logits: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, k: int
 ) -> torch.Tensor:
@@ -323,16 +363,29 @@ def fused_moe(
 
     # Two accumulators of BLOCK_N columns in the first product, one of twice as many in the second.
     BLOCK_N = min(128 if block > 32 else 64, max(16, triton.next_power_of_2(F)))
+    large = N * D * F >= LARGE and block == 128 and has_tma(x.device)
+    descriptor = None
+    # A tile of gate_up must not run on from gate into up.
+    if large and F % BLOCK_N == 0 and is_addressable(gate_up):
+        descriptor = TensorDescriptor.from_tensor(gate_up, [1, BLOCK_N, 64])
     gate_up_kernel[(blocks * triton.cdiv(F, BLOCK_N),)](
-        x, gate_up, order, block_experts, h, N, D, F, k, blocks, *x.stride(), *gate_up.stride(),
+        x, gate_up, descriptor, order, block_experts, h,
+        N, D, F, k, blocks, *x.stride(), *gate_up.stride(),
         BLOCK_M=block, BLOCK_N=BLOCK_N, BLOCK_K=64, GROUP_M=8,
         num_warps=8 if block * BLOCK_N > 64 * 128 else 4, num_stages=3,
     )  # fmt: skip
     BLOCK_N = min(256 if block > 32 else 128, max(16, triton.next_power_of_2(D)))
+    descriptors = None, None
+    if large and is_addressable(h) and is_addressable(down):
+        descriptors = (
+            TensorDescriptor.from_tensor(h, [block, 64]),
+            TensorDescriptor.from_tensor(down, [1, BLOCK_N, 64]),
+        )
     down_kernel[(blocks * triton.cdiv(D, BLOCK_N),)](
-        h, down, order, block_experts, y, N, D, F, blocks, *down.stride(),
+        h, down, *descriptors, order, block_experts, y, N, D, F, blocks, *down.stride(),
         BLOCK_M=block, BLOCK_N=BLOCK_N, BLOCK_K=64, GROUP_M=8,
-        num_warps=8 if block * BLOCK_N > 128 * 128 else 4, num_stages=3,
+        num_warps=8 if block * BLOCK_N > 128 * 128 else 4,
+        num_stages=3 if descriptors[0] is None else 4,
     )  # fmt: skip
     BLOCK_D = min(1024, triton.next_power_of_2(D))
     combine_kernel[(T * triton.cdiv(D, BLOCK_D),)](y, weights, out, T, D, K=k, BLOCK_D=BLOCK_D)
