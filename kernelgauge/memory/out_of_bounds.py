@@ -256,6 +256,9 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
         # Another argument may have the same value by chance.
         known = [name for name in limits if name in limit_names(access)]
         limits = (known or limits) if names or size > MAX_BY_CHANCE else []
+    if not limit_names(access).intersection(limits):
+        # A tile may have the size of the tensor by chance; it does not end one.
+        limits = [name for name in limits if not name.startswith("BLOCK")]
     total = access.pointers.ndim
     subscript = ""
     if total > 1 and dim in placed.axis:
@@ -269,8 +272,6 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
     pairs = [(n, s) for n in names for s in limits if n.lower().split("_")[-1] == s.lower()]
     if pairs:
         names, limits = {pairs[0][0]: names[pairs[0][0]]}, [pairs[0][1]]
-    elif len(limits) > 1:
-        limits = [name for name in limits if not name.startswith("BLOCK")] or limits
     if len(names) == 1 and not pairs and not access.is_masked:
         # A mask elsewhere in the kernel says more than a value.
         compared_with = limit_names(access, *names) & access.sizes.keys()

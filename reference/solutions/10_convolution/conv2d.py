@@ -131,9 +131,8 @@ def boxes_kernel(
     f, box = tl.program_id(0) % tiles_f * BLOCK_F, tl.program_id(0) // tiles_f
     first_n = box // boxes_q // boxes_p * BOX_N
     first_p, first_q = box // boxes_q % boxes_p * BOX_P, box % boxes_q * BOX_Q
-    if (
-        EXACT
-    ):  # no pixel lies past an end, and the compiler sees that rows are of multiples of BOX_Q
+    if EXACT:
+        # No pixel lies past an end, and the compiler sees that rows are multiples of BOX_Q.
         P, Q = boxes_p * BOX_P, boxes_q * BOX_Q
     BLOCK_P: tl.constexpr = BOX_N * BOX_P * BOX_Q
     blocks_c = C // BLOCK_K  # which divides it
