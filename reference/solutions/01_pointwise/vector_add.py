@@ -2,20 +2,12 @@
 
 The number of the program has 64 bits before it is multiplied by BLOCK, so that vectors of more than
 2**31 elements are added too. Each input has a stride, so that views are read in place. A stride of
-1 is a constant of the compiled kernel and costs nothing. Blocks that are whole have no mask, so
-that their loads are vectors whatever N is.
+1 is a constant of the compiled kernel and costs nothing.
 """
 
 import torch
 import triton
 import triton.language as tl
-
-
-@triton.jit
-def store_sum(x_ptrs, y_ptrs, z_ptrs, mask):
-    x = tl.load(x_ptrs, mask=mask)
-    y = tl.load(y_ptrs, mask=mask)
-    tl.store(z_ptrs, x + y, mask=mask)
 
 
 @triton.jit
@@ -27,12 +19,10 @@ def vector_add_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    x_ptrs, y_ptrs = x_ptr + offs * stride_x, y_ptr + offs * stride_y
-    # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
-    if (pid + 1) * BLOCK <= N:
-        store_sum(x_ptrs, y_ptrs, z_ptr + offs, None)
-    else:
-        store_sum(x_ptrs, y_ptrs, z_ptr + offs, offs < N)
+    mask = offs < N
+    x = tl.load(x_ptr + offs * stride_x, mask=mask)
+    y = tl.load(y_ptr + offs * stride_y, mask=mask)
+    tl.store(z_ptr + offs, x + y, mask=mask)
 
 
 def vector_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,5 @@
 # fault: the last group counts GROUP_SIZE_M rows of tiles although it has fewer
-# cause: what turns a number into a tile leaves them out
+# cause: what turns a program's number into a tile leaves them out
 import torch
 import triton
 import triton.language as tl
