@@ -123,8 +123,9 @@ def an_input(result: WrongResult) -> Symptom | None:
         return None
     for name, value in result.alike():
         if result.fits(value):
-            pattern, cause = note("equal-to-input", name=name), note("stored-as-loaded", name=name)
-            return Symptom(pattern, cause, strong=result.everywhere)
+            cause = "stored-as-loaded" if name != result.name else "as-before-the-call"
+            pattern = note("equal-to-input", name=name)
+            return Symptom(pattern, note(cause, name=name), strong=result.everywhere)
     return None
 
 
@@ -159,6 +160,9 @@ def offset(result: WrongResult) -> Symptom | None:
     if not isinstance(difference, float) or not result.fits(result.truth + difference):
         return None
     if result.wrong.sum() <= MIN_WRONG or not result.varied(result.truth[result.wrong]):
+        return None
+    if not rounds(result.dtype) and not result.everywhere:
+        # Some integers are off by one where others are right: no term is wrong, they are rounded.
         return None
     pattern = note("off-by-constant", difference=difference)
     return Symptom(pattern, note("term-wrong"), strong=result.everywhere)

@@ -62,6 +62,7 @@ class Mistake:
 class WrongResult:
     """A wrong result and all that is known about it, on the CPU and in float64 or complex128.
 
+    name: of the result, that of an input if it is stored there
     got, truth: the result and what it should be
     wrong, allowed: which elements are wrong, and the error allowed in each
     worst, dtype, exact, drift: as in Mismatch
@@ -84,6 +85,7 @@ class WrongResult:
         rounded: AbstractSet[str] | None = None,
         origin: Origin | None = None,
     ) -> None:
+        self.name = mismatch.name
         self.got = double(got.detach().cpu())
         self.truth = double(truth.detach().cpu())
         self.wrong = mismatch.mask.cpu()

@@ -161,11 +161,10 @@ def wrong_term(access: Access, region: Region, bad: np.ndarray) -> Note | None:
         return None
     for term, own in zip(terms, dims, strict=True):
         values = term.values[bad]
-        if own and values.max() >= region.shape[own[0]]:
+        if own and (past := values[values >= region.shape[own[0]]]).size:
             has = has_size(region.name, region.shape, own[0])
-            return note(
-                "index-past-its-dimension", index=term.index, value=int(values.max()), has=has
-            )
+            said = {"index": term.index, "value": int(past[0]), "has": has}
+            return note("index-past-its-dimension", **said)
     return None
 
 

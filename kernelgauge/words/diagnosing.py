@@ -331,6 +331,9 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "tl.where, or by the mask of the load"
     ),
     "stored-as-loaded": "{name} is stored as it was loaded",
+    "as-before-the-call": (
+        "nothing new is stored to these elements: they hold what {name} held before the call"
+    ),
     "subtraction-swapped": "the operands of a subtraction are swapped",
     "constant-wrong": "a constant is left out or applied twice",
     "factor-near-1-wrong": (

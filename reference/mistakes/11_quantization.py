@@ -39,6 +39,7 @@ def quantize_rows(x, blocks):
             (quotients.abs() + 0.5).floor() * quotients.sign(),
         ),
         ("halves are rounded up instead of to even", (quotients + 0.5).floor()),
+        ("0.5 is added, and a cast then truncates towards zero", (quotients + 0.5).trunc()),
         ("x is multiplied by the scale instead of divided", (x * scale[:, None]).round()),
     ):
         yield cause, (as_int8(q), scale)
