@@ -1,12 +1,10 @@
 """10.4  Weight gradient of a convolution: one good answer.
 
 The pixels are cut into shares, one or two for each multiprocessor of a large GPU; the parts are
-stored in float32 and added in a fixed order. In large products boxes of pixels that fill the images
-are steps: the tensor memory accelerator fetches them, with 0 outside of an image, and no thread
-computes an address or tests a border (on an H200 0.19 ms instead of 0.34 for 32 x 256 x 56 x 56 and
-256 filters, 2026-11-26). Elsewhere a step takes pieces of rows, as long as few of their pixels lie
-past the end. As in 10.3, large products whose channels are not last in memory get a copy in which
-they are.
+stored in float32 and added in a fixed order. In large products a step is a box of pixels, which the
+tensor memory accelerator fetches with 0 outside of an image, so that no thread tests a border.
+Elsewhere it is pieces of rows, as long as few of their pixels lie past the end. Channels are last,
+by a copy where that is worth it, as in 10.3.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def producer(x_desc, slots, full, empty, row, tiles, TILE_BYTES: gl.constexpr):
 
 
 @gluon.jit
-def consumer(y_ptr, slots, full, empty, row, tiles, M, N, VECTOR: gl.constexpr):
+def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym, VECTOR: gl.constexpr):
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_M: gl.constexpr = slots.shape[1]
     BLOCK_N: gl.constexpr = slots.shape[2]
@@ -47,18 +47,18 @@ def consumer(y_ptr, slots, full, empty, row, tiles, M, N, VECTOR: gl.constexpr):
         mbarrier.arrive(empty.index(slot), count=1)
         cols = tile * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, layout))
         mask = (rows[:, None] < M) & (cols[None, :] < N)
-        offsets = rows.to(gl.int64)[:, None] * N + cols[None, :]
+        offsets = rows.to(gl.int64)[:, None] * stride_ym + cols[None, :]
         gl.store(y_ptr + offsets, x * 2, mask=mask)
 
 
 @gluon.jit
 def barrier_ring_kernel(
     x_desc, y_ptr,
-    M, vectors,
+    M, N, stride_ym,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, SLOTS: gl.constexpr, TILE_BYTES: gl.constexpr,
     VECTOR: gl.constexpr,
 ):  # fmt: skip
-    N = vectors * VECTOR  # a product, so that the compiler sees that VECTOR divides it
+    N, stride_ym = N // VECTOR * VECTOR, stride_ym // VECTOR * VECTOR  # shows that it divides both
     slots = gl.allocate_shared_memory(x_desc.dtype, [SLOTS, BLOCK_M, BLOCK_N], x_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
@@ -70,7 +70,7 @@ def barrier_ring_kernel(
     tiles = gl.cdiv(N, BLOCK_N)
     gl.warp_specialize(
         [
-            (consumer, (y_ptr, slots, full, empty, row, tiles, M, N, VECTOR)),
+            (consumer, (y_ptr, slots, full, empty, row, tiles, M, N, stride_ym, VECTOR)),
             (producer, (x_desc, slots, full, empty, row, tiles, TILE_BYTES)),
         ],
         [1],
@@ -91,7 +91,7 @@ def barrier_ring(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     layout = gl.NVMMASharedLayout.get_default_for([BLOCK_M, BLOCK_N], DTYPES[x.dtype])
     barrier_ring_kernel[(triton.cdiv(M, BLOCK_M),)](
-        TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_N], layout), y, M, N // VECTOR,
+        TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_N], layout), y, M, N, y.stride(0),
         BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, VECTOR, num_warps=4, maxnreg=128,
     )  # fmt: skip
     return y
