@@ -17,7 +17,7 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import report
-from kernelgauge.diagnosis.symptoms import GUESSES, SOLE, VAGUE
+from kernelgauge.diagnosis.symptoms import GUESSES, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
@@ -308,6 +308,8 @@ def _suggested(
 
     def is_told(cause: Note) -> bool:
         count = alike[_key(cause)]
+        if cause.id in SHOWN:
+            return True
         if cause.id in SOLE:
             return count == len(others)
         if cause.id in GUESSES:

@@ -61,6 +61,8 @@ VAGUE = (GUESSES - {"few-bits", "handed-on-in-few-bits", "row-in-few-bits"}) | {
 }
 # Causes that make every failing case fail in the same way: not told where one fails otherwise.
 SOLE = frozenset({"search-from-0"})
+# What a run has shown, whatever the results of other cases suggest.
+SHOWN = frozenset({"unset-element-loaded"})
 
 
 def find(result: WrongResult) -> list[Symptom]:
