@@ -163,8 +163,8 @@ def wrong_term(access: Access, region: Region, bad: np.ndarray) -> Note | None:
         values = term.values[bad]
         if own and (past := values[values >= region.shape[own[0]]]).size:
             has = has_size(region.name, region.shape, own[0])
-            said = {"index": term.index, "value": int(past[0]), "has": has}
-            return note("index-past-its-dimension", **said)
+            value = int(past[0])
+            return note("index-past-its-dimension", index=term.index, value=value, has=has)
     return None
 
 
