@@ -139,10 +139,8 @@ class Block:
         for other in before:
             if other and not other.is_before(agent.seen):
                 values = {"buffer": self.name(view), "writer": agent.name} | _told(other)
-                what, why = (
-                    note("writes-too-early", **values),
-                    self._of_arrivals(other.agent, agent),
-                )
+                why = self._of_arrivals(other.agent, agent)
+                what = note("writes-too-early", **values)
                 raise self._wrong("early-overwrite", [what, *why], note("wait-before-overwriting"))
         self._clear(memory, touched, lambda read: True)
         memory.last_write[touched] = len(self.events)

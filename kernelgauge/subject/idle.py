@@ -89,9 +89,10 @@ def _reached(
     strides = np.empty(missing.shape, dtype=np.int8).strides
     found = np.zeros(missing.size, dtype=bool)
     for access, terms in stores:
-        tiles = [(term, term.dimensions(missing.shape, strides)) for term in terms if term.is_tile]
-        taken = [dims[0] for _, dims in tiles if len(dims) == 1]
-        if not tiles or len({*taken}) != len(tiles):
+        tiles = [term.is_tile for term in terms]
+        along = [term.dimensions(missing.shape, strides) if term.is_tile else [] for term in terms]
+        taken = [dims[0] for dims in along if len(dims) == 1]
+        if not any(tiles) or len({*taken}) != sum(tiles):
             return None
         for program in programs:
             values = in_program(access, terms, program)
@@ -99,9 +100,9 @@ def _reached(
                 return None
             element = np.zeros(access.mask.shape, dtype=np.int64)
             inside = np.ones(access.mask.shape, dtype=bool)
-            for term, index in zip(terms, values, strict=True):
+            for term, dims, index in zip(terms, along, values, strict=True):
                 element += index * term.factor
-                for dim in term.dimensions(missing.shape, strides) if term.is_tile else ():
+                for dim in dims:
                     inside &= (index >= 0) & (index < missing.shape[dim])
             inside &= (element >= 0) & (element < missing.size)
             found[element[inside]] = True
