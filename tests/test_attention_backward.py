@@ -100,6 +100,7 @@ def run(module, S, causal, seed):
 
 
 @interpreted_only
+@pytest.mark.proof
 @pytest.mark.parametrize(("S", "causal"), [(130, False), (130, True), (330, False), (330, True)])
 def test_it_is_right_in_every_order(right, S, causal):
     for seed in range(ORDERS):

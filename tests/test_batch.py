@@ -41,6 +41,7 @@ def swish(x):
 """
 
 
+@pytest.mark.proof
 def test_a_class(tmp_path):
     for person, source in PEOPLE.items():
         file = tmp_path / "class" / person / f"{SWISH}.py"

@@ -49,6 +49,7 @@ def run(module, name: str, seed: int) -> None:
 NAMES = ("ring", "copied", "prefetched", "product", "divided")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", NAMES)
 def test_a_right_kernel_is_right_in_every_order(name, tmp_path):
     module = load(KERNELS.read_text(), tmp_path / "right_gluon.py")

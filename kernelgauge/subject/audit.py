@@ -11,12 +11,12 @@ import functools
 import os
 import sys
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, FunctionType
 
 from kernelgauge.core import blame
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.words.fault import Fault, Place, note
+from kernelgauge.words.fault import Fault, Note, Place, note
 
 REMEDY = note("mind-the-launchers-business")
 
@@ -26,6 +26,7 @@ TAMPERING = {
     "traces-the-judge": ("sys.settrace", "sys.setprofile"),
     "searches-the-judge": ("gc.get_",),
     "reads-the-answers": ("open",),
+    "was-replaced": ("object.__setattr__",),
 }
 ELSEWHERE = {
     "reaches-through-ctypes": ("ctypes",),
@@ -66,6 +67,11 @@ def listening() -> Iterator[list[Fault]]:
             seen.append(Fault("tampering", (replaced,), remedy=REMEDY))
 
 
+def is_listening() -> bool:
+    """Return whether the body of a `listening` is running."""
+    return bool(_watching)
+
+
 @functools.cache
 def _install() -> None:
     """Add the audit hook, which stays until the process ends."""
@@ -80,13 +86,25 @@ def _audit(event: str, arguments: tuple) -> None:
         return
     _auditing.append(True)
     try:
-        place = _culprit(event, arguments, sys._getframe(1))
+        if act == "was-replaced":
+            said, place = _replaced(*arguments), blame.current_place()
+        else:
+            said, place = note(act), _culprit(event, arguments, sys._getframe(1))
     finally:
         _auditing.pop()
-    if place:
+    if place and said:
         kind = "tampering" if act in TAMPERING else "outside-kernel"
-        _watching[-1].append(Fault(kind, (note(act),), place, remedy=REMEDY))
+        _watching[-1].append(Fault(kind, (said,), place, remedy=REMEDY))
         raise Wrong(_watching[-1][-1])
+
+
+def _replaced(owner: object, attribute: str, *_: object) -> Note | None:
+    """Return what is said of a function of the judge that is given other code."""
+    if attribute != "__code__" or not isinstance(owner, FunctionType):
+        return None
+    if owner.__module__.partition(".")[0] not in settings.packages:
+        return None
+    return note("was-replaced", name=f"{owner.__module__}.{owner.__qualname__}")
 
 
 @functools.cache

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
+import functools
+import gc
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -40,34 +43,55 @@ RELIED_ON = (
 MAY_CHANGE = {("torch", "manual_seed")}
 
 
+# Where a dict keeps a number that each change makes new, in the CPythons that have one (PEP 509).
+VERSION_AT = 24
+
+
+class Watched(NamedTuple):
+    """A dict that must stay as it is.
+
+    owner: the module or class whose attributes it holds, or the name of a constant of the judge
+    version: what counts its changes, None where nothing does
+    """
+
+    owner: object
+    names: dict
+    version: ctypes.c_uint64 | None
+
+
+class Held(NamedTuple):
+    """What a dict holds, where a subject cannot change it, and its version."""
+
+    version: int | None
+    names: tuple
+    values: tuple
+
+
 class Inventory(NamedTuple):
     """What is watched.
 
-    owners: modules and classes, whose attributes must stay
-    functions: those of the judge, whose code must stay
-    tables: dicts and sets that are constants of the judge, and its settings, by name
+    loaded: what of the judge and its libraries was loaded when it was made
+    dicts: attributes of modules and classes, constants of the judge, and its settings
+    functions: those of the judge, and the code that each must keep
+    sets: constants of the judge, by name
     """
 
-    owners: list[object]
-    functions: list[FunctionType]
-    tables: list[tuple[str, dict | set]]
+    loaded: tuple[object, ...]
+    dicts: tuple[Watched, ...]
+    functions: tuple[tuple[FunctionType, CodeType], ...]
+    sets: tuple[tuple[str, set], ...]
 
 
 class State(NamedTuple):
-    """What an inventory held before a subject ran: attributes, code, and contents of tables."""
+    """What an inventory held before a subject ran."""
 
     inventory: Inventory
-    attributes: list[dict[str, object]]
-    codes: list[CodeType]
-    contents: list[dict | set]
+    dicts: tuple[Held, ...]
+    sets: tuple[frozenset, ...]
 
 
-# The inventory, and what of the judge and its libraries was loaded when it was made. A subject that
-# replaces one of them is noticed, as with any other variable of the judge.
-_inventory = Inventory([], [], [])
-_loaded: list[object] = []
-# The names of all modules when that was seen, and those of the judge among them.
-_modules: tuple[list[str], list[str]] = [], []
+# What was held before the last subject ran.
+_last = State(Inventory((), (), (), ()), (), ())
 
 
 @contextlib.contextmanager
@@ -76,14 +100,17 @@ def untouched(subject: Path) -> Iterator[None]:
 
     What was changed is put back. Threads left behind and calls that `audit` reports are Wrong too.
     """
+    global _last
     # Bound here, where a subject that changes this module cannot replace them.
-    compare, count, seen = _changes, _thread._count, []
+    compare, count, seen, is_within_another = _changes, _thread._count, [], audit.is_listening()
     before, threads = _state(), count()
     try:
         with audit.listening() as seen:
             yield
     finally:
-        replaced = compare(before)
+        replaced = compare(before, bool(seen))
+        if not is_within_another:
+            _last = before
         call = Call(str(subject))
         seen += [
             Fault("tampering", (note("was-replaced", name=name),), call=call, remedy=REMEDY)
@@ -97,42 +124,88 @@ def untouched(subject: Path) -> Iterator[None]:
 
 
 def _state() -> State:
-    global _inventory, _loaded, _modules
-    if [*sys.modules] != _modules[0]:
-        _modules = [*sys.modules], [name for name in sys.modules if _is_ours(name)]
-    loaded: list[object] = [*_modules[1]]
-    loaded += [_find(*name.partition(":")[::2]) for name in RELIED_ON]
-    if loaded != _loaded:
-        _inventory, _loaded = _take_inventory(), loaded
-    owners, functions, tables = _inventory
-    return State(
-        _inventory,
-        [vars(owner).copy() for owner in owners],
-        [function.__code__ for function in functions],
-        [table.copy() for _, table in tables],
+    inventory, dicts, _ = _last
+    ours = tuple(settings.packages)
+    loaded = (
+        # Most names are told apart by how they begin, which takes less time.
+        *(name for name in sys.modules if name.startswith(ours) and _is_ours(name)),
+        *(_find(*name.partition(":")[::2]) for name in RELIED_ON),
     )
+    if loaded != inventory.loaded:
+        inventory = _take_inventory(loaded)
+        dicts = tuple(map(_held, inventory.dicts))
+    else:
+        # Copying them all would take longer than most kernels.
+        dicts = tuple(
+            known if _is_unchanged(it, known) else _held(it)
+            for it, known in zip(inventory.dicts, dicts, strict=True)
+        )
+    return State(inventory, dicts, tuple(frozenset(it) for _, it in inventory.sets))
 
 
-def _take_inventory() -> Inventory:
+def _held(watched: Watched) -> Held:
+    now = watched.names.copy()
+    version = watched.version.value if watched.version else None
+    return Held(version, tuple(now), tuple(now.values()))
+
+
+def _is_unchanged(watched: Watched, held: Held) -> bool:
+    """Return whether nobody has touched a dict; False where that cannot be known at once."""
+    return watched.version is not None and watched.version.value == held.version
+
+
+def _take_inventory(loaded: tuple[object, ...]) -> Inventory:
     libraries = [_find(*name.partition(":")[::2]) for name in RELIED_ON]
-    owners = [owner for owner in libraries if owner is not None]
+    dicts = [_watched(owner, vars(owner)) for owner in libraries if owner is not None]
     # A function that several modules import is watched once.
-    functions: dict[FunctionType, None] = {}
-    tables: list[tuple[str, dict | set]] = []
+    functions: dict[FunctionType, CodeType] = {}
+    sets: list[tuple[str, set]] = []
     for name, module in list(sys.modules.items()):
         if not _is_ours(name) or module is None:
             continue
         classes = [it for it in vars(module).values() if isinstance(it, type)]
         for owner in (module, *(it for it in classes if it.__module__ == name)):
-            owners.append(owner)
+            dicts.append(_watched(owner, vars(owner)))
             for attribute, value in vars(owner).items():
                 if isinstance(value, FunctionType):
-                    functions[value] = None
-                elif isinstance(value, (dict, set)) and attribute.isupper():
-                    tables.append((f"{_name(owner)}.{attribute}", value))
+                    functions[value] = value.__code__
+                elif isinstance(value, dict) and attribute.isupper():
+                    dicts.append(_watched(f"{_name(owner)}.{attribute}", value))
+                elif isinstance(value, set) and attribute.isupper():
+                    sets.append((f"{_name(owner)}.{attribute}", value))
                 elif isinstance(value, Settings):
-                    tables.append((f"{_name(owner)}.{attribute}", vars(value)))
-    return Inventory(owners, list(functions), tables)
+                    dicts.append(_watched(f"{_name(owner)}.{attribute}", vars(value)))
+    return Inventory(loaded, tuple(dicts), tuple(functions.items()), tuple(sets))
+
+
+def _watched(owner: object, names: Any) -> Watched:
+    # Behind the proxy of a class is a dict.
+    names = names if isinstance(names, dict) else gc.get_referents(names)[0]
+    return Watched(owner, names, _version(names) if _dicts_count() else None)
+
+
+def _version(names: dict) -> ctypes.c_uint64:
+    return ctypes.c_uint64.from_address(id(names) + VERSION_AT)
+
+
+@functools.cache
+def _dicts_count() -> bool:
+    """Return whether a dict counts its changes where `_version` looks."""
+    if sys.implementation.name != "cpython" or sys.version_info >= (3, 13):
+        return False
+    owner = Settings()
+    names = vars(owner)
+    changes: list[Callable[[], object]] = [
+        lambda: names.update(new=1),
+        lambda: names.update(new=2),
+        lambda: names.pop("new"),
+        lambda: setattr(owner, "new", 3),
+    ]
+    version, seen = _version(names), set()
+    for change in changes:
+        seen.add(version.value)
+        change()
+    return len(seen | {version.value}) == len(changes) + 1
 
 
 def _is_ours(name: str) -> bool:
@@ -146,28 +219,39 @@ def _find(module: str, attribute: str) -> object:
     return getattr(found, attribute, None) if attribute else found
 
 
-def _changes(state: State) -> list[str]:
-    """Return the names of what is no longer as it was, and put it back for those who come next."""
-    (owners, functions, tables), attributes, codes, contents = state
+def _changes(state: State, is_suspected: bool) -> list[str]:
+    """Return the names of what is no longer as it was, and put it back for those who come next.
+
+    is_suspected: whether something else was found already
+    """
+    inventory, dicts, sets = state
     found = []
-    for owner, before in zip(owners, attributes, strict=True):
-        if not _is_same(vars(owner), before):
-            found += _restore(owner, before)
-    for function, code in zip(functions, codes, strict=True):
+    for watched, before in zip(inventory.dicts, dicts, strict=True):
+        if _is_unchanged(watched, before) or _is_same(watched.names, before):
+            continue
+        held = dict(zip(before.names, before.values, strict=True))
+        if not isinstance(watched.owner, str):
+            found += _restore(watched.owner, held)
+        else:
+            watched.names.clear()
+            watched.names.update(held)
+            found.append(watched.owner)
+    # `audit` lets nobody replace code, unless it was replaced itself.
+    for function, code in inventory.functions if is_suspected else ():
         if function.__code__ is not code:
             function.__code__ = code
             found.append(f"{function.__module__}.{function.__qualname__}")
-    for (name, table), held in zip(tables, contents, strict=True):
-        if not (_is_same(table, held) if isinstance(held, dict) else table == held):
-            table.clear()
-            table.update(held)
+    for (name, members), kept in zip(inventory.sets, sets, strict=True):
+        if members != kept:
+            members.clear()
+            members.update(kept)
             found.append(name)
     return found
 
 
-def _is_same(now: Any, before: dict) -> bool:
-    """Return whether two dicts hold the same objects in the same order. == would trust __eq__."""
-    return [*now] == [*before] and all(map(operator.is_, now.values(), before.values()))
+def _is_same(names: dict, held: Held) -> bool:
+    """Return whether a dict holds these objects in this order. == would trust __eq__."""
+    return tuple(names) == held.names and all(map(operator.is_, names.values(), held.values))
 
 
 def _restore(owner: object, before: dict[str, object]) -> list[str]:
