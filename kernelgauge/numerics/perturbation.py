@@ -7,6 +7,8 @@ reference could lose in a narrow dtype (`rounded_runs`).
 
 from __future__ import annotations
 
+import functools
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,8 +23,10 @@ from kernelgauge.numerics.compare import spacing
 # Small enough for a reference to be linear over it, and well above 2**-53.
 STEP = 2.0**-26
 
-# Elements of a result that are disturbed at a time: some six float64 tensors are made on the way.
-PIECE = 2**26
+# Elements of a result that are disturbed at a time, by a stretch of the noise that a process draws
+# once: to draw anew for each step takes longer than the step. Where a stretch begins is drawn, and
+# so no two steps have the same.
+PIECE, NOISE = 2**18, 2**19
 
 # Operations that only select or move values, and so round nothing.
 MOVES = {"amax", "amin", "max", "min", "where", "cat", "stack", "clone", "gather", "index", "sort"}
@@ -50,7 +54,7 @@ def term_size(
     truth = _as_list(reference(*inputs))
     squares = [torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in truth]
     for run in range(runs):
-        disturb = _Disturb(_nudged, seed * runs + run)
+        disturb = _Disturb(torch.mul, _nudges, seed * runs + run)
         nudged = [disturb.apply(x) for x in inputs]
         with disturb:
             moved = _as_list(reference(*nudged))
@@ -78,24 +82,40 @@ def rounded_runs(
     samples = []
     for run in range(runs):
         disturb = _Disturb(
-            lambda x, noise: x + spacing(x.abs(), dtype) / 2 * noise, seed * runs + run
+            lambda x, noise: x + spacing(x.abs(), dtype) / 2 * noise, _noise, seed * runs + run
         )
         with disturb:
             samples.append(_as_list(reference(*inputs)))
     return [list(sample) for sample in zip(*samples, strict=True)]
 
 
-class _Disturb(TorchDispatchMode):
-    """Passes the results of each operation through `change(value, noise in [-1, 1])`.
+@functools.cache
+def _noise(device: torch.device) -> torch.Tensor:
+    """Return numbers of [-1, 1), in float64."""
+    drawn = np.random.Generator(np.random.SFC64(0)).random(NOISE, dtype=np.float32)
+    return torch.from_numpy(drawn).to(device, torch.float64).mul_(2).sub_(1)
 
-    seed: less than a million operations of a run draw from it
+
+@functools.cache
+def _nudges(device: torch.device) -> torch.Tensor:
+    """Return factors that move a number by half a STEP to one and a half, up or down.
+
+    By different amounts: equal nudges would cancel wherever the terms do.
+    """
+    noise = _noise(device)
+    return (noise + noise.sign() / 2).mul_(STEP).add_(1)
+
+
+class _Disturb(TorchDispatchMode):
+    """Passes the results of each operation through `change(value, noise)`.
+
+    noise: returns what is drawn from, for a device
     """
 
-    def __init__(self, change: Callable, seed: int) -> None:
+    def __init__(self, change: Callable, noise: Callable, seed: int) -> None:
         super().__init__()
-        self.change, self.seed = change, seed * 10**6
-        # Draws in a quarter of the time that torch takes.
-        self.generator = np.random.Generator(np.random.SFC64(seed))
+        self.change, self.noise = change, noise
+        self.random = random.Random(seed)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -114,31 +134,25 @@ class _Disturb(TorchDispatchMode):
             for here, piece in zip(disturbed.split(PIECE), pieces, strict=True):
                 here.copy_(self.apply(piece))
             return disturbed.view(value.shape)
-        noise = self._noise(value).to(torch.float64).mul_(2).sub_(1)
+        begin = self.random.randrange(NOISE - PIECE)
+        noise = self.noise(value.device)[begin : begin + value.numel()].view(value.shape)
         return self.change(value, noise).to(value.dtype)
-
-    def _noise(self, value: torch.Tensor) -> torch.Tensor:
-        """Draw a number of [0, 1) for each element, where the elements lie."""
-        if value.is_cuda:
-            generator = torch.Generator(value.device).manual_seed(self.seed)
-            self.seed += 1
-            return torch.rand(value.shape, generator=generator, device=value.device)
-        drawn = self.generator.random(tuple(value.shape), dtype=np.float32)
-        return torch.from_numpy(np.asarray(drawn))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        aliases = any(entry.alias_info for entry in func._schema.returns)
-        if aliases or func._schema.name.removeprefix("aten::") in MOVES:
+        if _rounds_nothing(func):
             return result
+        if isinstance(result, torch.Tensor):
+            return self.apply(result)
         return tree_map_only(torch.Tensor, self.apply, result)
 
 
-def _nudged(value: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    # By different amounts: equal nudges would cancel wherever the terms do.
-    return value * noise.add_(noise.sign(), alpha=0.5).mul_(STEP).add_(1)
+@functools.cache
+def _rounds_nothing(func: Any) -> bool:
+    aliases = any(entry.alias_info for entry in func._schema.returns)
+    return aliases or func._schema.name.removeprefix("aten::") in MOVES
 
 
 def _as_list(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -82,7 +82,8 @@ def _audit(event: str, arguments: tuple) -> None:
     if not _watching or _auditing or (event == "sys.settrace" and debugged):
         return
     act = _act(event)
-    if act is None:
+    # The judge reads the code of frames again and again.
+    if act is None or (event == "object.__getattr__" and arguments[1] not in FRAMES):
         return
     _auditing.append(True)
     try:
@@ -120,8 +121,6 @@ def _culprit(event: str, arguments: tuple, frame: FrameType | None) -> Place | N
         path = os.path.abspath(arguments[0]) if isinstance(arguments[0], str) else ""
         hidden = settings.answers is not None and path.startswith(f"{settings.answers}{os.sep}")
         return blame.current_place() if hidden and not blame.is_graded_file(path) else None
-    if event == "object.__getattr__" and arguments[1] not in FRAMES:
-        return None
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] in AGENTS:
         frame = frame.f_back
     if frame is None or not _is_graded_file(frame.f_code.co_filename, settings.subjects):

@@ -285,8 +285,8 @@ class _RequireDevice(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        caller = sys._getframe(1).f_code.co_filename
-        if func in FACTORIES and kwargs.get("device") is None and is_graded_file(caller):
+        lacks_device = func in FACTORIES and kwargs.get("device") is None
+        if lacks_device and is_graded_file(sys._getframe(1).f_code.co_filename):
             said = note("allocates-without-a-device", function=func.__name__)
             raise self._violation(said, note("pass-the-device"))
         return func(*args, **kwargs)
