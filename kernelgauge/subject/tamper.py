@@ -70,13 +70,16 @@ class Held(NamedTuple):
 class Inventory(NamedTuple):
     """What is watched.
 
-    loaded: what of the judge and its libraries was loaded when it was made
+    ours, found: the modules of the judge, by name, and what of its libraries was loaded
+    version: of sys.modules then
     dicts: attributes of modules and classes, constants of the judge, and its settings
     functions: those of the judge, and the code that each must keep
     sets: constants of the judge, by name
     """
 
-    loaded: tuple[object, ...]
+    ours: tuple[str, ...]
+    found: tuple[object, ...]
+    version: int | None
     dicts: tuple[Watched, ...]
     functions: tuple[tuple[FunctionType, CodeType], ...]
     sets: tuple[tuple[str, set], ...]
@@ -91,7 +94,7 @@ class State(NamedTuple):
 
 
 # What was held before the last subject ran.
-_last = State(Inventory((), (), (), ()), (), ())
+_last = State(Inventory((), (), None, (), (), ()), (), ())
 
 
 @contextlib.contextmanager
@@ -125,14 +128,14 @@ def untouched(subject: Path) -> Iterator[None]:
 
 def _state() -> State:
     inventory, dicts, _ = _last
-    ours = tuple(settings.packages)
-    loaded = (
-        # Most names are told apart by how they begin, which takes less time.
-        *(name for name in sys.modules if name.startswith(ours) and _is_ours(name)),
-        *(_find(*name.partition(":")[::2]) for name in RELIED_ON),
-    )
-    if loaded != inventory.loaded:
-        inventory = _take_inventory(loaded)
+    version = _count(_watched("", sys.modules))
+    if version is None or version != inventory.version:
+        ours = tuple(filter(_is_ours, sys.modules))
+    else:
+        ours = inventory.ours
+    found = tuple(_find(*name.partition(":")[::2]) for name in RELIED_ON)
+    if (ours, found) != (inventory.ours, inventory.found):
+        inventory = Inventory(ours, found, version, *_take_inventory())
         dicts = tuple(map(_held, inventory.dicts))
     else:
         # Copying them all would take longer than most kernels.
@@ -140,21 +143,27 @@ def _state() -> State:
             known if _is_unchanged(it, known) else _held(it)
             for it, known in zip(inventory.dicts, dicts, strict=True)
         )
-    return State(inventory, dicts, tuple(frozenset(it) for _, it in inventory.sets))
+    sets = tuple(frozenset(it) for _, it in inventory.sets)
+    return State(inventory._replace(version=version), dicts, sets)
 
 
 def _held(watched: Watched) -> Held:
     now = watched.names.copy()
-    version = watched.version.value if watched.version else None
-    return Held(version, tuple(now), tuple(now.values()))
+    return Held(_count(watched), tuple(now), tuple(now.values()))
+
+
+def _count(watched: Watched) -> int | None:
+    """Return the version of a dict now."""
+    return None if watched.version is None else watched.version.value
 
 
 def _is_unchanged(watched: Watched, held: Held) -> bool:
     """Return whether nobody has touched a dict; False where that cannot be known at once."""
-    return watched.version is not None and watched.version.value == held.version
+    return held.version is not None and held.version == _count(watched)
 
 
-def _take_inventory(loaded: tuple[object, ...]) -> Inventory:
+def _take_inventory() -> tuple[tuple, tuple, tuple]:
+    """Return the dicts, functions and sets to watch."""
     libraries = [_find(*name.partition(":")[::2]) for name in RELIED_ON]
     dicts = [_watched(owner, vars(owner)) for owner in libraries if owner is not None]
     # A function that several modules import is watched once.
@@ -175,7 +184,7 @@ def _take_inventory(loaded: tuple[object, ...]) -> Inventory:
                     sets.append((f"{_name(owner)}.{attribute}", value))
                 elif isinstance(value, Settings):
                     dicts.append(_watched(f"{_name(owner)}.{attribute}", vars(value)))
-    return Inventory(loaded, tuple(dicts), tuple(functions.items()), tuple(sets))
+    return tuple(dicts), tuple(functions.items()), tuple(sets)
 
 
 def _watched(owner: object, names: Any) -> Watched:
