@@ -612,6 +612,25 @@ class Kernel:
             call.fill_with_decoys()
             next(_outcomes(call, poison=poison))
             call.restore()
+        try:
+            self._check_outcomes(call, results, poison=poison, again=again, late=late)
+        except Wrong as wrong:
+            # With `again` it was called with other numbers before.
+            after = "wrong-after-other-contents" if again else "wrong-after-a-call"
+            left = results.left_over(wrong.fault, arguments, after, poison=poison)
+            raise left or wrong from None
+        if self.strict and settings.interpreted:
+            expected = results.expected(call.original)
+            if not again:
+                results.check_other_contents(arguments, expected, poison=poison)
+            if size <= MAX_DECOYED_ELEMENTS:
+                results.check_other_sizes(arguments, expected, poison=poison)
+
+    def _check_outcomes(
+        self, call: GuardedCall, results: ResultCheck, *, poison: bool, again: bool, late: bool
+    ) -> None:
+        """Check what a call does, with each configuration of an autotuner and in other orders."""
+        thorough = not settings.interpreted or is_thorough(self.run.case)
         expected = results.expected(call.original)
         for number, outcome in enumerate(_outcomes(call, order="shuffled", poison=poison)):
             results.compare(call, outcome, expected)
@@ -636,11 +655,6 @@ class Kernel:
             if number == 0 and again and self.rules.gradients:
                 results.check_between(call, expected, poison=poison)
             call.restore()
-        if self.strict and settings.interpreted:
-            if not again:
-                results.check_other_contents(arguments, expected, poison=poison)
-            if size <= MAX_DECOYED_ELEMENTS:
-                results.check_other_sizes(arguments, expected, poison=poison)
 
 
 def works_of(make: Callable[[], GuardedCall], path: Path, target: str) -> list[Work]:

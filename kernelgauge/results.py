@@ -437,6 +437,24 @@ class ResultCheck:
         if mismatch := self.mismatch_of(call.run(poison=poison), expected):
             raise Wrong(mismatch.fault())
 
+    def left_over(
+        self, fault: Fault, arguments: Arguments, after: str, *, poison: bool
+    ) -> Wrong | None:
+        """Return that an earlier call is why this one is wrong, None if it is wrong by itself.
+
+        after: the note that says which call that was
+        """
+        if not state.keeps(self.kernel.path):
+            return None
+        paths.forget(self.kernel.path)
+        call = self.kernel.guarded(arguments)
+        try:
+            if self.mismatch_of(call.run(poison=poison), self.expected(call.original)):
+                return None
+        except Verdict:
+            return None
+        return self._left_over(fault, call, note(after), note("keep-nothing-between-calls"))
+
     def _left_over(self, fault: Fault, call: GuardedCall, said: Note, remedy: Note) -> Wrong:
         """Return that what another call left makes a call wrong that is right alone."""
         called = self.kernel.called(call.original)

@@ -197,6 +197,17 @@ def test_a_mask_that_is_recorded_is_told_instead_of_a_grid():
 
 
 @interpreted_only
+def test_programs_for_each_multiprocessor_that_loop_are_not_told_to_loop():
+    LOOP, ORDER, said = unwritten.LOOP, unwritten.ORDER, unwritten.DEFAULT
+    y, recording = torch.zeros(40, 24), Recording()
+    with Watch(record=recording) as watch:
+        tiles_kernel[(2,)](y, 40, 24, 0, 1, 16, 32)
+    assert unwritten.surest(LOOP, (said, unwritten.GRID), watch.launches) is ORDER
+    assert unwritten.surest(LOOP, (said, unwritten.TURN), watch.launches) is unwritten.TURN
+    assert unwritten.surest(LOOP, None, watch.launches) is ORDER
+
+
+@interpreted_only
 def test_a_loop_is_mentioned_where_there_is_one():
     said = unwritten.DEFAULT, unwritten.ORDER
     with_loop = Launch(tiles_kernel.fn, (1, 1, 1), {}, frozenset())

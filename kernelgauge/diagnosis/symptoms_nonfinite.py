@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from kernelgauge.core.dtypes import rounds
+from kernelgauge.diagnosis.dataflow import REDUCTIONS
 from kernelgauge.diagnosis.source import EXPONENTIALS
 from kernelgauge.diagnosis.wrong_result import Symptom, WrongResult, largest_size
 from kernelgauge.memory.nonfinite import MASKED, Origin
@@ -54,9 +55,19 @@ def from_its_origin(result: WrongResult, pattern: Note) -> Symptom | None:
         if result.source.uses(EXPONENTIALS, otherwise=False):
             why = note("nothing-left", others=result.stand_in)
         return Symptom(pattern, note(cause, why=why))
-    if operation.startswith("exp") and result.shifted and "inf" not in operation:
-        cause = "exp-overflows-though-shifted"
+    if cause == "exp-overflows":
+        cause = _of_exp(result)
     return Symptom(pattern, note(cause))
+
+
+def _of_exp(result: WrongResult) -> str:
+    """Return what is said of exp that overflows for a finite number."""
+    reduces = result.source.uses(REDUCTIONS, otherwise=True)
+    if not result.shifted:
+        return "exp-overflows" if reduces else "exp-overflows-alone"
+    if "lse" in result.inputs and not result.source.uses({"max", "maximum"}, otherwise=True):
+        return "exp-overflows-beyond-lse"
+    return "exp-overflows-though-shifted"
 
 
 def _loaded(result: WrongResult, origin: Origin) -> Note:

@@ -124,7 +124,8 @@ def _remedy(
         if reason or (reason := wrong_address.explain(access, region, element)):
             return reason
     if dim is None:
-        return note("tensor-has-gaps", tensor=name, strides=strides)
+        gaps = note("tensor-has-gaps", tensor=name, strides=strides)
+        return wrong_address.wrong_term(access, region, bad) or gaps
     index, last = placed.index[dim], placed.shape[dim] - 1
     assert index is not None
     variable, limit = _comparison(access, placed, dim)

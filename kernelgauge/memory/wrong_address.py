@@ -183,7 +183,7 @@ def _wrong_factor(
     """
     terms = [term for term in terms if term.values[access.mask].any()]
     wrong = [term for term in terms if not term.dimensions(region.shape, region.strides)]
-    if len(wrong) != 1 or not access.is_masked:
+    if len(wrong) != 1 or not (access.is_masked or access.pointers.size == 1):
         return None
     (term,) = wrong
     if term.is_tile != of_tiles or term.factor in region.strides:
@@ -211,6 +211,7 @@ def _wrong_factor(
         label=term.label,
         tensor=region.name,
         strides=region.strides,
+        masked=access.is_masked,
     )
 
 

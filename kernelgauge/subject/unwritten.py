@@ -81,6 +81,9 @@ def surest(guessed: Note, why: tuple[Note, Note | None] | None, launches: Sequen
     why: what `left_out` found. Without it the mask may as well be at fault as the order of tiles
     launches: those that were given the result
     """
+    if guessed is LOOP and launches and all(_stores_in_loop(it.kernel) for it in launches):
+        # One program for each multiprocessor is meant, and its loop is there.
+        return why[1] if why and why[1] in (MASK, TURN) else ORDER
     remedy = _surest(guessed, why)
     if remedy is ORDER and not any(_stores_in_loop(it.kernel) for it in launches):
         return NUMBERS
@@ -89,7 +92,7 @@ def surest(guessed: Note, why: tuple[Note, Note | None] | None, launches: Sequen
 
 def _surest(guessed: Note, why: tuple[Note, Note | None] | None) -> Note:
     if why is None:
-        return DEFAULT if guessed is ORDER else guessed
+        return DEFAULT if guessed in (ORDER, MASK) else guessed
     recorded = why[1]
     if recorded and (recorded in (MASK, GAPS, IDLE) or recorded.id in CERTAIN):
         return recorded
@@ -106,7 +109,7 @@ def _block(first: int, axis: int, dims: int, launches: Sequence[Launch]) -> tupl
         (name.endswith(letters.get(axis, "")), value, name)
         for launch in launches
         for name, value in named_blocks(launch).items()
-        if first % value == 0
+        if first % value == 0 and value & (value - 1) == 0
     ]
     return (max(found)[2], max(found)[1]) if found else None
 

@@ -474,6 +474,11 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
     "log-of-0": "the logarithm of 0, which is -inf: {why}",
     "log-of-negative": "the logarithm of a negative number",
     "exp-overflows": f"{EXP_OVERFLOWS}; before exp, subtract the row's largest value",
+    "exp-overflows-alone": EXP_OVERFLOWS,
+    "exp-overflows-beyond-lse": (
+        f"{EXP_OVERFLOWS}; a score minus lse is at most 0 if lse counts this score, so it is one "
+        "that lse leaves out, such as that of a key past the end, or one in another scale or base"
+    ),
     "exp-overflows-though-shifted": (
         f"{EXP_OVERFLOWS}; what is subtracted before is not the largest value"
     ),
@@ -587,6 +592,7 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
         "right in its first call, wrong after a call with other sizes, whose arguments were "
         "{arguments}"
     ),
+    "wrong-after-a-call": "right in its first call, wrong in a later one",
     "wrong-after-other-contents": (
         "right in its first call, wrong after a call with other numbers in tensors of the same "
         "sizes"

@@ -37,12 +37,17 @@ def _size(tensor: str, size: int, dim: int, dims: int) -> str:
 
 
 def _wrong_stride(
-    variable: str, used: int, label: str, tensor: str, strides: tuple[int, ...]
+    variable: str,
+    used: int,
+    label: str,
+    tensor: str,
+    strides: tuple[int, ...],
+    masked: bool = True,
 ) -> str:
     called = f" ({label})" if label else ""
-    return (
-        f"the mask is right, the address is not: each step of {variable} moves by "
-        f"{_elements(used)}{called}, but the strides of {tensor} are {strides}"
+    return "the mask is right, the address is not: " * masked + (
+        f"each step of {variable} moves by {_elements(used)}{called}, but the strides of {tensor} "
+        f"are {strides}"
     )
 
 

@@ -59,6 +59,10 @@ def complex_multiply(x, y, blocks):
     crossed = x.real * y.imag - x.imag * y.real
     yield cause, (torch.complex((x * y).real, crossed),)
     yield cause, (torch.complex((x * y).real, -crossed),)
+    real, imag = (x * y).real, (x * y).imag
+    overwritten = "what the second part is computed from was overwritten by the first"
+    yield overwritten, (torch.complex(real, real * y.imag + x.imag * y.real),)
+    yield overwritten, (torch.complex(x.real * y.real - imag * y.imag, imag),)
     yield (
         "the second product of the real part has the wrong sign",
         (torch.complex(x.real * y.real + x.imag * y.imag, (x * y).imag),),

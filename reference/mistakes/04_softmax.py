@@ -26,10 +26,22 @@ def _sums(x, blocks):
             kept = torch.exp(x - running.where(running > -math.inf, 0.0)).sum(1, True)
             yield NOT_RESCALED, kept
             yield NOT_RESCALED, _unscaled_lanes(x, block, largest)
+            yield "the terms of a block are rescaled with the sum before them", _twice(x, block)
             own = torch.cat([part.amax(1, True).expand_as(part) for part in x.split(block, 1)], 1)
             apart = torch.exp(x - own.where(own > -math.inf, 0.0)).sum(1, True)
             yield "the sums of blocks that subtract different maxima are added as they are", apart
     yield "the sum leaves out the last element", shifted[:, :-1].sum(1, True)
+
+
+def _twice(x, block):
+    """Return a running sum in which the terms of each block but the first are rescaled, too."""
+    top, total = None, 0.0
+    for part in x.split(block, 1):
+        new = part.amax(1, True) if top is None else torch.maximum(top, part.amax(1, True))
+        base = new.where(new > -math.inf, 0.0)
+        factor = 1.0 if top is None else torch.exp(top - base)
+        top, total = new, (total + torch.exp(part - base).sum(1, True)) * factor
+    return total
 
 
 def _unscaled_lanes(x, block, largest):
