@@ -224,9 +224,9 @@ class Kernel:
     def check_large_offsets(self, *inputs: Any, **options: Any) -> None:
         """Check that offsets into a result of more than 2**31 elements are not of 32 bits.
 
-        In the interpreter only the first and the last program of each launch run, on memory that is
-        reserved and hardly touched, and their accesses are checked, not what they compute. On a GPU
-        all programs run, and each element must be stored.
+        In the interpreter few programs of each launch run, at its ends and in between, on memory
+        that is reserved and hardly touched, and their accesses are checked, not what they compute.
+        On a GPU all programs run, and each element must be stored.
         """
         call = self.guarded(self.arguments(inputs, options))
         if not settings.interpreted:

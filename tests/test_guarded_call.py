@@ -450,6 +450,18 @@ def test_programs_that_have_no_room_for_half_of_a_large_result(copying, large, g
     ]
 
 
+@in_the_interpreter
+def test_programs_that_a_number_ends_before_they_store(copying, large):
+    ended = (
+        "offs = tl.program_id(0)",
+        "if tl.program_id(0) > 500:\n        return\n    offs = tl.program_id(0)",
+    )
+    assert ended[0] in chunks()
+    with pytest.raises(Wrong) as caught:
+        copying(chunks().replace(*ended)).check_large_offsets(large)
+    assert caught.value.fault.said[0].id == "few-programs-store"
+
+
 # What else launches few programs, or stores little at the ends, may fill a result all the same.
 ROOM = {
     "a little more than half": chunks(grid="2**20 + 1"),

@@ -271,8 +271,7 @@ def _order(watch: Watch, launch: Launch) -> Iterable[int]:
     if callable(watch.programs):
         return watch.programs(count)
     if watch.programs == "ends":
-        # Two at each end: what stops counting there has two programs store to the same elements.
-        return sorted({*range(min(count, 2)), *range(max(count - 2, 0), count)})
+        return sorted(at_ends(count))
     if watch.programs == "some":
         return sorted(sample(count))
     if watch.order == "ascending":
@@ -290,6 +289,14 @@ def most_resident(launch: Launch) -> int:
 
 def _resident(tracker: Tracker) -> float:
     return most_resident(tracker.launch) if tracker.watch.as_started else math.inf
+
+
+def at_ends(count: int) -> set[int]:
+    """Return those at both ends of so many programs, and a few in between.
+
+    Two at each end: what stops counting there has two programs store to the same elements.
+    """
+    return {*range(min(count, 2)), *range(max(count - 2, 0), count), *sorted(sample(count))[1:-1:2]}
 
 
 def sample(count: int) -> set[int]:

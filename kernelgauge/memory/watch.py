@@ -65,16 +65,16 @@ class Watch:
     poison: whether masked-off lanes of loads without `other` get values that spoil a result, not 0,
         and operations that a GPU approximates come out otherwise in the last bits
     count: whether to record the traffic of each access
-    programs: which run: "all" of a launch, the first and the last ("ends"), a few that stand for
-        all ("some"), "none", or a function that chooses of so many
+    programs: which run: "all" of a launch, the first and the last and a few in between ("ends"),
+        a few that stand for all ("some"), "none", or a function that chooses of so many
     inputs: the subject's tensors, by the names of its parameters
     fixed_order: whether floats must be added in an order that something fixes
     as_started: whether programs begin in their order, and no more at once than fit on the GPU
     record: keeps all that is touched; a run with it goes on where it would be wrong
     launches: what was launched, in order
     begun: the number of each launch's first access, and the launch
-    stored_at_ends: of the first and the last program, where only these run, the bytes stored by
-        each, by storage, first access of the launch and number of the program
+    stored_at_ends: of the programs at the ends, where only these run, the bytes stored by each, by
+        storage, first access of the launch and number of the program
     stops_at_ends: whether one of these did not end by itself
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
@@ -226,17 +226,19 @@ class Watch:
         programs = np.asarray(self.history.program)[numbers[numbers > 0]]
         return int(np.bincount(programs).max(initial=0)) * unit // region.itemsize
 
-    def room(self, tensor: torch.Tensor) -> int | None:
+    def room(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """Return how many elements all programs store if each stores as many as those at the ends.
 
-        None if these did not end, or if more than one launch stores to the tensor, or none.
+        And how many of these store any. None if they did not end, or if more than one launch stores
+        to the tensor, or none.
         """
         storage, launches = self.region("", tensor).storage, dict(self.begun)
         stored = {it[1:]: size for it, size in self.stored_at_ends.items() if it[0] == id(storage)}
         if self.stops_at_ends or len({launch for launch, _ in stored}) != 1:
             return None
         ((launch, _), *_), most = stored, max(stored.values())
-        return math.prod(launches[launch].grid) * most // tensor.element_size()
+        room = math.prod(launches[launch].grid) * most // tensor.element_size()
+        return room, len(stored)
 
     def store_of(self, tensor: torch.Tensor, index: tuple[int, ...]) -> Store | None:
         """Return the last store to an element, None if there was none."""

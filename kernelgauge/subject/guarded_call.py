@@ -27,7 +27,7 @@ from kernelgauge.core.paths import display_path
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, put, share_elements, storage_of, tensors
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
-from kernelgauge.memory.executor import KernelError, region_name
+from kernelgauge.memory.executor import KernelError, at_ends, region_name
 from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Programs, Watch
 from kernelgauge.subject import tamper, unwritten
@@ -152,9 +152,9 @@ class GuardedCall:
         as_started: whether no more programs begin than a GPU runs at once, until others end
         poison: whether masked lanes of loads without `other` are NaN
         count: whether to record the traffic of each access
-        programs: which of each launch run: "all", the first and the last ("ends"), a few that stand
-            for all ("some"), "none", where only the grids are checked, or those that a function
-            chooses of so many
+        programs: which of each launch run: "all", the first and the last and a few in between
+            ("ends"), a few that stand for all ("some"), "none", where only the grids are checked,
+            or those that a function chooses of so many
         config: index of the autotuner's config; by default that of the previous run
         rehearse: whether an autotuned kernel runs once more before its first launch for a tuning
             key, as where Triton times it; not where traffic is counted
@@ -534,15 +534,22 @@ class GuardedCall:
         return unwritten.left_out(recording, numbers, names, missing, tuple(result.stride()))
 
     def _check_room(self, results: tuple, guard: Guard, log: Watch) -> None:
-        """Raise Wrong where programs like the first and the last cannot store half of a result."""
+        """Raise Wrong where programs like those that ran cannot store half of a result."""
         for number, result in enumerate(results):
-            room = None if guard.has_filled(result) else log.room(result)
-            if room is not None and 2 * room < result.numel():
-                name = self.named(number, len(results))
-                said = note("programs-store-too-few", result=name, room=room, of=result.numel())
-                grids = [it.grid for it in log.launches if _takes(it, result)]
-                notes = said, note("launched-with-grids", grids=grids)
-                raise Wrong(Fault("unwritten", notes, grid=grids[0], tensor=name))
+            found = None if guard.has_filled(result) else log.room(result)
+            if found is None:
+                continue
+            (room, storing), size = found, result.numel()
+            grids = [it.grid for it in log.launches if _takes(it, result)]
+            ran, name = len(at_ends(math.prod(grids[0]))), self.named(number, len(results))
+            if 2 * room < size:
+                said = note("programs-store-too-few", result=name, room=room, of=size)
+            elif len(grids) == 1 and 2 * room * storing < ran * size:
+                said = note("few-programs-store", result=name, storing=storing, ran=ran)
+            else:
+                continue
+            notes = said, note("launched-with-grids", grids=grids)
+            raise Wrong(Fault("unwritten", notes, grid=grids[0], tensor=name))
 
     def _check_stored(self, results: tuple, guard: Guard, log: LaunchLog) -> None:
         """Raise Wrong unless a kernel stored every element of each result.

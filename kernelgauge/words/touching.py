@@ -815,6 +815,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "all programs together store at most {room} of the {of} elements of {result}, if the first "
         "or the last one stores the most: the grid, or a loop over the tiles, ends too early"
     ),
+    "few-programs-store": (
+        "{storing} of the {ran} programs that were tried store to {result}, at both ends of the "
+        "grid and in between; all store too little of it if they are like these: does a condition "
+        "end them?"
+    ),
     "indices-along-axis": _indices,
     "range-never-stored": _range,
     "mask-leaves-out": _mask_leaves,
