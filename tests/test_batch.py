@@ -127,6 +127,7 @@ def test_what_is_being_graded_ends_before_an_interrupted_run_is_reported(tmp_pat
     assert batch.run(config, {}) == (["ada", "bob"], pytest.ExitCode.INTERRUPTED)
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are Linux's")
 def test_what_prints_without_end_costs_its_puzzle_only(tmp_path):
     for person, source in {"ada": PEOPLE["ada"], "bob": PRINTS}.items():

@@ -174,6 +174,7 @@ NOISE = {
 noises = pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 
 
+@pytest.mark.proof
 @noises
 def test_a_kernel_against_itself_is_inconclusive_in_20_of_20(noise):
     for seed in range(20):
@@ -184,6 +185,7 @@ def test_a_kernel_against_itself_is_inconclusive_in_20_of_20(noise):
         assert found.verdict == "inconclusive"
 
 
+@pytest.mark.proof
 @noises
 @pytest.mark.parametrize(
     ("ms", "verdict"),
