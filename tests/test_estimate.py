@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from course.proof import estimates, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.kernel import count, works_of
 from kernelgauge.memory.executor import sample
-from kernelgauge.speed.estimate import H200, Work, estimate
+from kernelgauge.speed.estimate import H200, RTX_4090, Work, estimate
 from kernelgauge.words import say
 
 BYTES = 2**30
@@ -165,6 +166,18 @@ def test_a_few_programs_stand_for_all(puzzle, monkeypatch):
     assert work.lanes == pytest.approx(all_of_it.lanes, rel=0.05)
 
 
+@pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
+@pytest.mark.parametrize("gpu", [H200, RTX_4090], ids=lambda gpu: gpu.target)
+def test_a_launcher_that_asks_how_large_the_gpu_is_hears_of_the_one_that_is_estimated(
+    gpu, monkeypatch
+):
+    monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
+    kernel = runner.module_of("17_persistent/persistent_softmax").puzzle
+    arguments = kernel.arguments((torch.empty(2**15, 64),), {})
+    (work,) = kernel.works(lambda: kernel.guarded(arguments), kernel.subject, kernel.path, gpu)
+    assert work.programs == gpu.multiprocessors
+
+
 def test_estimates_are_told_in_a_clause():
     ours, yours = estimate([COPY], H200), estimate([scaled(COPY, 2)], H200)
     told = comparison.of_estimates("x", [("H200", yours, ours), ("RTX 4090", yours, ours)])
@@ -181,6 +194,38 @@ def test_errors_are_factors():
 
 
 def test_the_record_has_times():
-    times = estimates.measured()
+    times = estimates.measured((paths.ROOT / estimates.RECORD).read_text())
     assert times["tiled", "bfloat16", "4096 x 4096 x 4096"] == 0.187
     assert len(times) > 500
+
+
+def test_times_of_solutions_that_changed_since_are_not_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "SOLUTIONS", tmp_path / "solutions")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+
+    def commit(time, **codes):
+        row = "| {} | float32 | 4096 | {} | 1 TB/s | 90 % | 1.0 | 1.0 | eager |\n"
+        record = tmp_path / estimates.RECORD
+        record.parent.mkdir(exist_ok=True)
+        record.write_text("".join(row.format(name, time) for name in ("same", "other:b")))
+        for name, code in codes.items():
+            path = tmp_path / "solutions" / "01_chapter" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(code)
+        for words in (["add", "."], ["commit", "-qm", "x"]):
+            who = ["-c", "user.name=x", "-c", "user.email=x"]
+            subprocess.run(["git", "-C", tmp_path, *who, *words], check=True)
+
+    def compared():
+        return {name: ms for (name, _, _), ms in estimates.comparable().items()}
+
+    def text(comment, code):
+        return f'"""{comment}"""\n\n\ndef f():\n    """{comment}"""\n    return {code}\n'
+
+    commit(0.5, same=text("First", 1), other=text("First", 1))
+    assert compared() == {"same": 0.5, "other:b": 0.5}
+    commit(0.5, same=text("Second", 1), other=text("First", 2))
+    assert compared() == {"same": 0.5}
+    commit(0.4)
+    assert compared() == {"same": 0.4, "other:b": 0.4}

@@ -47,6 +47,7 @@ class Gpu:
     """What the model knows of a GPU.
 
     target: what kernels are compiled for
+    shared_memory: bytes of it that a program can have
     clock: cycles a second
     memory, l2: bytes a second; l2_bytes: its size
     products: operations a second of tensor cores, by the bits of a factor; 32 is tf32
@@ -57,6 +58,7 @@ class Gpu:
     name: str
     target: str
     multiprocessors: int
+    shared_memory: int
     clock: float
     memory: float
     l2: float
@@ -72,6 +74,7 @@ H200 = Gpu(
     "H200",
     "sm_90",
     132,
+    227 * 2**10,
     1.7e9,
     4.28e12,
     10e12,
@@ -84,6 +87,7 @@ RTX_4090 = Gpu(
     "RTX 4090",
     "sm_89",
     128,
+    99 * 2**10,
     2.5e9,
     0.92e12,
     5e12,
