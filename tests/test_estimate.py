@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 from dataclasses import replace
 
@@ -147,6 +148,14 @@ def test_a_sample_sees_all_of_an_axis(count):
     assert len(chosen) >= min(count, 3)
     if count >= 512:
         assert len({number % 32 for number in chosen}) == len(chosen)
+
+
+@pytest.mark.parametrize("tiles", [3, 32, 64, 257])
+def test_a_sample_weighs_work_that_grows_along_tiles_as_all_programs_do(tiles):
+    chosen = sample(tiles * 128)
+    for axis in (lambda number: number % tiles, lambda number: number // tiles):
+        whole = statistics.mean(map(axis, range(tiles * 128)))
+        assert statistics.mean(map(axis, chosen)) == whole
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
