@@ -74,6 +74,9 @@ class Comparing(Observer):
     def instead_of_race(self, kernel: Kernel, arguments: Arguments) -> None:
         if not self.wants(kernel, "speedup") or not isinstance(kernel, Challenge):
             return
+        # The model knows of one GPU, and not how fast another one is reached.
+        if kernel.rules.ranks:
+            return
         sides = (
             (kernel.guarded, kernel.subject, kernel.path),
             (kernel.guarded_solution, kernel.opponent(SOLUTION), kernel.solution),

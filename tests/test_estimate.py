@@ -11,6 +11,7 @@ import torch
 
 from course import paths
 from course.desk import comparison
+from course.observers import Comparing
 from course.proof import estimates, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.kernel import count, works_of
@@ -185,6 +186,20 @@ def test_a_launcher_that_asks_how_large_the_gpu_is_hears_of_the_one_that_is_esti
     arguments = kernel.arguments((torch.empty(2**15, 64),), {})
     (work,) = kernel.works(lambda: kernel.guarded(arguments), kernel.subject, kernel.path, gpu)
     assert work.programs == gpu.multiprocessors
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
+@pytest.mark.parametrize(
+    ("puzzle", "given", "is_told"),
+    [("01_pointwise/relu", torch.empty(2**24), True),
+     ("18_distributed/all_reduce", [torch.empty(2**23) for _ in range(4)], False)],
+    ids=["one_gpu", "several"],
+)  # fmt: skip
+def test_nothing_is_said_of_several_gpus(puzzle, given, is_told, monkeypatch):
+    monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
+    kernel, observer = runner.module_of(puzzle).puzzle, Comparing()
+    observer.instead_of_race(kernel, kernel.arguments((given,), {}))
+    assert ("speedup" in observer.found) == is_told
 
 
 def test_estimates_are_told_in_a_clause():
