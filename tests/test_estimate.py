@@ -24,6 +24,7 @@ BYTES = 2**30
 COPY = Work(
     programs=2**18,
     resident=16,
+    warps=4,
     loaded={1: BYTES},
     stored={2: BYTES},
     needed={1: BYTES, 2: BYTES},
@@ -41,6 +42,7 @@ PRODUCT = replace(
     COPY,
     programs=512,
     resident=1,
+    warps=8,
     loaded={1: 2**29, 2: 2**30},
     stored={3: 2**25},
     needed={1: 2**29, 2: 2**30, 3: 2**25},
@@ -131,8 +133,12 @@ def test_what_a_launch_leaves_in_the_l2_is_not_loaded_from_memory():
         [replace(COPY, atomics=True)],
         [COPY, replace(COPY, programs=131)],
         [replace(PRODUCT, load_bytes=2)],
+        [replace(PRODUCT, warps=4)],
     ],
-    ids=["launch", "few_programs", "atomics", "few_programs_in_one_of_two", "narrow_factors"],
+    ids=[
+        *("launch", "few_programs", "atomics", "few_programs_in_one_of_two"),
+        *("narrow_factors", "four_warps"),
+    ],
 )
 def test_of_what_the_model_does_not_know_nothing_is_said(works):
     assert not estimate(works, H200).is_clear

@@ -32,6 +32,8 @@ CLEAR_OF_LAUNCHES = 4.0
 
 # Where a lane loads so few bytes of a factor at once, products wait for registers.
 NARROW = 8.0
+# The tensor cores of a multiprocessor wait for so few warps, which do all else in turn.
+LONE_WARPS = 4
 # Of the time, what launches may take of which the model knows too little.
 SMALL_PART = 0.1
 # Amounts that differ by less are told to be the same.
@@ -103,6 +105,7 @@ class Work:
 
     programs: of the grid
     resident: programs that a multiprocessor holds
+    warps: of a program
     loaded, stored: by storage, bytes of the sectors of all accesses
     needed: by storage, bytes that programs touch, each program's once
     sizes: by storage, bytes of the tensor
@@ -117,6 +120,7 @@ class Work:
 
     programs: int
     resident: int
+    warps: int
     loaded: Mapping[int, float]
     stored: Mapping[int, float]
     needed: Mapping[int, float]
@@ -138,7 +142,7 @@ class Estimate:
 
     launches_ms: of that, what it takes to launch kernels
     is_known: whether the launches that matter have programs for all multiprocessors, no atomics,
-        and no factors that are loaded by few bytes
+        and for products no factors that are loaded by few bytes, nor too few warps
     parts: milliseconds by limit, of the launches that each of them limits
     amounts: how much there is of each
     """
@@ -185,8 +189,8 @@ def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
         rest = sum(times[limit] for limit in phases if limit != most)
         ms = 1e3 * (times[most] + EXPOSED * rest / work.resident)
         parts[most] += ms
-        narrow = work.macs and work.load_bytes <= NARROW
-        if work.programs < gpu.multiprocessors or work.atomics or narrow:
+        waits = work.load_bytes <= NARROW or work.resident * work.warps <= LONE_WARPS
+        if work.programs < gpu.multiprocessors or work.atomics or (work.macs and waits):
             unknown += ms
         for limit, amount in needs.items():
             amounts[limit] += amount
