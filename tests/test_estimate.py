@@ -134,10 +134,11 @@ def test_what_a_launch_leaves_in_the_l2_is_not_loaded_from_memory():
         [COPY, replace(COPY, programs=131)],
         [replace(PRODUCT, load_bytes=2)],
         [replace(PRODUCT, warps=4)],
+        [replace(COPY, programs=2**20)],
     ],
     ids=[
         *("launch", "few_programs", "atomics", "few_programs_in_one_of_two"),
-        *("narrow_factors", "four_warps"),
+        *("narrow_factors", "four_warps", "short_programs"),
     ],
 )
 def test_of_what_the_model_does_not_know_nothing_is_said(works):

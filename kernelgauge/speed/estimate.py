@@ -32,6 +32,9 @@ CLEAR_OF_LAUNCHES = 4.0
 
 # Where a lane loads so few bytes of a factor at once, products wait for registers.
 NARROW = 8.0
+# So many trips to memory a program may make one after the other, where one load says what to load
+# next. Of short programs they may take longer than all that is counted.
+TRIPS = 2
 # The tensor cores of a multiprocessor wait for so few warps, which do all else in turn.
 LONE_WARPS = 4
 # Of the time, what launches may take of which the model knows too little.
@@ -142,7 +145,8 @@ class Estimate:
 
     launches_ms: of that, what it takes to launch kernels
     is_known: whether the launches that matter have programs for all multiprocessors, no atomics,
-        and for products no factors that are loaded by few bytes, nor too few warps
+        for products no factors that are loaded by few bytes, nor too few warps, and else no
+        programs so short that it depends on how many of their loads need others
     parts: milliseconds by limit, of the launches that each of them limits
     amounts: how much there is of each
     """
@@ -189,8 +193,12 @@ def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
         rest = sum(times[limit] for limit in phases if limit != most)
         ms = 1e3 * (times[most] + EXPOSED * rest / work.resident)
         parts[most] += ms
-        waits = work.load_bytes <= NARROW or work.resident * work.warps <= LONE_WARPS
-        if work.programs < gpu.multiprocessors or work.atomics or (work.macs and waits):
+        if work.macs:
+            waits = work.load_bytes <= NARROW or work.resident * work.warps <= LONE_WARPS
+        else:
+            rounds = work.programs / (work.resident * gpu.multiprocessors)
+            waits = most != WAITS and TRIPS * LATENCY * rounds > times[most]
+        if work.programs < gpu.multiprocessors or work.atomics or waits:
             unknown += ms
         for limit, amount in needs.items():
             amounts[limit] += amount
