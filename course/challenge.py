@@ -15,9 +15,10 @@ from course.options import asked
 from kernelgauge.core.functions import launcher_globals
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
-from kernelgauge.kernel import Kernel
+from kernelgauge.kernel import Kernel, works_of
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
+from kernelgauge.speed.estimate import Gpu, Work
 from kernelgauge.subject import state
 from kernelgauge.subject.guarded_call import GuardedCall
 from kernelgauge.words.fault import Fault, Place, note
@@ -168,12 +169,25 @@ class Challenge(Kernel):
         super().limits(seeded, setting, [getattr(torch, it) for it in dtypes], **sizes)
 
     @contextlib.contextmanager
-    def given(self, **sizes: int) -> Iterator[None]:
+    def given(self, function: Callable | None = None, /, **sizes: int) -> Iterator[None]:
         """Let the subject's own functions that ask for a GPU's size, which stubs give, return this.
 
+        function: whose file has them, if not the subject's
         multiprocessors: what `multiprocessors(device)` returns
         shared_memory: what `shared_memory(device)` returns, in bytes
         """
         lent = {name: lambda device, size=size: size for name, size in sizes.items()}
-        with state.lending(launcher_globals(self.subject), lent):
+        with state.lending(launcher_globals(function or self.subject), lent):
             yield
+
+    def works(
+        self, make: Callable[[], GuardedCall], function: Callable, path: Path, gpu: Gpu
+    ) -> list[Work]:
+        """Return what each launch of a call does on a GPU that is not there: see `works_of`.
+
+        function, path: the launcher and its file. Its own functions that ask for a GPU's size
+            return this one's
+        """
+        sizes = {"multiprocessors": gpu.multiprocessors, "shared_memory": gpu.shared_memory}
+        with self.given(function, **sizes):
+            return works_of(make, path, gpu.target)

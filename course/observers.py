@@ -18,7 +18,7 @@ from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
-from kernelgauge.kernel import Contest, Kernel, count, launches_of, works_of
+from kernelgauge.kernel import Contest, Kernel, count, launches_of
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.results import ResultCheck
 from kernelgauge.run import Observer
@@ -74,7 +74,13 @@ class Comparing(Observer):
     def instead_of_race(self, kernel: Kernel, arguments: Arguments) -> None:
         if not self.wants(kernel, "speedup") or not isinstance(kernel, Challenge):
             return
-        sides = (kernel.guarded, kernel.path), (kernel.guarded_solution, kernel.solution)
+        # The model knows of one GPU, and not how fast another one is reached.
+        if kernel.rules.ranks:
+            return
+        sides = (
+            (kernel.guarded, kernel.subject, kernel.path),
+            (kernel.guarded_solution, kernel.opponent(SOLUTION), kernel.solution),
+        )
         rows = []
         # What the programs of others would have computed may be missing: then nothing is told.
         with (
@@ -84,8 +90,10 @@ class Comparing(Observer):
         ):
             for gpu in (H200, RTX_4090):
                 yours, ours = (
-                    estimate(works_of(lambda make=make: make(arguments), path, gpu.target), gpu)
-                    for make, path in sides
+                    estimate(
+                        kernel.works(lambda make=make: make(arguments), function, path, gpu), gpu
+                    )
+                    for make, function, path in sides
                 )
                 if yours.is_clear and ours.is_clear:
                     rows.append((gpu.name, yours, ours))

@@ -683,6 +683,7 @@ def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
     return Work(
         programs=count,
         resident=max(compiled.occupancy.programs, 1) if compiled.occupancy else 1,
+        warps=compiled.num_warps,
         loaded={storage: size * each for storage, size in some.loaded.items()},
         stored={storage: size * each for storage, size in some.stored.items()},
         needed={storage: size * each for storage, size in some.needed.items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -9,11 +11,12 @@ import torch
 
 from course import paths
 from course.desk import comparison
+from course.observers import Comparing
 from course.proof import estimates, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.kernel import count, works_of
 from kernelgauge.memory.executor import sample
-from kernelgauge.speed.estimate import H200, Work, estimate
+from kernelgauge.speed.estimate import H200, RTX_4090, Work, estimate
 from kernelgauge.words import say
 
 BYTES = 2**30
@@ -21,6 +24,7 @@ BYTES = 2**30
 COPY = Work(
     programs=2**18,
     resident=16,
+    warps=4,
     loaded={1: BYTES},
     stored={2: BYTES},
     needed={1: BYTES, 2: BYTES},
@@ -38,6 +42,7 @@ PRODUCT = replace(
     COPY,
     programs=512,
     resident=1,
+    warps=8,
     loaded={1: 2**29, 2: 2**30},
     stored={3: 2**25},
     needed={1: 2**29, 2: 2**30, 3: 2**25},
@@ -128,8 +133,13 @@ def test_what_a_launch_leaves_in_the_l2_is_not_loaded_from_memory():
         [replace(COPY, atomics=True)],
         [COPY, replace(COPY, programs=131)],
         [replace(PRODUCT, load_bytes=2)],
+        [replace(PRODUCT, warps=4)],
+        [replace(COPY, programs=2**20)],
     ],
-    ids=["launch", "few_programs", "atomics", "few_programs_in_one_of_two", "narrow_factors"],
+    ids=[
+        *("launch", "few_programs", "atomics", "few_programs_in_one_of_two"),
+        *("narrow_factors", "four_warps", "short_programs"),
+    ],
 )
 def test_of_what_the_model_does_not_know_nothing_is_said(works):
     assert not estimate(works, H200).is_clear
@@ -146,6 +156,14 @@ def test_a_sample_sees_all_of_an_axis(count):
     assert len(chosen) >= min(count, 3)
     if count >= 512:
         assert len({number % 32 for number in chosen}) == len(chosen)
+
+
+@pytest.mark.parametrize("tiles", [3, 32, 64, 257])
+def test_a_sample_weighs_work_that_grows_along_tiles_as_all_programs_do(tiles):
+    chosen = sample(tiles * 128)
+    for axis in (lambda number: number % tiles, lambda number: number // tiles):
+        whole = statistics.mean(map(axis, range(tiles * 128)))
+        assert statistics.mean(map(axis, chosen)) == whole
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
@@ -165,6 +183,32 @@ def test_a_few_programs_stand_for_all(puzzle, monkeypatch):
     assert work.lanes == pytest.approx(all_of_it.lanes, rel=0.05)
 
 
+@pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
+@pytest.mark.parametrize("gpu", [H200, RTX_4090], ids=lambda gpu: gpu.target)
+def test_a_launcher_that_asks_how_large_the_gpu_is_hears_of_the_one_that_is_estimated(
+    gpu, monkeypatch
+):
+    monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
+    kernel = runner.module_of("17_persistent/persistent_softmax").puzzle
+    arguments = kernel.arguments((torch.empty(2**15, 64),), {})
+    (work,) = kernel.works(lambda: kernel.guarded(arguments), kernel.subject, kernel.path, gpu)
+    assert work.programs == gpu.multiprocessors
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
+@pytest.mark.parametrize(
+    ("puzzle", "given", "is_told"),
+    [("01_pointwise/relu", torch.empty(2**24), True),
+     ("18_distributed/all_reduce", [torch.empty(2**23) for _ in range(4)], False)],
+    ids=["one_gpu", "several"],
+)  # fmt: skip
+def test_nothing_is_said_of_several_gpus(puzzle, given, is_told, monkeypatch):
+    monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
+    kernel, observer = runner.module_of(puzzle).puzzle, Comparing()
+    observer.instead_of_race(kernel, kernel.arguments((given,), {}))
+    assert ("speedup" in observer.found) == is_told
+
+
 def test_estimates_are_told_in_a_clause():
     ours, yours = estimate([COPY], H200), estimate([scaled(COPY, 2)], H200)
     told = comparison.of_estimates("x", [("H200", yours, ours), ("RTX 4090", yours, ours)])
@@ -181,6 +225,38 @@ def test_errors_are_factors():
 
 
 def test_the_record_has_times():
-    times = estimates.measured()
+    times = estimates.measured((paths.ROOT / estimates.RECORD).read_text())
     assert times["tiled", "bfloat16", "4096 x 4096 x 4096"] == 0.187
     assert len(times) > 500
+
+
+def test_times_of_solutions_that_changed_since_are_not_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "SOLUTIONS", tmp_path / "solutions")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+
+    def commit(time, **codes):
+        row = "| {} | float32 | 4096 | {} | 1 TB/s | 90 % | 1.0 | 1.0 | eager |\n"
+        record = tmp_path / estimates.RECORD
+        record.parent.mkdir(exist_ok=True)
+        record.write_text("".join(row.format(name, time) for name in ("same", "other:b")))
+        for name, code in codes.items():
+            path = tmp_path / "solutions" / "01_chapter" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(code)
+        for words in (["add", "."], ["commit", "-qm", "x"]):
+            who = ["-c", "user.name=x", "-c", "user.email=x"]
+            subprocess.run(["git", "-C", tmp_path, *who, *words], check=True)
+
+    def compared():
+        return {name: ms for (name, _, _), ms in estimates.comparable().items()}
+
+    def text(comment, code):
+        return f'"""{comment}"""\n\n\ndef f():\n    """{comment}"""\n    return {code}\n'
+
+    commit(0.5, same=text("First", 1), other=text("First", 1))
+    assert compared() == {"same": 0.5, "other:b": 0.5}
+    commit(0.5, same=text("Second", 1), other=text("First", 2))
+    assert compared() == {"same": 0.5}
+    commit(0.4)
+    assert compared() == {"same": 0.4, "other:b": 0.4}

@@ -642,3 +642,37 @@ def test_elements_are_those_of_the_tensor_whatever_the_pointer():
     traffic = count(lambda: bytes_kernel[(1,)](x, y, 64), y, x=x)
     traffic.check(reads={"x": 1}, writes=1, total_reads=16)
     assert traffic.tensor("x").loads == 1
+
+
+@triton.jit
+def arithmetic_kernel(x_ptr, y_ptr, OPERATION: tl.constexpr):
+    offs = tl.arange(0, 32)
+    x = tl.load(x_ptr + offs)
+    if OPERATION == "/":
+        y = x / x
+    elif OPERATION == "div_rn":
+        y = tl.div_rn(x, x)
+    elif OPERATION == "exp":
+        y = tl.exp(x)
+    elif OPERATION == "exp2":
+        y = tl.exp2(x)
+    elif OPERATION == "log":
+        y = tl.log(x)
+    elif OPERATION == "rsqrt":
+        y = tl.rsqrt(x)
+    elif OPERATION == "erf":
+        y = tl.erf(x)
+    else:
+        y = x + x
+    tl.store(y_ptr + offs, y)
+
+
+@pytest.mark.parametrize(
+    ("operation", "additions"),
+    [("+", 1), ("/", 8), ("div_rn", 8), ("exp", 4), ("exp2", 4), ("log", 8), ("rsqrt", 4),
+     ("erf", 25)],
+)  # fmt: skip
+def test_operations_of_lanes_are_counted_by_what_they_cost(operation, additions):
+    x, y = torch.ones(32), torch.empty(32)
+    traffic = count(lambda: arithmetic_kernel[(1,)](x, y, operation), y, x=x)
+    assert traffic.lanes == [32 * additions]

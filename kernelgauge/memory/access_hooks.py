@@ -20,7 +20,8 @@ from kernelgauge.memory.tracker import Tracker
 Builder = interpreter.InterpreterBuilder
 
 OPERATIONS = (
-    "binary_op", "unary_op", "create_erf", "create_rsqrt", "create_extern_elementwise",
+    "binary_op", "unary_op", "create_exp", "create_fdiv", "create_erf", "create_rsqrt",
+    "create_extern_elementwise",
 )  # fmt: skip
 ATOMICS = ("rmw", "cas", "load", "store", "poll")
 

@@ -300,8 +300,13 @@ def at_ends(count: int) -> set[int]:
 
 
 def sample(count: int) -> set[int]:
-    """Return a few of so many programs, spread so that no axis of a grid is seen at one place."""
-    return {int(count * ((number + 0.5) * GOLDEN % 1)) for number in range(min(SAMPLED, count))}
+    """Return a few of so many programs, spread so that no axis of a grid is seen at one place.
+
+    With each comes the one that is as far from the other end: on all axes, also of tiles that a
+    kernel counts by // and %. So where work grows along one of them, the mean is that of all.
+    """
+    chosen = {int(count * ((number + 0.5) * GOLDEN % 1)) for number in range(SAMPLED // 2)}
+    return chosen | {count - 1 - number for number in chosen}
 
 
 def _root(error: BaseException) -> BaseException:

@@ -30,8 +30,10 @@ MAX_COMPARED = 32
 # libdevice's symbol; any other symbol costs as much as erf.
 COSTS = {
     "divide": 8.0,
+    "create_fdiv": 8.0,
     "div_rn": 8.0,
     "exp": 4.0,
+    "create_exp": 4.0,
     "exp2": 4.0,
     "sqrt": 4.0,
     "create_rsqrt": 4.0,

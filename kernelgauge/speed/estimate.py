@@ -32,6 +32,11 @@ CLEAR_OF_LAUNCHES = 4.0
 
 # Where a lane loads so few bytes of a factor at once, products wait for registers.
 NARROW = 8.0
+# So many trips to memory a program may make one after the other, where one load says what to load
+# next. Of short programs they may take longer than all that is counted.
+TRIPS = 2
+# The tensor cores of a multiprocessor wait for so few warps, which do all else in turn.
+LONE_WARPS = 4
 # Of the time, what launches may take of which the model knows too little.
 SMALL_PART = 0.1
 # Amounts that differ by less are told to be the same.
@@ -47,6 +52,7 @@ class Gpu:
     """What the model knows of a GPU.
 
     target: what kernels are compiled for
+    shared_memory: bytes of it that a program can have
     clock: cycles a second
     memory, l2: bytes a second; l2_bytes: its size
     products: operations a second of tensor cores, by the bits of a factor; 32 is tf32
@@ -57,6 +63,7 @@ class Gpu:
     name: str
     target: str
     multiprocessors: int
+    shared_memory: int
     clock: float
     memory: float
     l2: float
@@ -72,6 +79,7 @@ H200 = Gpu(
     "H200",
     "sm_90",
     132,
+    227 * 2**10,
     1.7e9,
     4.28e12,
     10e12,
@@ -84,6 +92,7 @@ RTX_4090 = Gpu(
     "RTX 4090",
     "sm_89",
     128,
+    99 * 2**10,
     2.5e9,
     0.92e12,
     5e12,
@@ -99,6 +108,7 @@ class Work:
 
     programs: of the grid
     resident: programs that a multiprocessor holds
+    warps: of a program
     loaded, stored: by storage, bytes of the sectors of all accesses
     needed: by storage, bytes that programs touch, each program's once
     sizes: by storage, bytes of the tensor
@@ -113,6 +123,7 @@ class Work:
 
     programs: int
     resident: int
+    warps: int
     loaded: Mapping[int, float]
     stored: Mapping[int, float]
     needed: Mapping[int, float]
@@ -134,7 +145,8 @@ class Estimate:
 
     launches_ms: of that, what it takes to launch kernels
     is_known: whether the launches that matter have programs for all multiprocessors, no atomics,
-        and no factors that are loaded by few bytes
+        for products no factors that are loaded by few bytes, nor too few warps, and else no
+        programs so short that it depends on how many of their loads need others
     parts: milliseconds by limit, of the launches that each of them limits
     amounts: how much there is of each
     """
@@ -181,8 +193,12 @@ def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
         rest = sum(times[limit] for limit in phases if limit != most)
         ms = 1e3 * (times[most] + EXPOSED * rest / work.resident)
         parts[most] += ms
-        narrow = work.macs and work.load_bytes <= NARROW
-        if work.programs < gpu.multiprocessors or work.atomics or narrow:
+        if work.macs:
+            waits = work.load_bytes <= NARROW or work.resident * work.warps <= LONE_WARPS
+        else:
+            rounds = work.programs / (work.resident * gpu.multiprocessors)
+            waits = most != WAITS and TRIPS * LATENCY * rounds > times[most]
+        if work.programs < gpu.multiprocessors or work.atomics or waits:
             unknown += ms
         for limit, amount in needs.items():
             amounts[limit] += amount
