@@ -148,13 +148,18 @@ class Challenge(Kernel):
         )
 
     def limits(  # type: ignore[override]
-        self, build: Callable[..., tuple], dtypes: Sequence[str] = (), **sizes: int | range
+        self,
+        build: Callable[..., tuple],
+        dtypes: Sequence[str] = (),
+        of: str = "",
+        **sizes: int | range,
     ) -> None:
         """Check that no size ends at a number of the subject's file: see `Kernel.limits`.
 
         A size that `given` takes is given, too.
 
         dtypes: the names of those that `Kernel.limits` takes
+        of: the inputs that may have each of them, with blanks between
         """
         case = self.run.case
 
@@ -166,7 +171,8 @@ class Challenge(Kernel):
         def setting(values: dict[str, int]) -> contextlib.AbstractContextManager:
             return self.given(**{name: values[name] for name in GIVEN if name in values})
 
-        super().limits(seeded, setting, [getattr(torch, it) for it in dtypes], **sizes)
+        named = [getattr(torch, it) for it in dtypes]
+        super().limits(seeded, setting, named, of.split(), **sizes)
 
     @contextlib.contextmanager
     def given(self, function: Callable | None = None, /, **sizes: int) -> Iterator[None]:

@@ -183,6 +183,7 @@ class Kernel:
         build: Callable[..., tuple],
         setting: Callable[[dict[str, int]], contextlib.AbstractContextManager] | None = None,
         dtypes: Sequence[torch.dtype] = (),
+        of: Sequence[str] = (),
         **sizes: int | range,
     ) -> None:
         """Check that no size ends at a number that stands in the subject's file.
@@ -198,11 +199,12 @@ class Kernel:
         setting: what a call with these values runs in
         dtypes: that of what `build` returns, and others that all inputs of it may have in its
             place. Where the file tells one of them from the first, sizes are tried in it too
+        of: the names of the inputs that may have the others; without names, all may
         sizes: what each of them may be; a number stands for 1 up to that
         """
         spans = {n: range(1, it + 1) if isinstance(it, int) else it for n, it in sizes.items()}
         setting = setting or (lambda values: contextlib.nullcontext())
-        check_limits(self, build, spans, setting, dtypes)
+        check_limits(self, build, spans, setting, dtypes, of)
 
     def check_grid(self, *inputs: Any, **options: Any) -> None:
         """Check one case of more programs than an axis of a grid takes.

@@ -10,7 +10,8 @@ does for them, never on the time that it takes.
 
 Of a launch of many programs that need not know of each other a few run, at both ends and next to
 the numbers of the file. Where none of them stores as much as it would take on average to fill the
-results, the call is made once more with all programs.
+results, the call is made once more with all programs. All run, too, on both sides of a limit before
+it is told.
 """
 
 from __future__ import annotations
@@ -84,9 +85,10 @@ def check_limits(
     sizes: Sizes,
     setting: Callable[[Values], contextlib.AbstractContextManager],
     dtypes: Sequence[torch.dtype] = (),
+    of: Sequence[str] = (),
 ) -> None:
     """See `Kernel.limits`."""
-    search = _Search(kernel, build, sizes, setting, dtypes)
+    search = _Search(kernel, build, sizes, setting, dtypes, of)
     if fault := search.tried():
         raise Wrong(fault)
     if search.skipped:
@@ -108,8 +110,10 @@ class _Search:
         sizes: Sizes,
         setting: Callable[[Values], contextlib.AbstractContextManager],
         dtypes: Sequence[torch.dtype] = (),
+        of: Sequence[str] = (),
     ):
         self.kernel, self.build, self.sizes, self.setting = kernel, build, sizes, setting
+        self._of = of
         # Without a file nothing can be read: the first call says so.
         code = kernel.path.read_text(encoding="utf-8") if kernel.path.exists() else ""
         self.constants = constants(code)
@@ -119,8 +123,10 @@ class _Search:
         self._dtype = self._built
         self.spent, self.skipped = 0.0, 0
         self.allowed = BUDGET if settings.interpreted else MAX_CASES_ON_GPU
-        # Whether a few programs of a launch may run without the others.
-        self._apart = settings.interpreted
+        # Sizes from which on no few programs of a launch may run without the others.
+        self._joint: dict[str, int] = {}
+        # Whether all programs run in any case.
+        self._whole = not settings.interpreted
         # Whether only the programs at its ends run of a launch.
         self._ends = False
         # How far a case is beyond the number that it is for.
@@ -148,7 +154,7 @@ class _Search:
             or self._tried_beyond(likely)
             or self._tried_together(likely)
         )
-        self._ends = self._apart
+        self._ends = True
         fault = fault or self._tried_in_pairs(likely) or self._tried_in_dtypes(likely)
         # What these leave out may still be tried next to its number.
         self.skipped = skipped
@@ -181,7 +187,7 @@ class _Search:
 
     def _tried_as_large_as_can_be(self) -> Fault | None:
         """Try the only size once more, where all programs have to run: it has the budget of two."""
-        if len(self.sizes) > 1 or self._apart:
+        if len(self.sizes) > 1 or not self._joint:
             return None
         self.allowed = self.spent + BUDGET_LARGE
         (values,) = self.sizes.values()
@@ -191,7 +197,7 @@ class _Search:
 
     def _tried_beyond(self, likely: list[Constant]) -> Fault | None:
         """Try sizes with a whole tile beyond a large number, by the programs at the ends."""
-        if not self._apart:
+        if self._joint:
             return None
         self.allowed, self._ends, self._step = self.spent + BUDGET_BEYOND, True, TILE
         large = [it for it in likely if it.value >= LARGE]
@@ -404,21 +410,23 @@ class _Search:
             with work.at_most(most) as meter:
                 try:
                     meter.spend(CALL + _elements(arguments) / ELEMENTS)
-                    return self._wrong(arguments)
+                    return self._wrong(arguments, self._least | chosen)
                 finally:
                     self.spent += meter.spent if settings.interpreted else 1
 
-    def _wrong(self, arguments: Arguments) -> Fault | None:
+    def _wrong(self, arguments: Arguments, values: Values) -> Fault | None:
         """Return what is wrong with a call, without a diagnosis, or UNFILLED. Raises TooMuch."""
         call, results = self.kernel.guarded(arguments), ResultCheck(self.kernel)
         how: dict[str, Any] = {"poison": self.kernel.poison, "rehearse": False}
         try:
-            if self._apart and (outcome := self._of_some(call, how)):
+            joint = any(values[name] >= least for name, least in self._joint.items())
+            if not (self._whole or joint) and (outcome := self._of_some(call, values, how)):
                 count = sum(math.prod(launch.grid) for launch in outcome.launches)
                 # The reference, in two dtypes, comes to more than what few programs do.
                 work.spend(2 * sum(it.numel() for it in outcome.results) / ELEMENTS)
                 expected = results.expected(call.original)
-                if mismatch := results.mismatch_of(outcome, expected, partly=True):
+                partly = len({*self._some(count)}) < count
+                if mismatch := results.mismatch_of(outcome, expected, partly=partly):
                     return mismatch.fault()
                 if not self._lacks(call, outcome, expected, count):
                     self._check_kept(results, arguments, expected, self._some)
@@ -444,20 +452,20 @@ class _Search:
             with work.at_most(MOST_OF_A_CASE):
                 results.check_other_contents(arguments, expected, poison=poison, programs=programs)
 
-    def _of_some(self, call: GuardedCall, how: dict[str, Any]) -> Outcome | None:
+    def _of_some(self, call: GuardedCall, values: Values, how: dict[str, Any]) -> Outcome | None:
         """Run a few programs of a call, if they need no others. Raises Wrong and TooMuch."""
         try:
             outcome = call.run(programs=self._some, **how)
         except work.TooMuch:
             raise
         except NotMeasured:
-            # The launcher reads what was not computed.
-            self._apart = False
+            pass  # The launcher reads what was not computed.
         else:
             assert outcome.watch
-            self._apart = len(outcome.launches) <= 1 and not outcome.watch.has_atomics
-        if self._apart:
-            return outcome
+            if len(outcome.launches) <= 1 and not outcome.watch.has_atomics:
+                return outcome
+        larger = {name: it for name, it in values.items() if it > self.sizes[name][0]}
+        self._joint |= larger or values
         call.restore()
         return None
 
@@ -495,18 +503,47 @@ class _Search:
             arguments = self.kernel.arguments(tuple(inputs), options)
             yield arguments if self._dtype is self._built else arguments.map(self._cast)
 
-    def _cast(self, _: str, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(self._dtype) if tensor.dtype is self._built else tensor
+    def _cast(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        has_it = name in self._of if self._of else tensor.dtype is self._built
+        return tensor.to(self._dtype) if has_it else tensor
 
     def _told(self, name: str, value: int, fault: Fault, most: float) -> Fault | None:
         """Return the fault with the sizes between which right turns into wrong, None if none is."""
-        values = self.sizes[name]
-        low, high = (
-            values.index(
-                max(n for n, it in self._took[name].items() if n < value and it < math.inf)
-            ),
-            values.index(value),
+        smaller = max(n for n, it in self._took[name].items() if n < value and it < math.inf)
+        right, wrong, fault = self._between(name, smaller, value, fault, most)
+        seen: Fault | None = fault
+        before = self.spent
+        if self._step != TILE:
+            # What few programs seem not to fill all may fill, and the other way round.
+            self._whole = True
+            with contextlib.suppress(work.TooMuch):
+                if fault is UNFILLED:
+                    seen = self._fault({name: wrong}, MOST_OF_ALL)
+                if seen and (found := self._fault({name: right}, MOST_OF_ALL)):
+                    least = self._least[name]
+                    right, wrong, seen = self._between(name, least, right, found, most)
+            self._whole = not settings.interpreted
+        if seen is None or seen is UNFILLED:
+            # All programs fill what few seemed not to fill, or are too many to see it.
+            self._suspects, self.spent = False, before
+            return None
+        shown = self._shown({name: wrong}, seen)
+        told: dict[str, Any] = {"size": name, "right": right, "wrong": wrong}
+        if self._dtype and self._dtype is not self._built:
+            told["dtype"] = dtype_name(self._dtype)
+        if held := {n: it for n, it in self._least.items() if n != name and it > self.sizes[n][0]}:
+            told["beside"] = held
+        cause = _cause(self.constants, told)
+        return shown and shown.but(
+            cause=Cause(cause, SHOWN), remedy=shown.remedy or note("no-limit")
         )
+
+    def _between(
+        self, name: str, right: int, wrong: int, fault: Fault, most: float
+    ) -> tuple[int, int, Fault]:
+        """Return values as near as can be of which one is right, the other wrong, and its fault."""
+        values = self.sizes[name]
+        low, high = values.index(right), values.index(wrong)
         # A case of few programs takes long where its result is wrong, and so few are enough.
         guess = high - self._step
         begun = self.spent
@@ -523,16 +560,7 @@ class _Search:
                 low = at
             if self._step == TILE:
                 break
-        shown = self._shown({name: values[high]}, fault)
-        told: dict[str, Any] = {"size": name, "right": values[low], "wrong": values[high]}
-        if self._dtype and self._dtype is not self._built:
-            told["dtype"] = dtype_name(self._dtype)
-        if held := {n: it for n, it in self._least.items() if n != name and it > self.sizes[n][0]}:
-            told["beside"] = held
-        cause = _cause(self.constants, told)
-        return shown and shown.but(
-            cause=Cause(cause, SHOWN), remedy=shown.remedy or note("no-limit")
-        )
+        return values[low], values[high], fault
 
     def _shown(self, chosen: Values, fault: Fault) -> Fault | None:
         """Return what is wrong with a case, as a check of all programs says it where that is short.

@@ -23,7 +23,8 @@ NAMED = {
     "promise": {"false-promise"},
     "order": {"race", "thread-race"},
     "state": {
-        "not-own-memory", "no-launch", "wrong-after-other-sizes", "wrong-with-a-call-between",
+        "not-own-memory", "no-launch", "wrong-after-other-contents", "wrong-after-other-sizes",
+        "wrong-with-a-call-between",
     },
     "nan": {"nan-dropped", "nan-replaced", "nan-not-compared", "undefined-avoided"},
     "inf": {"infinities-are-0", "inf-dropped", "undefined-avoided"},

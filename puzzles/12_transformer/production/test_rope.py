@@ -2,6 +2,7 @@
 
 from course.challenge import challenge
 from course.inputs import (
+    FLOATS,
     along,
     cases,
     dtypes,
@@ -138,7 +139,17 @@ def test_masks_limits():
     def build(B, Hkv, group, S, half, rest):
         return inputs(B, Hkv * group, Hkv, S, 2 * (half + rest), half=half)
 
-    puzzle.limits(build, B=2**17, Hkv=2**12, group=2**12, S=2**17, half=2**14, rest=range(2**14))
+    puzzle.limits(
+        build,
+        dtypes=FLOATS,
+        of="q k",
+        B=2**17,
+        Hkv=2**12,
+        group=2**12,
+        S=2**17,
+        half=2**14,
+        rest=range(2**14),
+    )
 
 
 # Any value.
