@@ -260,7 +260,7 @@ def _mistake(probe: Observation, others: Sequence[Observation], until: float) ->
 
     others: those whose result of the same number is wrong, too
     """
-    best, most = None, -1
+    best, most, eps = None, -1, probe.result.eps
     for weighed in probe.candidates(probe.number):
         if time.process_time() > until:
             break
@@ -272,6 +272,10 @@ def _mistake(probe: Observation, others: Sequence[Observation], until: float) ->
         confirmed, contradicted = True in verdicts, False in verdicts
         # With two faults, each is made somewhere.
         if contradicted and not confirmed:
+            continue
+        # Coarse results may fit many mistakes.
+        finer = [v for v, it in zip(verdicts, others, strict=True) if it.result.eps < eps]
+        if False in finer and True not in finer:
             continue
         cause = Cause(mistake.cause, PROVEN, given=mistake.given)
         if confirmed and not contradicted:

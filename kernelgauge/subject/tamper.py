@@ -190,16 +190,16 @@ def _take_inventory() -> tuple[tuple, tuple, tuple]:
 def _watched(owner: object, names: Any) -> Watched:
     # Behind the proxy of a class is a dict.
     names = names if isinstance(names, dict) else gc.get_referents(names)[0]
-    return Watched(owner, names, _version(names) if _dicts_count() else None)
+    return Watched(owner, names, _counter(names) if _dicts_count() else None)
 
 
-def _version(names: dict) -> ctypes.c_uint64:
+def _counter(names: dict) -> ctypes.c_uint64:
     return ctypes.c_uint64.from_address(id(names) + VERSION_AT)
 
 
 @functools.cache
 def _dicts_count() -> bool:
-    """Return whether a dict counts its changes where `_version` looks."""
+    """Return whether a dict counts its changes where `_counter` looks."""
     if sys.implementation.name != "cpython" or sys.version_info >= (3, 13):
         return False
     owner = Settings()
@@ -210,7 +210,7 @@ def _dicts_count() -> bool:
         lambda: names.pop("new"),
         lambda: setattr(owner, "new", 3),
     ]
-    version, seen = _version(names), set()
+    version, seen = _counter(names), set()
     for change in changes:
         seen.add(version.value)
         change()

@@ -434,7 +434,7 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
     ),
     "few-bits": (
         "an intermediate result has too few bits: a sum is accumulated in {dtype} instead of "
-        "float32, or it is a difference of large numbers"
+        "float32, a product is rounded to it, or it is a difference of large numbers"
     ),
     "handed-on-in-few-bits": (
         "kernels hand on intermediate results in {dtype}, which may be too few bits"

@@ -82,6 +82,11 @@ def welford(x, blocks):
         for other in means.unbind(1)[1:]:
             mean = (mean + other) / 2
         yield "the means of the blocks are averaged regardless of their counts", (mean, None)
+        mean, count = means[:, 0], counts[:, 0]
+        for other, more in zip(means.unbind(1)[1:], counts.unbind(1)[1:], strict=True):
+            mean = mean + (other - mean) * count / (count + more)
+            count = count + more
+        yield "the mean moves by the share of what came before, not of the block", (mean, None)
         lanes = away.square().sum(2).sum(1) - m2.sum(1)
         right = (x - x.mean(1, keepdim=True)).square().sum(1)
         yield COUNTED, (None, (right + lanes) / (N - 1))

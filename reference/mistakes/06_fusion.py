@@ -139,6 +139,9 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, wei
         yield cause, (moved(decay=weight_decay / lr), None, None)
     cause = "weight decay is applied to param after the update instead of before it"
     yield cause, (moved(decay=0.0) * (1 - lr * weight_decay), None, None)
+    cause = "the bias of the second moment is corrected outside of the square root"
+    yield cause, only_param(root=torch.sqrt(v) / right2 + eps)
+    yield cause, only_param(root=(torch.sqrt(v) + eps) / right2)
     yield "the square root of the second moment is not taken", only_param(root=v / right2 + eps)
     for _, cast in half_precisions():
         cause = "the step is computed from moments that are already rounded"

@@ -54,6 +54,9 @@ def causal_conv1d(x, weight, bias, activation, blocks):
 
     padded = functional.pad(x, (W - 1, 0))
     sums = filtered(padded)
+    first = x[..., :1].expand(-1, -1, W - 1)
+    repeated = filtered(torch.cat([first, x], -1))
+    yield "times before the first count as the first element instead of 0", out(repeated)
     cause = "the filter is turned around: its last tap must meet the newest element"
     yield cause, out(filtered(padded, weight.flip(1)))
     rows = functional.pad(x.flatten(), (W - 1, 0))
