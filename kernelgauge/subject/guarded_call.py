@@ -525,12 +525,16 @@ class GuardedCall:
             if len(kernels) != 1 or {launch.kernel for launch in log.launches} != kernels:
                 return None
             numbers = [*range(len(recording.launches))]
-        names = {
-            region_name(name)
+        holding = [
+            (name, value)
             for launch in launches
             for name, value in launch.arguments.items()
             if any(storage_of(it) == storage_of(result) for it in tensors((value,)))
-        }
+        ]
+        if any(isinstance(value, (tuple, list)) for _, value in holding):
+            # Which tensor of a tuple a store goes to is not known by its name.
+            return None
+        names = {region_name(name) for name, _ in holding}
         return unwritten.left_out(recording, numbers, names, missing, tuple(result.stride()))
 
     def _check_room(self, results: tuple, guard: Guard, log: Watch) -> None:

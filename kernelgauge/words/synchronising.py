@@ -71,8 +71,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"wait_group({left}) in line {line} may leave it under way"
     ),
     "wait-before-reading": (
-        "wait for the barrier of the copy, in the phase of this round, before you read; for "
-        "cp.async it is wait_group"
+        "wait for the barrier of the copy, in the phase of this round, before you read, and give "
+        "the buffer back for the next copy only after that; for cp.async it is wait_group"
     ),
     "uses-before-wait": (
         "{user} uses the result of {product}, and nothing has waited for it: its registers may not "

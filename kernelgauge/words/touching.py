@@ -961,7 +961,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tile-across-memory": _across,
     "skip-unused-tiles": (
         "whole tiles are loaded and multiplied of which nothing is used: let the loop begin and "
-        "end where the mask does"
+        "end where the mask does, and a program of which nothing is used return at once"
     ),
     "keep-what-was-loaded": (
         "{call} loads what was loaded before: keep it, or do in one pass what takes two"

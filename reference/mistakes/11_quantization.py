@@ -57,6 +57,9 @@ def quantize_rows(x, blocks):
     yield "the maximum is that of x, not of its absolute values", scaled(scale_of(signed, INT8))
     positive = scale_of(signed.clamp(min=0), INT8)
     yield "the maximum is that of x, not of its absolute values", scaled(positive)
+    for least in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5):
+        cause = "the maximum of a row of zeros is kept above 0, so that its scale is not 1"
+        yield cause, scaled(largest.clamp(min=least) / INT8)
     yield "the maximum of all rows is used for each of them", scaled(scale.max())
     yield "the scale of row 0 is used for every row", scaled(scale[0])
     if x.shape[0] == N:
