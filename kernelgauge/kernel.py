@@ -619,8 +619,9 @@ class Kernel:
         except Wrong as wrong:
             # With `again` it was called with other numbers before.
             after = "wrong-after-other-contents" if again else "wrong-after-a-call"
-            left = results.left_over(wrong.fault, arguments, after, poison=poison)
-            raise left or wrong from None
+            if left := results.left_over(wrong.fault, arguments, after, poison=poison):
+                raise left from None
+            raise
         if self.strict and settings.interpreted:
             expected = results.expected(call.original)
             if not again:
