@@ -670,13 +670,31 @@ class ResultCheck:
                 if found != wanted:
                     form = {"aspect": aspect, "found": found, "wanted": wanted}
                     fault = self._fault("wrong-form", note("form", name=name, **form), name)
-                    given = arguments.tensors if arguments and aspect == "shape" else {}
-                    why = _size_of_another(given, got, right)
+                    why = None
+                    if arguments and aspect == "shape":
+                        why = _size_of_another(arguments.tensors, got, right)
+                        why = why or self._option_left_out(arguments, number, tuple(got.shape))
                     raise Wrong(fault.but(said=(*fault.said, why)) if why else fault)
             if not self.kernel.any_layout and not got.is_contiguous():
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
                 raise Wrong(self._fault("wrong-form", said, name))
+
+    def _option_left_out(
+        self, arguments: Arguments, number: int, shape: tuple[int, ...]
+    ) -> Note | None:
+        """Return the only option that, if it were 0 or 1, would give a result this shape."""
+        found = []
+        for name, value in arguments.values.items():
+            for other in {0, 1} - {value} if type(value) is int else ():
+                given = arguments.replaced({name: other})
+                try:
+                    results = self._reference(given)(*given.tensors.values())
+                except IMPOSSIBLE:
+                    continue
+                if tuple(results[number].shape) == shape:
+                    found.append(note("shape-of-option", option=name, other=other, given=value))
+        return found[0] if len(found) == 1 else None
 
 
 def _size_of_another(
