@@ -145,7 +145,7 @@ def _of_turns(access: Access, terms: list[Term]) -> Note | None:
     programs = access.launch.grid[0]
     for term in terms:
         length = int(term.values.max() - term.values.min()) + 1
-        found = turns_of(access, term) if term.is_tile else None
+        found = turns_of(access, term)
         if found is None or math.prod(access.launch.grid) != programs:
             continue
         loop, label, step, apart = found

@@ -728,7 +728,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tiles-overlap": _overlap,
     "turns-overlap": (
         "why: {loop} moves by {step} from turn to turn ({label}), but the {programs} programs "
-        "begin {apart} apart, each with {apart} values of {index}: a turn of all of them takes "
+        "begin {apart} apart, each with as many values of {index}: a turn of all of them takes "
         "{covered}, and turns overlap by {overlap}"
     ),
     "tiles-begin": (
