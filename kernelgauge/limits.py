@@ -567,14 +567,19 @@ class _Search:
 
         None if all programs fill results that few seemed not to fill.
         """
+        run = self.kernel.run
         with self._case(chosen) as arguments:
             most = 0.0 if self._step == TILE else MOST_OF_ALL
+            # The limit is the cause: no other is looked for.
+            before, run.defers = run.defers, True
             with contextlib.suppress(work.TooMuch), work.at_most(most) as meter:
                 try:
                     meter.spend(CALL)
                     self.kernel.check(*arguments.positional, **arguments.keyword)
                 except Wrong as wrong:
                     fault = wrong.fault
+                finally:
+                    run.defers = before
             call = self.kernel.called(arguments)
         if fault is UNFILLED:
             self._suspects = False

@@ -6,6 +6,7 @@ subject's own that writes into this process.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
 import os
@@ -40,7 +41,8 @@ AGENTS |= {"threading", "traceback"}
 
 # For each body of `listening` that is running, what was seen in it.
 _watching: list[list[Fault]] = []
-_auditing: list[bool] = []
+# The threads that are in the hook: what it does itself is no act of theirs.
+_auditing: list[int] = []
 
 
 # Holds something while the running test is in a debugger, which traces.
@@ -61,8 +63,9 @@ def listening() -> Iterator[list[Fault]]:
     try:
         yield seen
     finally:
-        if not watching or watching.pop() is not seen or _auditing:
-            _auditing.clear()
+        here = _thread.get_ident()
+        if not watching or watching.pop() is not seen or here in _auditing:
+            _auditing[:] = [it for it in _auditing if it != here]
             replaced = note("was-replaced", name=f"{__name__}: its state")
             seen.append(Fault("tampering", (replaced,), remedy=REMEDY))
 
@@ -79,20 +82,21 @@ def _install() -> None:
 
 
 def _audit(event: str, arguments: tuple) -> None:
-    if not _watching or _auditing or (event == "sys.settrace" and debugged):
+    here = _thread.get_ident()
+    if not _watching or here in _auditing or (event == "sys.settrace" and debugged):
         return
     act = _act(event)
     # The judge reads the code of frames again and again.
     if act is None or (event == "object.__getattr__" and arguments[1] not in FRAMES):
         return
-    _auditing.append(True)
+    _auditing.append(here)
     try:
         if act == "was-replaced":
             said, place = _replaced(*arguments), blame.current_place()
         else:
             said, place = note(act), _culprit(event, arguments, sys._getframe(1))
     finally:
-        _auditing.pop()
+        _auditing.remove(here)
     if place and said:
         kind = "tampering" if act in TAMPERING else "outside-kernel"
         _watching[-1].append(Fault(kind, (said,), place, remedy=REMEDY))

@@ -121,11 +121,11 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 def test_masks_limits():
     puzzle.limits(
-        lambda M, N, groups: layer(M, N, 32 * groups, 32),
+        lambda M, N, K: layer(M, N, K, 32),
         dtypes=HALVES,
         M=2**17,
         N=2**17,
-        groups=2**12,
+        K=range(32, 2**17 + 1, 32),
     )
 
 
