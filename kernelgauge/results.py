@@ -693,7 +693,7 @@ class ResultCheck:
                 except IMPOSSIBLE:
                     continue
                 if tuple(results[number].shape) == shape:
-                    found.append(note("shape-of-option", option=name, other=other, given=value))
+                    found.append(note("shape-of-option", name=name, other=other, given=value))
         return found[0] if len(found) == 1 else None
 
 

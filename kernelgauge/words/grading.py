@@ -66,7 +66,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "size-of-another-input": (
         "{found} is the size of {name} in dimension {dim}, and that of {other} is {wanted}"
     ),
-    "shape-of-option": "that is the shape for {option} = {other}, and {option} is {given}",
+    "shape-of-option": "that is the shape for {name} = {other}, and {name} is {given}",
     "form": "{name} has {aspect} {found}, not {wanted}",
     "not-contiguous": "{name} is not contiguous: its strides are {strides} for shape {shape}",
     "differs-between-runs": "{name} differs between two runs on the same input",
