@@ -37,7 +37,7 @@ from kernelgauge.limits import check_limits
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import sample
 from kernelgauge.memory.traffic import Sampled
-from kernelgauge.results import ResultCheck, Tensors
+from kernelgauge.results import Expected, ResultCheck, Tensors
 from kernelgauge.rules import Rules
 from kernelgauge.run import Run
 from kernelgauge.speed import buffers, gpu, measure
@@ -614,27 +614,34 @@ class Kernel:
             call.fill_with_decoys()
             next(_outcomes(call, poison=poison))
             call.restore()
+        expected = results.expected(call.original)
+        how = {"poison": poison, "thorough": thorough, "again": again, "late": late}
         try:
-            self._check_outcomes(call, results, poison=poison, again=again, late=late)
+            self._check_outcomes(call, results, expected, **how)
         except Wrong as wrong:
             # With `again` it was called with other numbers before.
             after = "wrong-after-other-contents" if again else "wrong-after-a-call"
-            if left := results.left_over(wrong.fault, arguments, after, poison=poison):
+            if left := results.left_over(wrong.fault, arguments, expected, after, poison=poison):
                 raise left from None
             raise
         if self.strict and settings.interpreted:
-            expected = results.expected(call.original)
             if not again:
                 results.check_other_contents(arguments, expected, poison=poison)
             if size <= MAX_DECOYED_ELEMENTS:
                 results.check_other_sizes(arguments, expected, poison=poison)
 
     def _check_outcomes(
-        self, call: GuardedCall, results: ResultCheck, *, poison: bool, again: bool, late: bool
+        self,
+        call: GuardedCall,
+        results: ResultCheck,
+        expected: Expected,
+        *,
+        poison: bool,
+        thorough: bool,
+        again: bool,
+        late: bool,
     ) -> None:
         """Check what a call does, with each configuration of an autotuner and in other orders."""
-        thorough = not settings.interpreted or is_thorough(self.run.case)
-        expected = results.expected(call.original)
         for number, outcome in enumerate(_outcomes(call, order="shuffled", poison=poison)):
             results.compare(call, outcome, expected)
             if self.rules.alike:

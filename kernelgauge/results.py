@@ -438,7 +438,7 @@ class ResultCheck:
             raise Wrong(mismatch.fault())
 
     def left_over(
-        self, fault: Fault, arguments: Arguments, after: str, *, poison: bool
+        self, fault: Fault, arguments: Arguments, expected: Expected, after: str, *, poison: bool
     ) -> Wrong | None:
         """Return that an earlier call is why this one is wrong, None if it is wrong by itself.
 
@@ -449,7 +449,7 @@ class ResultCheck:
         paths.forget(self.kernel.path)
         call = self.kernel.guarded(arguments)
         try:
-            if self.mismatch_of(call.run(poison=poison), self.expected(call.original)):
+            if self.mismatch_of(call.run(poison=poison), expected):
                 return None
         except Verdict:
             return None

@@ -62,8 +62,8 @@ def from_its_origin(result: WrongResult, pattern: Note) -> Symptom | None:
 
 def _of_exp(result: WrongResult) -> str:
     """Return what is said of exp that overflows for a finite number."""
-    reduces = result.source.uses(REDUCTIONS, otherwise=True)
     if not result.shifted:
+        reduces = result.source.uses(REDUCTIONS, otherwise=True)
         return "exp-overflows" if reduces else "exp-overflows-alone"
     if "lse" in result.inputs and not result.source.uses({"max", "maximum"}, otherwise=True):
         return "exp-overflows-beyond-lse"

@@ -92,12 +92,14 @@ def _audit(event: str, arguments: tuple) -> None:
     _auditing.append(here)
     try:
         if act == "was-replaced":
-            said, place = _replaced(*arguments), blame.current_place()
+            said = _replaced(*arguments)
+            place = blame.current_place() if said else None
         else:
-            said, place = note(act), _culprit(event, arguments, sys._getframe(1))
+            place = _culprit(event, arguments, sys._getframe(1))
+            said = note(act) if place else None
     finally:
         _auditing.remove(here)
-    if place and said:
+    if said:
         kind = "tampering" if act in TAMPERING else "outside-kernel"
         _watching[-1].append(Fault(kind, (said,), place, remedy=REMEDY))
         raise Wrong(_watching[-1][-1])
