@@ -62,6 +62,17 @@ def test_the_best_peer_is_of_the_same_size_and_dtype():
     assert record.best_peer(ROWS[0], ROWS[:1] + others) is None
 
 
+def test_rows_that_keep_up_with_the_best_peer_are_counted():
+    others = [row("solution", 0.204, size="8 x 8"), row("fast", 0.2, size="8 x 8")]
+    alone = [row("solution", 0.2, size="2 x 2")]
+    other_chapter = [row(it, 0.2, puzzle="13_attention/dot") for it in ("solution", "fast")]
+    text = record.summarize(record.merge([ROWS + others + alone + other_chapter]), [H200])
+    assert (
+        "Rows at 0.98 times the best peer's speed or more: 2 of 3 (1 of 2 in 04, 1 of 1 in 13)"
+        in text
+    )
+
+
 def test_a_solution_that_could_not_run_says_why():
     text = record.summarize([row("solution", None, note="RuntimeError: a | b"), ROWS[1]], [H200])
     assert "| softmax | float32 | 64 x 32 | RuntimeError: a / b |  |  |  |  |  |" in text

@@ -14,7 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from course.benchmark.tables import SOLUTION, Row, describe_limits, table_row
@@ -22,6 +22,8 @@ from course.paths import ROOT
 from kernelgauge.speed.roofline import Limits
 from kernelgauge.words.compiling import three_digits
 
+# From this part of the best peer's speed on, a solution counts as being as fast.
+AS_FAST = 0.98
 MARK = "<!-- The rest is written by python -m course.benchmark.record: edits are lost. -->"
 HEADER = "| puzzle | dtype | size | ms | rate | of the limit | x eager | x best peer | best peer |"
 
@@ -60,6 +62,7 @@ def summarize(rows: list[Row], limits: list[Limits]) -> str:
         f"Limits of that GPU, measured in the same runs: {describe_limits(limits)}.",
         *_clocks(solutions),
         *_other_work(rows),
+        *_as_fast(solutions, rows),
     ]
     for chapter, group in groupby(solutions, key=lambda row: row.puzzle.partition("/")[0]):
         parts += ["", f"## {chapter}", "", HEADER, "|---|---|---|---:|---|---|---:|---:|---|"]
@@ -176,6 +179,20 @@ def _other_work(rows: list[Row]) -> list[str]:
         return []
     named = "; ".join(f"{name} of {puzzle} {what}" for (puzzle, name), what in found.items())
     return [f"Peers that do other work do not count: {named}."]
+
+
+def _as_fast(solutions: list[Row], rows: list[Row]) -> list[str]:
+    chapters: dict[str, list[bool]] = {}
+    for row in solutions:
+        best = best_peer(row, rows)
+        if row.ms and best:
+            chapters.setdefault(row.puzzle[:2], []).append(round(best.ms / row.ms, 2) >= AS_FAST)
+    if not chapters:
+        return []
+    each = ", ".join(f"{sum(it)} of {len(it)} in {chapter}" for chapter, it in chapters.items())
+    every = list(chain.from_iterable(chapters.values()))
+    told = f"{sum(every)} of {len(every)} ({each})"
+    return [f"Rows at {AS_FAST} times the best peer's speed or more: {told}."]
 
 
 def _names(rows: list[Row], field: str) -> str:

@@ -87,6 +87,8 @@ def welford(x, blocks):
             mean = mean + (other - mean) * count / (count + more)
             count = count + more
         yield "the mean moves by the share of what came before, not of the block", (mean, None)
+        mean, _ = merged(counts, means, m2, moved=torch.full_like(counts, block))
+        yield "the mean moves by the share of a full block at a shorter one", (mean, None)
         lanes = away.square().sum(2).sum(1) - m2.sum(1)
         right = (x - x.mean(1, keepdim=True)).square().sum(1)
         yield COUNTED, (None, (right + lanes) / (N - 1))
@@ -111,17 +113,19 @@ def _as_full(x, block, means, m2, inside):
     return mean, total / (x.shape[1] - 1)
 
 
-def merged(counts, means, m2, cast=torch.clone, last_only=False):
+def merged(counts, means, m2, cast=torch.clone, last_only=False, moved=None):
     """Return the mean and m2 of all blocks, merged one by one.
 
-    cast: rounds the mean after each step; last_only: count only the last of the blocks so far
+    cast: rounds the mean after each step; last_only: count only the last of the blocks so far;
+    moved: the counts by whose share the mean moves, if not those of the blocks
     """
+    moved = counts if moved is None else moved
     count = mean = total = torch.zeros_like(means[:, 0])
     for i in range(counts.shape[1]):
         before = counts[:, i - 1] if last_only and i else count
         count = before + counts[:, i]
         delta = means[:, i] - mean
-        mean = cast(mean + delta * counts[:, i] / count)
+        mean = cast(mean + delta * moved[:, i] / count)
         total = total + m2[:, i] + delta**2 * before * counts[:, i] / count
     return mean, total
 
