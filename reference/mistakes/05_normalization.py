@@ -10,6 +10,14 @@ from kernelgauge.diagnosis.mistakes import half_precisions, named
 merges = load(Path(__file__).with_name("merges.py"))
 
 OUTSIDE = "eps is added to the square root instead of under it"
+WHOLE_TILE = "the sum runs over all rows of a tile instead of along each"
+
+
+def over_tiles(sums, block):
+    """Return for each row the sum of `sums` (M, 1) over the rows of its tile of `block` rows."""
+    rest = -len(sums) % block
+    tiles = torch.nn.functional.pad(sums, (0, 0, 0, rest)).unflatten(0, (-1, block)).sum(1)
+    return tiles.repeat_interleave(block, 0)[: len(sums)]
 
 
 def layer_norm(x, weight, bias, eps, blocks):
@@ -47,6 +55,11 @@ def layer_norm(x, weight, bias, eps, blocks):
             "a mean over {all} elements, the block size, instead of {N}", all=N + lost, N=N
         )
         yield cause, results(rstd, away, near)
+        yield WHOLE_TILE, results(torch.rsqrt(over_tiles(squares, block) / N + eps))
+        between = over_tiles(x.sum(1, keepdim=True), block) / N
+        away = x - between
+        summed = over_tiles(away.square().sum(1, keepdim=True), block)
+        yield WHOLE_TILE, results(torch.rsqrt(summed / N + eps), away, between)
         for cause, wrong, total in merges.wrong_merges(x, block):
             rstd = torch.rsqrt(total[:, None] / N + eps)
             yield cause, results(rstd, x - wrong[:, None], wrong[:, None])
@@ -69,6 +82,9 @@ def rms_norm(x, weight, eps, blocks):
     yield cause, (weighted * _rstd(weighted, eps),)
     yield cause, (x * _rstd(weighted, eps) * weight,)
     yield f"{cause}, and once more after it", (weighted * _rstd(weighted, eps) * weight,)
+    for block in blocks:
+        square = over_tiles(x.square().sum(1, keepdim=True), block) / x.shape[1]
+        yield WHOLE_TILE, (x * torch.rsqrt(square + eps) * weight,)
 
 
 def _rstd(x, eps):

@@ -60,6 +60,11 @@ def dropout(x, p, seed, blocks):
         "the numbers are normal, as tl.randn draws them, not uniform as tl.rand does",
         kept(normal > 0),
     )
+    words = load_reference("06_fusion", "philox")(seed, -(-x.numel() // 4))
+    fours = np.stack(words, 1).flatten()[: x.numel()]
+    uniform = torch.from_numpy(load_reference("06_fusion", "in_unit_interval")(fours))
+    cause = "each counter gives four elements their numbers, as tl.rand4x draws them"
+    yield cause, kept(uniform > np.float32(p))
     yield "the seed passes through a float", kept(above(int(float(seed))) > 0)
     for name, cast in half_precisions():
         factor = float(cast(torch.tensor(1 / (1 - p))))
