@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from kernelgauge.core.arguments import Arguments
-from kernelgauge.core.dtypes import dtype_name, wide
+from kernelgauge.core.dtypes import dtype_name, rounds, wide
 from kernelgauge.core.tensors import on_cpu
 from kernelgauge.diagnosis import mistakes_in_inputs, mistakes_in_sums
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE, WhatIf
@@ -113,6 +113,8 @@ def candidates(
             results[number], results[other] = truth[other], truth[number]
             cause = note("swapped", first=names[number], second=names[other])
             yield Mistake(cause, functools.partial(what_if.select, results))
+    if not rounds(truth[number].dtype):
+        yield from _rounded(names[number], truth[number])
     for kind in (*mistakes_in_inputs.KINDS, *mistakes_in_sums.KINDS):
         yield from kind(what_if)
     if own:
@@ -121,6 +123,14 @@ def candidates(
             yield from _own(what_if, own)
     for kind in mistakes_in_inputs.LAST:
         yield from kind(what_if)
+
+
+def _rounded(name: str, whole: torch.Tensor) -> Iterator[Mistake]:
+    """Yield floating dtypes that a result of whole numbers may have passed through."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        most = round(2 / torch.finfo(dtype).eps)
+        cause = note("whole-numbers-rounded", name=name, dtype=dtype_name(dtype), most=most)
+        yield Mistake(cause, functools.partial(_through, dtype, whole))
 
 
 def _own(what_if: WhatIf, own: Callable[..., Iterator]) -> Iterator[Mistake]:

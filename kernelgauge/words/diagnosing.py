@@ -568,6 +568,9 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "masked-lanes-count": "masked lanes of {name} count as {value:g}",
     "given-padding": "rows of {length} padded with {value:g} to {whole}",
     "cast-on-the-way": _cast,
+    "whole-numbers-rounded": (
+        "{name} passes through {dtype}, which holds whole numbers exactly only up to {most}"
+    ),
     "ends-too-early": "a loop, a mask or the grid ends too early",
     "accumulator-overwritten": ("each step overwrites the accumulator instead of adding to it"),
     "advanced-without-stride": lambda tensors: (

@@ -11,6 +11,7 @@ merges = load(Path(__file__).with_name("merges.py"))
 
 OUTSIDE = "eps is added to the square root instead of under it"
 WHOLE_TILE = "the sum runs over all rows of a tile instead of along each"
+TAIL = "the columns after the last whole block are left out of the sums along a row"
 
 
 def over_tiles(sums, block):
@@ -41,7 +42,8 @@ def layer_norm(x, weight, bias, eps, blocks):
     weighted = (1 + weight) * centred * rstd + bias
     yield "the weight is taken to be 1 + weight", only_y(weighted)
     variance = (squares / N)[:, 0]
-    yield "the variance is stored in place of rstd", (None, None, variance)
+    for stored in (variance, variance + eps):
+        yield "the variance is stored in place of rstd", (None, None, stored)
     yield "the standard deviation is stored in place of rstd", (None, None, (variance + eps).sqrt())
     yield "the variance is divided by N - 1", results(torch.rsqrt(squares / (N - 1) + eps))
     for block in blocks:
@@ -56,6 +58,11 @@ def layer_norm(x, weight, bias, eps, blocks):
         )
         yield cause, results(rstd, away, near)
         yield WHOLE_TILE, results(torch.rsqrt(over_tiles(squares, block) / N + eps))
+        whole = N // block * block
+        near = x[:, :whole].sum(1, keepdim=True) / N
+        away = x - near
+        squares_of_whole = away[:, :whole].square().sum(1, keepdim=True)
+        yield TAIL, results(torch.rsqrt(squares_of_whole / N + eps), away, near)
         between = over_tiles(x.sum(1, keepdim=True), block) / N
         away = x - between
         summed = over_tiles(away.square().sum(1, keepdim=True), block)
@@ -85,6 +92,9 @@ def rms_norm(x, weight, eps, blocks):
     for block in blocks:
         square = over_tiles(x.square().sum(1, keepdim=True), block) / x.shape[1]
         yield WHOLE_TILE, (x * torch.rsqrt(square + eps) * weight,)
+        whole = x[:, : x.shape[1] // block * block]
+        square = whole.square().sum(1, keepdim=True) / x.shape[1]
+        yield TAIL, (x * torch.rsqrt(square + eps) * weight,)
 
 
 def _rstd(x, eps):

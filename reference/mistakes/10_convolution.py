@@ -1,5 +1,7 @@
 """Results of the puzzles of chapter 10 with one step done wrong."""
 
+import functools
+
 import torch
 from torch.nn import functional
 
@@ -234,6 +236,9 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
     def summed(seen, dy=dy):
         return torch.einsum("nkpq,ncrspq->kcrs", dy, seen)
 
+    def both(flat_dy, flat):
+        return (torch.einsum("km,crsm->kcrs", flat_dy, flat),)
+
     right = seen()
     dweight = summed(right)
     cause = "the window is turned around: its first element belongs to r = 0 and s = 0"
@@ -260,6 +265,12 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
         yield named("only image {image} is summed", image=image), (summed(right[one], dy[one]),)
     flat_dy, flat = dy.movedim(1, 0).flatten(1), right.movedim(0, 3).flatten(3)
     pixels = flat_dy.shape[1]
+    for share in sorted({-(-pixels // parts) for parts in range(2, MAX_STEPS)}):
+        for overrun in sorted({-share % block for block in blocks} - {0}):
+            index = torch.arange(pixels)
+            twice = 1 + ((index >= share) & (index % share < overrun)).to(flat_dy.dtype)
+            cause = "the last block of a program's share runs on into the share of the next one"
+            yield cause, functools.partial(both, flat_dy * twice, flat)
     shares = {block * steps for block in blocks for steps in (1, 2, 4, 8, 16)}
     for share in sorted(shares):
         if not 1 < share < pixels:

@@ -148,11 +148,19 @@ def group_norm(x, groups, weight, bias, eps, blocks):
     mean_square = wide.square().mean(2)
     cause = "the mean is not subtracted under the square root"
     yield cause, results(torch.rsqrt(mean_square + eps))
-    yield "the variance is stored in place of rstd", (None, None, squares / N)
+    for variance in (squares / N, squares / N + eps):
+        yield "the variance is stored in place of rstd", (None, None, variance)
     yield "the standard deviation is stored in place of rstd", (None, None, 1 / right)
     for block in blocks:
         lost = -N % block
         if lost:
+            whole = wide[..., : N // block * block]
+            near = whole.sum(2) / N
+            rstd = torch.rsqrt((whole - near[..., None]).square().sum(2) / N + eps)
+            cause = (
+                "what lies after a group's last whole block is left out of its mean and variance"
+            )
+            yield cause, results(rstd, means=near)
             cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
             yield cause, results(torch.rsqrt((squares + lost * mean.square()) / N + eps))
             near = mean * N / (N + lost)
@@ -199,6 +207,12 @@ def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
             cause = "the bias is added in every step of the loop"
             yield cause, (layer()[0] + (steps - 1) * bias,)
         if lost := -K % block:
+            whole = K // block * block
+            near = x[:, :whole].sum(1, keepdim=True) / K
+            away = x - near
+            rstd = torch.rsqrt(away[:, :whole].square().sum(1, keepdim=True) / K + eps)
+            cause = "the columns after the last whole block are left out of the mean and variance"
+            yield cause, layer(rstd, away)
             cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
             yield cause, layer(torch.rsqrt((squares + lost * mean.square()) / K + eps))
             near = mean * K / (K + lost)
