@@ -221,11 +221,15 @@ def fused_moe(x, logits, gate_up, down, k, blocks):
     T = len(x)
     tokens, choices = torch.arange(T)[:, None], torch.arange(k)[None, :]
 
-    def made(weights, activate=lambda g, u: silu(g) * u, inside=False, token=tokens):
-        """out with these weights (T, k), which multiply x if inside, of these rows of x."""
+    def made(weights, activate=lambda g, u: silu(g) * u, inside=False, token=tokens, place=None):
+        """out with these weights (T, k), which multiply x if inside, of these rows of x.
+
+        place: where the result of each choice is looked up, if not in its own place, (T, k)
+        """
         rows = x[token.expand(T, k)] * (weights[..., None] if inside else 1.0)
         gate, up = (gate_up[experts] @ rows[..., None])[..., 0].chunk(2, dim=2)
         y = (down[experts] @ activate(gate, up)[..., None])[..., 0]
+        y = y if place is None else y.flatten(0, 1)[place]
         return ((y if inside else y * weights[..., None]).sum(1),)
 
     yield "gate and up are exchanged", made(weights, lambda g, u: g * silu(u))
@@ -250,3 +254,5 @@ def fused_moe(x, logits, gate_up, down, k, blocks):
         place = tokens * k + choices
         yield "the row of x is a % T instead of a // k", made(weights, token=place % T)
         yield "the row of x is not divided by k", made(weights, token=place.clamp(max=T - 1))
+        cause = "the result of choice j of token t is looked up in row j * T + t, not in t * k + j"
+        yield cause, made(weights, place=choices * T + tokens)

@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: was written outside a kernel
 # sealed: param is wrong in 5000 of 5000 elements
+# sealed on a GPU: the same
 import triton
 from torch.utils._python_dispatch import _disable_current_modes
 

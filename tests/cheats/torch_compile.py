@@ -2,6 +2,7 @@
 # mode: both
 # rejected with: uses torch.compile outside a kernel
 # sealed: uses torch's sigmoid outside a kernel|did not return within
+# sealed on a GPU: no CUDA-capable device
 import torch
 
 

@@ -68,9 +68,9 @@ def token_mean(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty((B, D), dtype=x.dtype, device=x.device)
     # The tile is long along the dimension in which neighbours are neighbours in memory.
     lies_along_s = x.stride(2) < x.stride(1)
-    BLOCK_S, BLOCK_D = (1024, 1) if lies_along_s else (32, 64)
+    BLOCK_S, BLOCK_D, num_warps = (1024, 1, 4) if lies_along_s else (256, 32, 8)
     tiles = triton.cdiv(D, BLOCK_D)
     token_mean_kernel[(B * tiles,)](
-        x, out, S, D, tiles, *x.stride(), BLOCK_S=BLOCK_S, BLOCK_D=BLOCK_D
+        x, out, S, D, tiles, *x.stride(), BLOCK_S=BLOCK_S, BLOCK_D=BLOCK_D, num_warps=num_warps
     )
     return out

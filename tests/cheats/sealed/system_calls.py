@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # open: reaches into memory through ctypes
 # sealed: harmless
+# sealed on a GPU: the same
 # Doors to the kernel: a user namespace, with all capabilities in it, and a virtual machine's host.
 import contextlib
 import ctypes
