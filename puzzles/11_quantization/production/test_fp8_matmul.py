@@ -3,7 +3,7 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, uniform
+from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided, uniform
 from course.values import special_values
 
 puzzle = challenge("fp8_matmul", input_precision="fp8")
@@ -135,9 +135,9 @@ def test_masks_limits():
         x, weight, *scales = layer(M, N, K)
         # The pattern of 448.
         x.view(torch.uint8)[:, -1] = weight.view(torch.uint8)[:, -1] = 0x7E
-        return x, weight, *scales
+        return x, weight, *scales, torch.float32
 
-    puzzle.limits(build, M=2**17, N=2**17, K=2**17)
+    puzzle.limits(build, dtypes={"out_dtype": FLOATS}, M=2**17, N=2**17, K=2**17)
 
 
 # Any value.

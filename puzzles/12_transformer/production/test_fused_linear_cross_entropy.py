@@ -3,7 +3,7 @@
 import math
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided
+from course.inputs import FLOATS, INDICES, cases, far_apart, integers, offset, randn, strided
 from course.values import special_values
 
 puzzle = challenge(
@@ -90,7 +90,9 @@ def test_masks_limits():
         return x, weight, targets
 
     # With one class nothing depends on x.
-    puzzle.limits(build, dtypes=FLOATS, M=2**17, V=range(2, 2**18), D=2**14)
+    puzzle.limits(
+        build, dtypes={"x weight": FLOATS, "targets": INDICES}, M=2**17, V=range(2, 2**18), D=2**14
+    )
 
 
 # Any value.
