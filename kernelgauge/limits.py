@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
 # And for those a tile beyond a number, those in which no size is small, those in which two are
-# large, and those in other dtypes, of the same inputs.
+# large, and those in other dtypes of the first inputs that have some. Each dtype of the others has
+# half of that.
 BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 3_600.0
 BUDGET_PAIRS, BUDGET_DTYPES = 2_000.0, 1_400.0
 # How many cases a pair of sizes has, and of how many pairs each would have too little.
@@ -309,8 +310,9 @@ class _Search:
     def _tried_in_dtypes(self, likely: list[Constant]) -> Fault | None:
         """Try each size alone in one of each kind of dtypes that the file tells from the first."""
         near, alone = self._near(likely, self.sizes), self._took
+        of_the_first = [it for it in self._others if it.names == self._others[0].names]
         for other in self._others:
-            share = BUDGET_DTYPES / sum(it.names == other.names for it in self._others)
+            share = BUDGET_DTYPES / (len(of_the_first) if other in of_the_first else 2)
             self._other, self.allowed = other, self.spent + share
             before = self.spent
             try:

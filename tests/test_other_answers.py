@@ -2,8 +2,8 @@
 
 tests/alternatives mirrors puzzles/. Its files pass both levels; those of its folder natural/, which
 are written as a tutorial would write them, solve their puzzle, on a GPU with its speed bar too, and
-most have the values that production asks for. Those of unusual/, which nobody would write, solve theirs. A case that rejects one of them is
-too narrow, or the judge is.
+most have the values that production asks for; those of unusual/, which nobody would write, solve
+theirs. A case that rejects one of them is too narrow, or the judge is.
 """
 
 from __future__ import annotations
@@ -32,16 +32,28 @@ COMPILED = {
 
 
 # Natural answers that lack what production says of values or of rounding.
-LACKING = set(
-    """
-    03_reductions/histogram 03_reductions/row_argmax 04_softmax/column_softmax
-    04_softmax/cross_entropy 05_normalization/residual_rms_norm 05_normalization/rms_norm
-    06_fusion/dropout 06_fusion/dropout_backward 06_fusion/swiglu 07_matmul/linear
-    10_convolution/conv2d 10_convolution/pooling 11_quantization/quantize_blocks
-    11_quantization/quantize_rows 12_transformer/fused_linear_cross_entropy 12_transformer/geglu
-    14_inference/top_k_sampling 15_moe/fused_moe 15_moe/permute_tokens 15_moe/route_top_k
-    """.split()
-)
+LACKING = {
+    "03_reductions/histogram",
+    "03_reductions/row_argmax",
+    "04_softmax/column_softmax",
+    "04_softmax/cross_entropy",
+    "05_normalization/residual_rms_norm",
+    "05_normalization/rms_norm",
+    "06_fusion/dropout",
+    "06_fusion/dropout_backward",
+    "06_fusion/swiglu",
+    "07_matmul/linear",
+    "10_convolution/conv2d",
+    "10_convolution/pooling",
+    "11_quantization/quantize_blocks",
+    "11_quantization/quantize_rows",
+    "12_transformer/fused_linear_cross_entropy",
+    "12_transformer/geglu",
+    "14_inference/top_k_sampling",
+    "15_moe/fused_moe",
+    "15_moe/permute_tokens",
+    "15_moe/route_top_k",
+}
 
 
 def puzzles_in(folder: Path) -> list[str]:
