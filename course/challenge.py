@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +150,7 @@ class Challenge(Kernel):
     def limits(  # type: ignore[override]
         self,
         build: Callable[..., tuple],
-        dtypes: Sequence[str] = (),
-        of: str = "",
+        dtypes: Sequence[str] | Mapping[str, Sequence[str]] = (),
         **sizes: int | range,
     ) -> None:
         """Check that no size ends at a number of the subject's file: see `Kernel.limits`.
@@ -159,7 +158,6 @@ class Challenge(Kernel):
         A size that `given` takes is given, too.
 
         dtypes: the names of those that `Kernel.limits` takes
-        of: the inputs that may have each of them, with blanks between
         """
         case = self.run.case
 
@@ -171,8 +169,9 @@ class Challenge(Kernel):
         def setting(values: dict[str, int]) -> contextlib.AbstractContextManager:
             return self.given(**{name: values[name] for name in GIVEN if name in values})
 
-        named = [getattr(torch, it) for it in dtypes]
-        super().limits(seeded, setting, named, of.split(), **sizes)
+        groups = dtypes if isinstance(dtypes, Mapping) else {"": dtypes}
+        named = {of: [getattr(torch, it) for it in each] for of, each in groups.items()}
+        super().limits(seeded, setting, named, **sizes)
 
     @contextlib.contextmanager
     def given(self, function: Callable | None = None, /, **sizes: int) -> Iterator[None]:

@@ -23,6 +23,9 @@ from kernelgauge.core.verdict import NotMeasured
 # The dtypes of most specs: all of their inputs have one of these.
 FLOATS = ("float32", "float16", "bfloat16")
 HALVES = ("float16", "bfloat16")
+# What indices may be, and what is copied.
+INDICES = ("int64", "int32")
+REAL = (*FLOATS, "float64", "bool", "uint8", "uint16", "int8", "int16", "int32", "int64")
 
 # Whether inputs are only as large as drawn ones, where nothing depends on what they hold.
 are_hollow = False

@@ -52,11 +52,11 @@ def special_values(
     build: makes the positional arguments of a call, finite ones, and may end them with a dict of
         those that go by name
     names: the inputs, tensors or lists of them, as the reference calls them, with blanks between
-    apart: of an input, the values that the spec excludes, or whose result it leaves to the order of
-        steps, as where only some ways overflow
+    apart: of an input, or of TOGETHER, the values that the spec excludes, or whose result it leaves
+        to the order of steps, as where only some ways overflow
     """
     given, apart = names.split(), apart or {}
-    if unknown := apart.keys() - {*given}:
+    if unknown := apart.keys() - {*given, TOGETHER}:
         raise TypeError(f"{sorted(unknown)} are not among the inputs {names}")
     values = [*VALUES, BESIDE_ZEROS] if len(given) > 1 else [*VALUES]
     left_out = {
@@ -64,7 +64,8 @@ def special_values(
         for name, excluded in apart.items()
     }
     rows = [(name, it) for name in given for it in values if it not in left_out.get(name, ())]
-    if len(given) > 1 and not any("large" in it for it in left_out.values()):
+    is_free = TOGETHER in apart or any("large" in it for it in left_out.values())
+    if len(given) > 1 and not is_free:
         rows.append((TOGETHER, "large_half"))
 
     def test(name: str, value: str) -> None:

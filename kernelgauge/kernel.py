@@ -33,7 +33,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 from kernelgauge.interpreter import overflow
-from kernelgauge.limits import check_limits
+from kernelgauge.limits import Dtypes, check_limits
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import sample
 from kernelgauge.memory.traffic import Sampled
@@ -182,8 +182,7 @@ class Kernel:
         self,
         build: Callable[..., tuple],
         setting: Callable[[dict[str, int]], contextlib.AbstractContextManager] | None = None,
-        dtypes: Sequence[torch.dtype] = (),
-        of: Sequence[str] = (),
+        dtypes: Dtypes = (),
         **sizes: int | range,
     ) -> None:
         """Check that no size ends at a number that stands in the subject's file.
@@ -198,13 +197,13 @@ class Kernel:
             them as a dict
         setting: what a call with these values runs in
         dtypes: that of what `build` returns, and others that all inputs of it may have in its
-            place. Where the file tells one of them from the first, sizes are tried in it too
-        of: the names of the inputs that may have the others; without names, all may
+            place; or both by the names of inputs, with blanks between, of which one may be a
+            dtype itself. Where the file tells one of them from the first, sizes are tried in it too
         sizes: what each of them may be; a number stands for 1 up to that
         """
         spans = {n: range(1, it + 1) if isinstance(it, int) else it for n, it in sizes.items()}
         setting = setting or (lambda values: contextlib.nullcontext())
-        check_limits(self, build, spans, setting, dtypes, of)
+        check_limits(self, build, spans, setting, dtypes)
 
     def check_grid(self, *inputs: Any, **options: Any) -> None:
         """Check one case of more programs than an axis of a grid takes.

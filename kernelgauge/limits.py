@@ -20,7 +20,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
 # And for those a tile beyond a number, those in which no size is small, those in which two are
-# large, and those in other dtypes.
+# large, and those in other dtypes of the first inputs that have some. Each dtype of the others has
+# half of that.
 BUDGET_BEYOND, BUDGET_TOGETHER = 1_200.0, 3_600.0
 BUDGET_PAIRS, BUDGET_DTYPES = 2_000.0, 1_400.0
 # How many cases a pair of sizes has, and of how many pairs each would have too little.
@@ -77,6 +78,30 @@ UNFILLED = Fault("unwritten", ())
 
 Sizes = Mapping[str, range]
 Values = dict[str, int]
+# Of all inputs, or of those with these names, with blanks between.
+Dtypes = Sequence[torch.dtype] | Mapping[str, Sequence[torch.dtype]]
+
+
+class Other(NamedTuple):
+    """Other inputs than those that `build` returns.
+
+    names: those that have another dtype, none for all that have the first one
+    first: what they have as they are built
+    dtype: what they have here
+    """
+
+    names: list[str]
+    first: torch.dtype
+    dtype: torch.dtype
+
+    def __call__(self, arguments: Arguments) -> Arguments:
+        """Return the same arguments with this dtype, and this one where they name the other."""
+        named = {name: self.dtype for name in self.names if arguments.values[name] is self.first}
+        return arguments.map(self._cast).replaced(named)
+
+    def _cast(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        has_it = name in self.names if self.names else tensor.dtype is self.first
+        return tensor.to(self.dtype) if has_it else tensor
 
 
 def check_limits(
@@ -84,11 +109,10 @@ def check_limits(
     build: Callable[..., tuple],
     sizes: Sizes,
     setting: Callable[[Values], contextlib.AbstractContextManager],
-    dtypes: Sequence[torch.dtype] = (),
-    of: Sequence[str] = (),
+    dtypes: Dtypes = (),
 ) -> None:
     """See `Kernel.limits`."""
-    search = _Search(kernel, build, sizes, setting, dtypes, of)
+    search = _Search(kernel, build, sizes, setting, dtypes)
     if fault := search.tried():
         raise Wrong(fault)
     if search.skipped:
@@ -109,18 +133,20 @@ class _Search:
         build: Callable[..., tuple],
         sizes: Sizes,
         setting: Callable[[Values], contextlib.AbstractContextManager],
-        dtypes: Sequence[torch.dtype] = (),
-        of: Sequence[str] = (),
+        dtypes: Dtypes = (),
     ):
         self.kernel, self.build, self.sizes, self.setting = kernel, build, sizes, setting
-        self._of = of
         # Without a file nothing can be read: the first call says so.
         code = kernel.path.read_text(encoding="utf-8") if kernel.path.exists() else ""
         self.constants = constants(code)
-        # That of the inputs as they are built, that of a case, and the others to try.
-        kinds = told_apart(code, dtypes)
-        self._built, self._others = kinds[0] if kinds else None, kinds[1:]
-        self._dtype = self._built
+        # The inputs to try beside those that are built, and those of a case.
+        groups = dtypes if isinstance(dtypes, Mapping) else {"": dtypes}
+        self._others = [
+            Other(names.split(), each[0], dtype)
+            for names, each in groups.items()
+            for dtype in told_apart(code, each)[1:]
+        ]
+        self._other: Other | None = None
         self.spent, self.skipped = 0.0, 0
         self.allowed = BUDGET if settings.interpreted else MAX_CASES_ON_GPU
         # Sizes from which on no few programs of a launch may run without the others.
@@ -284,9 +310,10 @@ class _Search:
     def _tried_in_dtypes(self, likely: list[Constant]) -> Fault | None:
         """Try each size alone in one of each kind of dtypes that the file tells from the first."""
         near, alone = self._near(likely, self.sizes), self._took
-        for dtype in self._others:
-            share = BUDGET_DTYPES / len(self._others)
-            self._dtype, self.allowed = dtype, self.spent + share
+        of_the_first = [it for it in self._others if it.names == self._others[0].names]
+        for other in self._others:
+            share = BUDGET_DTYPES / (len(of_the_first) if other in of_the_first else 2)
+            self._other, self.allowed = other, self.spent + share
             before = self.spent
             try:
                 fault = self._fault({}, most=share)
@@ -501,11 +528,7 @@ class _Search:
         inputs = inputs if isinstance(last, dict) else [*inputs, last]
         with self.setting(values):
             arguments = self.kernel.arguments(tuple(inputs), options)
-            yield arguments if self._dtype is self._built else arguments.map(self._cast)
-
-    def _cast(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        has_it = name in self._of if self._of else tensor.dtype is self._built
-        return tensor.to(self._dtype) if has_it else tensor
+            yield self._other(arguments) if self._other else arguments
 
     def _told(self, name: str, value: int, fault: Fault, most: float) -> Fault | None:
         """Return the fault with the sizes between which right turns into wrong, None if none is."""
@@ -529,8 +552,8 @@ class _Search:
             return None
         shown = self._shown({name: wrong}, seen)
         told: dict[str, Any] = {"size": name, "right": right, "wrong": wrong}
-        if self._dtype and self._dtype is not self._built:
-            told["dtype"] = dtype_name(self._dtype)
+        if self._other:
+            told |= {"dtype": dtype_name(self._other.dtype), "of": self._other.names}
         if held := {n: it for n, it in self._least.items() if n != name and it > self.sizes[n][0]}:
             told["beside"] = held
         cause = _cause(self.constants, told)

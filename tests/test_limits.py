@@ -71,6 +71,9 @@ def test_options_of_a_launch_are_no_sizes():
         ("match x.dtype:\n    case torch.float16: pass", [torch.float16]),
         ("f(HALF=x.element_size() == 2)", [torch.float16]),
         ("f(NAME=str(x.dtype) == 'fp16')", [torch.float16]),
+        ("if str(x.dtype) == 'torch.bfloat16': pass", [torch.bfloat16]),
+        ("most = {2: 512, 4: 1024}[x.element_size()]", [torch.float16]),
+        ("if torch.finfo(x.dtype).bits == 16: pass", [torch.float16]),
         (
             "if x.dtype == torch.bfloat16 or x.dtype == torch.float16: pass",
             [torch.float16, torch.bfloat16],
@@ -83,6 +86,24 @@ def test_options_of_a_launch_are_no_sizes():
 def test_dtypes_that_a_file_tells_apart(code, others):
     dtypes = [torch.float32, torch.float16, torch.bfloat16]
     assert told_apart(code, dtypes) == [torch.float32, *others]
+
+
+@pytest.mark.parametrize(
+    ("code", "others"),
+    [
+        ("if x.dtype == torch.int16: pass", ["int16"]),
+        ("if x.dtype.is_floating_point: pass", ["uint8"]),
+        ("if x_ptr.dtype.element_ty.is_floating(): pass", ["uint8"]),
+        ("if x_ptr.dtype.element_ty.is_int(): pass", ["uint8"]),
+        ("if x_ptr.dtype.element_ty.is_uint8(): pass", ["uint8"]),
+        ("if x.dtype.is_signed: pass", ["uint8"]),
+        ("if x_ptr.dtype.element_ty == tl.float8e4nv: pass", ["float8_e4m3fn"]),
+        ("x.is_contiguous()", []),
+    ],
+)
+def test_integers_that_a_file_tells_from_floats(code, others):
+    dtypes = [torch.float32, torch.uint8, torch.int16, torch.float8_e4m3fn]
+    assert told_apart(code, dtypes) == [torch.float32, *(getattr(torch, it) for it in others)]
 
 
 def test_work_is_limited_in_its_innermost_body():
@@ -191,3 +212,23 @@ def test_a_limit_is_found(puzzle, tmp_path):
     assert any(
         cause and {*MOST[what]} & {*cause.note.values.get("factors", ())} for what, cause in told
     ), told
+
+
+@pytest.mark.parametrize("puzzle", LADDER)
+def test_inputs_are_built_in_the_first_of_their_dtypes(puzzle, monkeypatch):
+    def check(kernel, build, sizes, setting, dtypes):
+        *inputs, last = build(**{name: values[0] for name, values in sizes.items()})
+        options = last if isinstance(last, dict) else {}
+        inputs = inputs if isinstance(last, dict) else [*inputs, last]
+        arguments = kernel.arguments(tuple(inputs), options)
+        known = arguments.values | arguments.tensors
+        for names, each in dtypes.items():
+            built = {
+                getattr(known[it], "dtype", known[it]) for it in names.split() or arguments.tensors
+            }
+            assert not each or (each[0] in built if not names else built == {each[0]})
+
+    monkeypatch.setattr("kernelgauge.kernel.check_limits", check)
+    for case in runner.cases_of(puzzle, ladder.PRODUCTION):
+        if case.test.startswith("test_masks_limits"):
+            case.run()

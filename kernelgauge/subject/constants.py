@@ -30,9 +30,20 @@ OPTIONS = {"axis", "dim", "maxnreg", "num_ctas", "num_stages", "num_warps"}
 # How many values integers of few bits have, and how far they count.
 NARROW = {"int8": (2**7, 2**8), "uint8": (2**8,), "int16": (2**15, 2**16), "uint16": (2**16,)}
 
-# What tells dtypes apart by their bytes, and methods of Triton's dtypes that are true of one alone.
-WIDTHS = {"element_size", "itemsize", "primitive_bitwidth"}
-IS_ONE = {"is_fp16": "float16", "is_bf16": "bfloat16", "is_fp32": "float32", "is_fp64": "float64"}
+# What tells dtypes apart by their bytes, and other names than those that torch prints.
+WIDTHS = {"bits", "element_size", "itemsize", "primitive_bitwidth"}
+SYNONYMS = {
+    "half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
+    "double": "float64", "fp8e4nv": "float8_e4m3fn", "float8e4nv": "float8_e4m3fn", "int1": "bool",
+    "long": "int64",
+}  # fmt: skip
+# What methods of a dtype tell from the rest.
+REALS = {"bfloat16", "float16", "float32", "float64", "float8_e4m3fn"}
+SIGNED = {"int8", "int16", "int32", "int64"}
+APART = {
+    "is_floating": REALS, "is_floating_point": REALS, "is_int": REALS | {"bool"},
+    "is_int_signed": SIGNED, "is_signed": REALS | SIGNED,
+}  # fmt: skip
 
 # How likely a size ends there: where it is compared or cut off or its type ends, at any other
 # number, at a product.
@@ -99,14 +110,16 @@ def told_apart(code: str, dtypes: Sequence[torch.dtype]) -> list[torch.dtype]:
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
             by_width |= any(_last_name(it) in WIDTHS for it in ast.walk(node))
+        elif isinstance(node, ast.Subscript):
+            by_width |= _last_name(getattr(node.slice, "func", node.slice)) in WIDTHS
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):
             parts = [*node.elts]
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.MatchValue):
             parts = [node.value]
         elif isinstance(node, ast.Dict):
             named += [{_dtype(it)} for it in node.keys]
-        elif isinstance(node, ast.Attribute) and node.attr in IS_ONE:
-            named.append({IS_ONE[node.attr]})
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("is_"):
+            named.append(APART.get(node.attr, {_named(node.attr[3:])}))
         named.append({_dtype(it) for it in parts})
     kinds: dict[tuple, torch.dtype] = {}
     for dtype in dtypes:
@@ -118,9 +131,11 @@ def told_apart(code: str, dtypes: Sequence[torch.dtype]) -> list[torch.dtype]:
 def _dtype(node: ast.expr | None) -> str:
     """Return the name that torch has for the dtype that is written here, or anything else."""
     name = str(node.value) if isinstance(node, ast.Constant) else _last_name(node)
-    return {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}.get(
-        name, name
-    )
+    return _named(name.removeprefix("torch."))
+
+
+def _named(name: str) -> str:
+    return SYNONYMS.get(name, name)
 
 
 def _ends(tree: ast.AST) -> Iterator[list[ast.expr]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 
 def _must_raise(error: str, names: str, answer: bool, instead: str, raised: str) -> str:
@@ -32,23 +33,29 @@ def _limit(
     factors: Sequence[int],
     texts: Sequence[str],
     lines: Sequence[int],
-    dtype: str = "",
-    beside: Mapping[str, int] | None = None,
+    **where: Any,
 ) -> str:
     found = f"a {value} in line {lines[0]}"
     if len(factors) > 1:
-        where = f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]} and {lines[1]}"
+        at = f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]} and {lines[1]}"
         product = f"{factors[0]} * {factors[1]} is {value}"
-        found = f"{texts[0]} and {texts[1]} in {where}, and {product}"
+        found = f"{texts[0]} and {texts[1]} in {at}, and {product}"
     elif texts[0] != str(value):
         found = f"{texts[0]} in line {lines[0]}, which makes a limit of {value}"
-    return f"{_between(size, right, wrong, dtype, beside)}; your file has {found}"
+    return f"{_between(size, right, wrong, **where)}; your file has {found}"
 
 
 def _between(
-    size: str, right: int, wrong: int, dtype: str = "", beside: Mapping[str, int] | None = None
+    size: str,
+    right: int,
+    wrong: int,
+    dtype: str = "",
+    of: Sequence[str] = (),
+    beside: Mapping[str, int] | None = None,
 ) -> str:
     where = ", ".join(f"{name} = {value}" for name, value in (beside or {}).items())
+    if dtype and len(of) == 1:
+        where, dtype = ", ".join(filter(None, [f"{of[0]} is {dtype}", where])), ""
     where = f"{f'in {dtype}, ' if dtype else ''}{f'where {where}, ' if where else ''}"
     return f"{where}with {size} = {right} it is right, with {size} = {wrong} it is not"
 

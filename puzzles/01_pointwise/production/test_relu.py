@@ -39,7 +39,7 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda N: (randn(N),), dtypes=FLOATS, N=2**21)
+    puzzle.limits(lambda N: (randn(N),), dtypes=(*FLOATS, "int32"), N=2**21)
 
 
 # Any dtype and value.

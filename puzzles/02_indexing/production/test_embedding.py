@@ -1,7 +1,18 @@
 """Tests of 02.4, embedding, in production."""
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    INDICES,
+    REAL,
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("embedding", exact=True)
@@ -133,7 +144,7 @@ def test_masks_limits():
         # The last row of the table.
         return randn(V, D), tensor([V - 1] * picked, "int64")
 
-    puzzle.limits(build, dtypes=FLOATS, V=2**18, D=2**16, picked=2**17)
+    puzzle.limits(build, dtypes={"table": REAL, "indices": INDICES}, V=2**18, D=2**16, picked=2**17)
 
 
 def test_masks_limits_of_dimensions():

@@ -73,7 +73,7 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N: two(M, N), dtypes=FLOATS, M=2**17, N=2**19)
+    puzzle.limits(lambda M, N: two(M, N), dtypes=(*FLOATS, "int32"), M=2**17, N=2**19)
 
 
 # Any value.

@@ -3,7 +3,7 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import REAL, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
 from course.values import special_values
 
 puzzle = challenge("triu", exact=True)
@@ -79,7 +79,7 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N: (randn(M, N),), dtypes=FLOATS, M=2**17, N=2**18)
+    puzzle.limits(lambda M, N: (randn(M, N),), dtypes=REAL, M=2**17, N=2**18)
 
 
 # Any dtype and value.

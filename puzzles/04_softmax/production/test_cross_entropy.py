@@ -1,7 +1,17 @@
 """Tests of 04.4, cross entropy, in production."""
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    INDICES,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("cross_entropy")
@@ -94,7 +104,7 @@ def test_masks_limits():
         logits[:, -1] += 9
         return logits, targets
 
-    puzzle.limits(build, dtypes=FLOATS, M=2**17, V=2**18)
+    puzzle.limits(build, dtypes={"logits": FLOATS, "targets": INDICES}, M=2**17, V=2**18)
 
 
 # Any value.

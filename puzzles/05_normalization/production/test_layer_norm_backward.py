@@ -104,7 +104,7 @@ def test_masks_statistics_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N: layer(M, N), dtypes=FLOATS, of="dy x weight", M=2**17, N=2**14)
+    puzzle.limits(lambda M, N: layer(M, N), dtypes={"dy x weight": FLOATS}, M=2**17, N=2**14)
 
 
 # Any value.

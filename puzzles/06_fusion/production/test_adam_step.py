@@ -117,7 +117,7 @@ def test_masks_more_rows_than_axis_1_takes(shape):
 def test_masks_limits():
     puzzle.limits(
         lambda A, B, C, D: (*backwards(*four(D, C, B, A)), *USUAL),
-        dtypes=FLOATS,
+        dtypes={"param grad exp_avg exp_avg_sq": FLOATS, "param grad": FLOATS},
         A=2**20,
         B=2**12,
         C=2**12,
@@ -167,11 +167,12 @@ def test_numerics_special_values():
 # Of an infinite param: param - lr * decay * param is inf - inf as the spec writes it, and
 # param * (1 - lr * decay), as PyTorch multiplies, is inf. Of the largest exp_avg: m / correction
 # overflows float32 if it is divided before it is multiplied by lr.
+# torch.optim.AdamW makes NaN of an infinite exp_avg, the formula infinity.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: (*four(70), *USUAL),
     "param grad exp_avg exp_avg_sq",
-    apart={"param": ("inf", "minus_inf"), "exp_avg": ("largest",)},
+    apart={"param": ("inf", "minus_inf"), "exp_avg": ("inf", "minus_inf", "largest")},
 )
 
 

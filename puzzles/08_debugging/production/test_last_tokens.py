@@ -1,7 +1,17 @@
 """Tests of 08.3, last tokens, in production."""
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    INDICES,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("last_tokens", exact=True, names_causes=False)
@@ -74,7 +84,7 @@ def test_masks_more_programs_than_axis_1_takes(B, D):
 def test_masks_limits():
     puzzle.limits(
         lambda B, S, D: (randn(B, S, D), tensor([S] * B, "int64")),
-        dtypes=FLOATS,
+        dtypes={"x": FLOATS, "lengths": INDICES},
         B=2**17,
         S=2**17,
         D=2**17,

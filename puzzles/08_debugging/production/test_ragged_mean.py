@@ -1,7 +1,17 @@
 """Tests of 08.2, ragged mean, in production."""
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    INDICES,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("ragged_mean", deterministic=True, names_causes=False)
@@ -74,7 +84,7 @@ def test_masks_limits():
         x[..., -1] = 1000
         return x, tensor([T] * B, "int64")
 
-    puzzle.limits(build, dtypes=FLOATS, B=2**17, T=2**18)
+    puzzle.limits(build, dtypes={"x": FLOATS, "lengths": INDICES}, B=2**17, T=2**18)
 
 
 # Any value.

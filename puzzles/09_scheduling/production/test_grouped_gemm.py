@@ -3,6 +3,7 @@
 from course.challenge import challenge
 from course.inputs import (
     FLOATS,
+    INDICES,
     along,
     cases,
     dtypes,
@@ -117,8 +118,8 @@ def test_masks_large():
 
 def test_masks_limits():
     puzzle.limits(
-        lambda G, rows, N, K: groups([rows] * G, N, K, make=randn),
-        dtypes=FLOATS,
+        lambda G, rows, N, K: groups([rows] * G, N, K, make=randn, index="int64"),
+        dtypes={"a b": FLOATS, "ends": INDICES},
         G=2**13,
         rows=2**17,
         N=2**17,

@@ -3,7 +3,7 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, uniform
+from course.inputs import FLOATS, cases, far_apart, integers, offset, randn, strided, uniform
 from course.values import special_values
 
 puzzle = challenge("fp8_matmul", input_precision="fp8")
@@ -135,9 +135,9 @@ def test_masks_limits():
         x, weight, *scales = layer(M, N, K)
         # The pattern of 448.
         x.view(torch.uint8)[:, -1] = weight.view(torch.uint8)[:, -1] = 0x7E
-        return x, weight, *scales
+        return x, weight, *scales, torch.float32
 
-    puzzle.limits(build, M=2**17, N=2**17, K=2**17)
+    puzzle.limits(build, dtypes={"out_dtype": FLOATS}, M=2**17, N=2**17, K=2**17)
 
 
 # Any value.
@@ -173,12 +173,13 @@ def test_numerics_nan_stays_in_its_row_or_column():
 
 
 # Of infinite scales: a sum of a block that is scaled once is infinite, and terms that are scaled
-# one by one are inf - inf. Of the largest: blocks of either sign overflow one by one.
+# one by one are inf - inf. Of the largest: blocks of either sign overflow one by one, and so does
+# a block that is multiplied by one scale after the other.
 test_numerics_each_special_value = special_values(
     puzzle,
     lambda: layer(40, 50, 300),
     "x weight x_scale weight_scale",
-    apart={"x_scale": ("inf", "minus_inf"), "weight_scale": ("inf", "minus_inf", "largest")},
+    apart=dict.fromkeys(("x_scale", "weight_scale"), ("inf", "minus_inf", "largest")),
 )
 
 

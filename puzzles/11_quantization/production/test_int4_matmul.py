@@ -153,8 +153,13 @@ def test_numerics_beyond_the_range_of_float16():
 
 # Of the largest scale: the spec lets (q - zero) * scale be rounded to float16, which overflows, or
 # the sum of a group be scaled in float32, which holds it.
+# Of infinite scales: a sum of a group that is scaled once is infinite, and terms that are scaled
+# one by one are NaN where q is zero.
 test_numerics_each_special_value = special_values(
-    puzzle, lambda: layer(20, 30, 128, 64), "x scale", apart={"scale": ("largest",)}
+    puzzle,
+    lambda: layer(20, 30, 128, 64),
+    "x scale",
+    apart={"scale": ("inf", "minus_inf", "largest")},
 )
 
 

@@ -3,7 +3,17 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import cases, far_apart, integers, offset, randn, strided, tensor, uniform
+from course.inputs import (
+    FLOATS,
+    cases,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+    uniform,
+)
 from course.values import special_values
 
 puzzle = challenge("int8_matmul")
@@ -123,7 +133,13 @@ def test_masks_more_tiles_than_axis_1_takes(M, N):
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N, K: (*layer(M, N, K), torch.float32), M=2**17, N=2**17, K=2**17 - 1)
+    puzzle.limits(
+        lambda M, N, K: (*layer(M, N, K), torch.float32),
+        dtypes={"out_dtype": FLOATS},
+        M=2**17,
+        N=2**17,
+        K=2**17 - 1,
+    )
 
 
 # Any value.

@@ -3,7 +3,18 @@
 import torch
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, dtypes, far_apart, integers, offset, randn, strided, tensor
+from course.inputs import (
+    FLOATS,
+    INDICES,
+    cases,
+    dtypes,
+    far_apart,
+    integers,
+    offset,
+    randn,
+    strided,
+    tensor,
+)
 from course.values import special_values
 
 puzzle = challenge("cross_entropy_backward", in_place=("logits",))
@@ -84,7 +95,8 @@ def test_masks_long_rows():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, V: rows(M, V), dtypes=FLOATS, of="dloss logits", M=2**17, V=2**18)
+    each = {"dloss logits": FLOATS, "logits": FLOATS, "targets": INDICES}
+    puzzle.limits(lambda M, V: rows(M, V), dtypes=each, M=2**17, V=2**18)
 
 
 # Any dtype and value.

@@ -141,8 +141,7 @@ def test_masks_limits():
 
     puzzle.limits(
         build,
-        dtypes=FLOATS,
-        of="q k",
+        dtypes={"q k": FLOATS, "q k cos sin": FLOATS},
         B=2**17,
         Hkv=2**12,
         group=2**12,

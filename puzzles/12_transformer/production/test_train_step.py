@@ -3,7 +3,7 @@
 import math
 
 from course.challenge import challenge
-from course.inputs import HALVES, cases, integers, offset, randn, strided, tensor, uniform
+from course.inputs import HALVES, INDICES, cases, integers, offset, randn, strided, tensor, uniform
 
 puzzle = challenge("train_step", in_place=("params", "exp_avg", "exp_avg_sq", "loss"), rounded=True)
 
@@ -120,7 +120,7 @@ def test_shapes(B, S, heads, E, F, V):
 def test_masks_limits():
     puzzle.limits(
         lambda B, S, heads, F, V: (*block(B, S, heads, 16, F, V), *USUAL),
-        dtypes=HALVES,
+        dtypes={"x params": HALVES, "targets": INDICES},
         B=2**10,
         S=2**10,
         heads=2**6,

@@ -97,7 +97,7 @@ def test_masks_limits():
         logits[:, -1] = 9
         return logits, *sampling(logits, k)
 
-    puzzle.limits(build, dtypes=FLOATS, of="logits", B=2**14, V=2**18, k=2**12)
+    puzzle.limits(build, dtypes={"logits": FLOATS}, B=2**14, V=2**18, k=2**12)
 
 
 # Any value.

@@ -131,7 +131,8 @@ def test_masks_limits():
         down[:, :, -1] *= 4
         return x, logits, gate_up, down, k
 
-    puzzle.limits(build, dtypes=HALVES, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
+    each = {"x gate_up down": HALVES, "logits": ("float32", "float16")}
+    puzzle.limits(build, dtypes=each, T=2**14, E=2**10, k=2**10, D=2**14, F=2**14)
 
 
 # Any value.

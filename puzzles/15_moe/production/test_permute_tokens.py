@@ -1,7 +1,7 @@
 """Tests of 15.2, sort by expert, in production."""
 
 from course.challenge import challenge
-from course.inputs import along, cases, dtypes, far_apart, integers, strided, tensor
+from course.inputs import INDICES, along, cases, dtypes, far_apart, integers, strided, tensor
 
 puzzle = challenge("permute_tokens", results=("order", "inverse", "block_experts"))
 
@@ -59,11 +59,11 @@ def test_masks_offsets_beyond_32_bits(dim):
 
 def test_masks_limits():
     def build(T, k, E):
-        experts, E = choices(T, k, E)
+        experts, E = choices(T, k, E, "int64")
         experts[-1, -1] = E - 1
         return experts, E, 16
 
-    puzzle.limits(build, T=2**17, k=2**14, E=2**10)
+    puzzle.limits(build, dtypes=INDICES, T=2**17, k=2**14, E=2**10)
 
 
 # Any value: dropped assignments.

@@ -1,7 +1,7 @@
 """Tests of 18.4, all-gather and matmul in one launch, in production."""
 
 from course.challenge import challenge
-from course.inputs import FLOATS, cases, dtypes, far_apart, integers, offset, randn, ranks, strided
+from course.inputs import HALVES, cases, dtypes, far_apart, integers, offset, randn, ranks, strided
 from course.values import special_values
 
 puzzle = challenge("all_gather_matmul", ranks=True)
@@ -92,7 +92,7 @@ def test_masks_result_beyond_32_bits():
 
 def test_masks_limits():
     puzzle.limits(
-        lambda R, M, N, K: layer(R, M, N, K), dtypes=FLOATS, R=8, M=2**14, N=2**14, K=2**14
+        lambda R, M, N, K: layer(R, M, N, K), dtypes=HALVES, R=8, M=2**14, N=2**14, K=2**14
     )
 
 
