@@ -127,6 +127,7 @@ class ResultCheck:
                 if not self.kernel.run.defers or observation.elements > MAX_DEFERRED_ELEMENTS:
                     raise Wrong(diagnose([observation])[0])
                 raise Wrong(observation.told(observation.fault.cause), observation)
+        self.kernel.run.right.append(tuple(it.shape for it in outcome.results))
 
     def mismatch_of(
         self, outcome: Outcome, expected: Expected, *, partly: bool = False

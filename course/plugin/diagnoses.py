@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from course.plugin import failures
 from course.plugin.ladder import puzzle_of
 from kernelgauge.core.verdict import Wrong
+
+if TYPE_CHECKING:
+    from kernelgauge.diagnosis.observations import Shapes
 
 # Of the report of the last test of a file, and of a worker's output.
 PROPERTY = "kata_diagnosed"
@@ -34,6 +38,7 @@ class Diagnoses:
     def __init__(self) -> None:
         self._left: Counter[Path] = Counter()
         self._kept: dict[Path, list[tuple[int, str, Wrong, bool]]] = {}
+        self._right: dict[Path, list[Shapes]] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session) -> None:
@@ -50,6 +55,10 @@ class Diagnoses:
                 (order, item.nodeid, verdict.without_traceback(), withheld)
             )
 
+    def keep_right(self, item, right: Iterable[Shapes]) -> None:
+        """Keep the shapes of the results of each call of a test that was right."""
+        self._right.setdefault(item.path, []).extend(right)
+
     def through(self, item) -> list[dict[str, Any]]:
         """Take notice that a test is through. Returns what was found if it was the file's last."""
         self._left[item.path] -= 1
@@ -61,20 +70,23 @@ class Diagnoses:
 
     def _diagnosed(self, path: Path) -> list[dict[str, Any]]:
         kept = sorted(self._kept.pop(path, ()), key=lambda it: it[:2])
-        verdicts = diagnosed([verdict for _, _, verdict, _ in kept])
+        verdicts = diagnosed([verdict for _, _, verdict, _ in kept], self._right.pop(path, ()))
         return [
             {"nodeid": nodeid, "told": failures.told(verdict.fault, withheld)}
             for (_, nodeid, _, withheld), verdict in zip(kept, verdicts, strict=True)
         ]
 
 
-def diagnosed(verdicts: list[Wrong]) -> list[Wrong]:
-    """Return wrong results of one file with their causes."""
+def diagnosed(verdicts: list[Wrong], right: Sequence[Shapes]) -> list[Wrong]:
+    """Return wrong results of one file with their causes.
+
+    right: the shapes of the results of each call that was right
+    """
     if not verdicts:
         return []
     from kernelgauge.diagnosis.observations import diagnose
 
-    faults = diagnose([verdict.observation for verdict in verdicts])
+    faults = diagnose([verdict.observation for verdict in verdicts], right)
     return [outcome(*pair) for pair in zip(verdicts, faults, strict=True)]
 
 

@@ -1,8 +1,9 @@
 """What failing cases leave, and the diagnosis of all of them together.
 
 A cause is a hypothesis about the kernel, not about one case: the one is named that explains most of
-the wrong results and that none of them contradicts. Results that pass say nothing, since a mistake
-may need what they do not have, such as a last tile that is not full.
+the wrong results and that none of them contradicts. Results that pass say little, since a mistake
+may need what they do not have, such as a last tile that is not full; but a tile that is right in
+one case is not left out in another.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from kernelgauge.diagnosis.symptoms import GUESSES, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
+
+# Those of the results of one call.
+Shapes = tuple[torch.Size, ...]
 
 # So many times what is allowed is beyond any order of roundings.
 CLEARLY = 8.0
@@ -63,6 +67,7 @@ class Observation:
     depends: Callable[[], Note | None] = lambda: None
     _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
     _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
+    _reached: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def result(self) -> WrongResult:
@@ -79,6 +84,13 @@ class Observation:
         if number not in self._suggestions:
             self._suggestions[number] = report.suggestions(self.wrong[number])
         return self._suggestions[number]
+
+    def reached(self, number: int) -> tuple[int, ...]:
+        """Return where along each dimension the first wrong element of this result is."""
+        if number not in self._reached:
+            at = self.wrong[number].wrong.nonzero()
+            self._reached[number] = tuple(at.amin(0).tolist())
+        return self._reached[number]
 
     def told(self, cause: Cause | None, *, patterns: bool = False, depends: bool = False) -> Fault:
         """Return the fault with this cause.
@@ -172,8 +184,10 @@ class _AllWeighed:
             yield self._found[at]
 
 
-def diagnose(observations: Sequence[Observation]) -> list[Fault]:
+def diagnose(observations: Sequence[Observation], right: Sequence[Shapes] = ()) -> list[Fault]:
     """Return the faults of these failing cases of one subject, with their causes.
+
+    right: the shapes of the results of each call that was right
 
     What is named as a cause does not depend on the order of the cases. The first of those that are
     told first is looked at more closely if its cause is not known.
@@ -186,7 +200,7 @@ def diagnose(observations: Sequence[Observation]) -> list[Fault]:
     rest = [it for it in rest if id(it) not in causes]
     most = max((it.explains for it in causes.values() if it.known == PROVEN), default=0)
     for it in rest:
-        if suggested := _suggested(it, rest, most, len(observations)):
+        if suggested := _suggested(it, rest, right, most, len(observations)):
             causes[id(it)] = suggested
     close = _to_look_at(observations, causes)
     return [it.told(causes.get(id(it)), patterns=True, depends=it is close) for it in observations]
@@ -296,17 +310,34 @@ def _own(cause: Cause, observation: Observation) -> Cause:
 
 
 def _suggested(
-    observation: Observation, rest: Sequence[Observation], explained: int, of: int
+    observation: Observation,
+    rest: Sequence[Observation],
+    right: Sequence[Shapes],
+    explained: int,
+    of: int,
 ) -> Cause | None:
     """Return the likeliest cause of those that the pattern of a wrong result suggests.
 
     rest: all cases that no mistake explains
+    right: the shapes of the results of calls that were right
     explained: how many cases one mistake explains at most
     of: how many cases fail
     """
     number = observation.number
     others = [it for it in rest if it is not observation and number in it.wrong]
-    suggested = [{_key(note) for note in it.suggestions(number).causes} for it in others]
+    reached = [it.reached(number) for it in rest if number in it.wrong]
+    reached += [shapes[number] for shapes in right if number < len(shapes)]
+
+    def causes_of(it: Observation) -> list[Note]:
+        """Return what a result suggests, less what results that are right further on contradict."""
+        found = it.suggestions(number)
+        dims = it.wrong[number].wrong.dim()
+        alike = [at for at in reached if len(at) == dims]
+        if all(any(at[dim] > first for at in alike) for dim, first in found.left_out):
+            return [cause for cause in found.causes if cause.id != "tiles-left-out"]
+        return found.causes
+
+    suggested = [{_key(note) for note in causes_of(it)} for it in others]
     alike = Counter(key for keys in suggested for key in keys)
     most = max((n for key, n in alike.items() if key not in GUESSES), default=0)
 
@@ -328,7 +359,7 @@ def _suggested(
     with_numbers = bool(result.got[result.wrong].isfinite().all())
     if not cause and with_numbers and (found := observation.at_fault(it.values for it in others)):
         return found
-    cause = cause or next(filter(is_told, own.causes), None)
+    cause = cause or next(filter(is_told, causes_of(observation)), None)
     return Cause(cause, CONSISTENT, alike[_key(cause)] + 1, of) if cause else None
 
 
