@@ -16,7 +16,7 @@ from course.proof import runner
 from kernelgauge.core.settings import settings
 from kernelgauge.diagnosis import observations, report
 from kernelgauge.diagnosis.mistakes import named
-from kernelgauge.diagnosis.observations import Observation, Shapes, diagnose
+from kernelgauge.diagnosis.observations import Observation, Right, diagnose
 from kernelgauge.diagnosis.symptoms import GUESSES
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.numerics.compare import compare
@@ -51,7 +51,7 @@ def failing(got: torch.Tensor, *mistakes: Mistake, call: str = "x", **more) -> O
     return left
 
 
-def causes(*cases: Observation, right: Sequence[Shapes] = ()) -> list[str]:
+def causes(*cases: Observation, right: Sequence[Right] = ()) -> list[str]:
     return [cause_in_words(fault) for fault in diagnose(cases, right)]
 
 
@@ -243,13 +243,16 @@ def without_tiles(length: int, first: int) -> Observation:
     return observed(got.float(), truth, compare(got.float(), truth, truth))
 
 
+def right(*shape: int, programs: int = 1) -> Right:
+    return Right(programs, (torch.Size(shape),))
+
+
 def test_tiles_that_are_right_in_another_case_are_not_left_out():
     cases = [without_tiles(length, 16) for length in (40, 64, 50)]
     assert all(LEFT_OUT in cause for cause in causes(*cases))
-    too_small, large = torch.Size([4, 16]), torch.Size([4, 17])
-    other_dims = torch.Size([4, 4, 17])
-    assert all(LEFT_OUT in cause for cause in causes(*cases, right=[(too_small,), (other_dims,)]))
-    assert not any(LEFT_OUT in cause for cause in causes(*cases, right=[(too_small,), (large,)]))
+    others = [right(4, 16), right(4, 4, 17), right(4, 17, programs=2)]
+    assert all(LEFT_OUT in cause for cause in causes(*cases, right=others))
+    assert not any(LEFT_OUT in cause for cause in causes(*cases, right=[*others, right(4, 17)]))
     # What fails may be right there, too.
     further = [without_tiles(2 * first, first) for first in (16, 24, 32)]
     assert not any(LEFT_OUT in cause for cause in causes(*further))

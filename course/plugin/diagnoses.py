@@ -20,7 +20,7 @@ from course.plugin.ladder import puzzle_of
 from kernelgauge.core.verdict import Wrong
 
 if TYPE_CHECKING:
-    from kernelgauge.diagnosis.observations import Shapes
+    from kernelgauge.diagnosis.observations import Right
 
 # Of the report of the last test of a file, and of a worker's output.
 PROPERTY = "kata_diagnosed"
@@ -38,7 +38,7 @@ class Diagnoses:
     def __init__(self) -> None:
         self._left: Counter[Path] = Counter()
         self._kept: dict[Path, list[tuple[int, str, Wrong, bool]]] = {}
-        self._right: dict[Path, list[Shapes]] = {}
+        self._right: dict[Path, list[Right]] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session) -> None:
@@ -55,8 +55,8 @@ class Diagnoses:
                 (order, item.nodeid, verdict.without_traceback(), withheld)
             )
 
-    def keep_right(self, item, right: Iterable[Shapes]) -> None:
-        """Keep the shapes of the results of each call of a test that was right."""
+    def keep_right(self, item, right: Iterable[Right]) -> None:
+        """Keep what is known of the calls of a test that were right."""
         self._right.setdefault(item.path, []).extend(right)
 
     def through(self, item) -> list[dict[str, Any]]:
@@ -77,10 +77,10 @@ class Diagnoses:
         ]
 
 
-def diagnosed(verdicts: list[Wrong], right: Sequence[Shapes]) -> list[Wrong]:
+def diagnosed(verdicts: list[Wrong], right: Sequence[Right]) -> list[Wrong]:
     """Return wrong results of one file with their causes.
 
-    right: the shapes of the results of each call that was right
+    right: the calls that were right
     """
     if not verdicts:
         return []

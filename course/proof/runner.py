@@ -17,7 +17,7 @@ from course.proof.kept import kept
 from kernelgauge.core.paths import forget
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
-from kernelgauge.diagnosis.observations import Shapes
+from kernelgauge.diagnosis.observations import Right
 
 # Failures of a kernel that are diagnosed together, and those after which that may do already.
 ENOUGH, FEW = 8, 3
@@ -119,7 +119,7 @@ def told(cases: Iterable[Case], enough: float = ENOUGH) -> list[failures.Failure
         for never
     """
     found: list[tuple[Case, Wrong]] = []
-    right: list[Shapes] = []
+    right: list[Right] = []
     ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
     for case in ordered:
         if found and ladder.check_of(case.test) == "compiles":
@@ -149,11 +149,11 @@ def _agree(found: Sequence[tuple[Case, Wrong]]) -> bool:
 
 
 def failures_of(
-    found: Sequence[tuple[Case, Wrong]], right: Sequence[Shapes] = ()
+    found: Sequence[tuple[Case, Wrong]], right: Sequence[Right] = ()
 ) -> list[failures.Failure]:
     """The failures of one file as a run has them once the file is through.
 
-    right: the shapes of the results of each call that was right
+    right: the calls that were right
     """
     observed = [wrong for _, wrong in found if wrong.observation]
     causes = dict(zip(map(id, observed), diagnoses.diagnosed(observed, right), strict=True))

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 
@@ -22,9 +23,6 @@ from kernelgauge.diagnosis.symptoms import GUESSES, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
-
-# Those of the results of one call.
-Shapes = tuple[torch.Size, ...]
 
 # So many times what is allowed is beyond any order of roundings.
 CLEARLY = 8.0
@@ -44,6 +42,13 @@ MAX_DEFERRED_ELEMENTS = 2**20
 MAX_PROBES = 12
 
 
+class Right(NamedTuple):
+    """A call that was right: how many programs made it, and the shapes of its results."""
+
+    programs: int
+    shapes: tuple[torch.Size, ...]
+
+
 @dataclass(eq=False)
 class Observation:
     """A case whose result is wrong, and the means to learn more of it.
@@ -53,6 +58,7 @@ class Observation:
     wrong: the wrong ones of the subject's results, by number
     mistakes: yields what may have been done wrong with the result of this number
     values: the arguments that the subject was called with, by name
+    programs: how many programs were launched
     at_fault: finds the option without which the same call is right, if there is one. It takes the
         values of the arguments of the other cases that fail
     depends: finds on which parts of the inputs its worst element wrongly depends, or does not
@@ -63,6 +69,7 @@ class Observation:
     wrong: Mapping[int, WrongResult]
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
+    programs: int = 1
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
     depends: Callable[[], Note | None] = lambda: None
     _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
@@ -184,10 +191,10 @@ class _AllWeighed:
             yield self._found[at]
 
 
-def diagnose(observations: Sequence[Observation], right: Sequence[Shapes] = ()) -> list[Fault]:
+def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -> list[Fault]:
     """Return the faults of these failing cases of one subject, with their causes.
 
-    right: the shapes of the results of each call that was right
+    right: the calls of it that were right
 
     What is named as a cause does not depend on the order of the cases. The first of those that are
     told first is looked at more closely if its cause is not known.
@@ -312,27 +319,30 @@ def _own(cause: Cause, observation: Observation) -> Cause:
 def _suggested(
     observation: Observation,
     rest: Sequence[Observation],
-    right: Sequence[Shapes],
+    right: Sequence[Right],
     explained: int,
     of: int,
 ) -> Cause | None:
     """Return the likeliest cause of those that the pattern of a wrong result suggests.
 
     rest: all cases that no mistake explains
-    right: the shapes of the results of calls that were right
+    right: the calls that were right
     explained: how many cases one mistake explains at most
     of: how many cases fail
     """
     number = observation.number
     others = [it for it in rest if it is not observation and number in it.wrong]
-    reached = [it.reached(number) for it in rest if number in it.wrong]
-    reached += [shapes[number] for shapes in right if number < len(shapes)]
+    reached = [(it.programs, it.reached(number)) for it in rest if number in it.wrong]
+    reached += [(it.programs, it.shapes[number]) for it in right if number < len(it.shapes)]
 
     def causes_of(it: Observation) -> list[Note]:
-        """Return what a result suggests, less what results that are right further on contradict."""
+        """Return what a result suggests, less what results that are right further on contradict.
+
+        More programs may have more first tiles.
+        """
         found = it.suggestions(number)
         dims = it.wrong[number].wrong.dim()
-        alike = [at for at in reached if len(at) == dims]
+        alike = [at for programs, at in reached if len(at) == dims and programs <= it.programs]
         if all(any(at[dim] > first for at in alike) for dim, first in found.left_out):
             return [cause for cause in found.causes if cause.id != "tiles-left-out"]
         return found.causes
