@@ -98,8 +98,8 @@ def scope(nodeid: str) -> str:
     """
     if nodeid.startswith("puzzles/"):
         return nodeid.partition("::")[0]
-    graded = re.match(r"(.*\[\d\d_\w+/\w+)", nodeid)
-    return graded[1] if graded else nodeid
+    graded = re.match(r"(.*?)::.*(\[\d\d_\w+/\w+)", nodeid)
+    return "".join(graded.groups()) if graded else nodeid
 
 
 def scheduling(config, log):
