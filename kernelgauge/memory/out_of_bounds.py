@@ -6,7 +6,7 @@ import ast
 
 import numpy as np
 
-from kernelgauge.memory import gathered, wrong_address
+from kernelgauge.memory import gathered, loop_ends, wrong_address
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS
@@ -148,7 +148,8 @@ def _remedy(
     if steps and (nth := _apart(placed, dim)) and steps[placed.axis[dim]] not in strides:
         return note("lanes-are-apart", step=nth, many=many, tensor=name, strides=strides)
     if not access.is_masked:
-        return note("tile-without-mask", many=many, **compared)
+        looped = loop_ends.explain(access, index[access.mask], last + 1, variable, limit)
+        return looped or note("tile-without-mask", many=many, **compared)
     most = int(index[access.mask].max())
     which = note("index-of-dimension", index=most, dim=dim, dims=len(placed.shape))
     through = note("mask-lets-through", which=which, last=last)
