@@ -15,6 +15,7 @@ from kernelgauge.memory.coordinates import (
     LaneCoordinates,
     format_lanes,
     has_size,
+    is_of_a_block,
     locate,
     noun,
     spacing,
@@ -260,7 +261,7 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
         limits = (known or limits) if names or size > MAX_BY_CHANCE else []
     if not limit_names(access).intersection(limits):
         # A tile may have the size of the tensor by chance; it does not end one.
-        limits = [name for name in limits if not name.startswith("BLOCK")]
+        limits = [name for name in limits if not is_of_a_block(name)]
     total = access.pointers.ndim
     subscript = ""
     if total > 1 and dim in placed.axis:
