@@ -21,7 +21,7 @@ from kernelgauge.core.launch import blocks_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.diagnosis import influence, mistakes, report
-from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, diagnose
+from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, Right, diagnose
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
@@ -127,6 +127,8 @@ class ResultCheck:
                 if not self.kernel.run.defers or observation.elements > MAX_DEFERRED_ELEMENTS:
                     raise Wrong(diagnose([observation])[0])
                 raise Wrong(observation.told(observation.fault.cause), observation)
+        shapes = tuple(it.shape for it in outcome.results)
+        self.kernel.run.right.append(Right(_programs(outcome), shapes))
 
     def mismatch_of(
         self, outcome: Outcome, expected: Expected, *, partly: bool = False
@@ -178,6 +180,7 @@ class ResultCheck:
             wrong,
             partial(self._mistakes, call.original, outcome.results, blocks, expected),
             call.original.values,
+            _programs(outcome),
             partial(self._option_at_fault, call, number),
             partial(self._depends, call, mismatches[number], number, self._again(outcome, store)),
         )
@@ -735,3 +738,8 @@ def _stored(outcome: Outcome, got: torch.Tensor, truth: torch.Tensor) -> torch.T
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of a contiguous tensor, for a comparison that NaN does not disturb."""
     return tensor.reshape(-1).view(torch.uint8)
+
+
+def _programs(outcome: Outcome) -> int:
+    """Return how many programs a call launched."""
+    return sum(math.prod(launch.grid) for launch in outcome.launches)

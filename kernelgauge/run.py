@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.figure import Figure
+from kernelgauge.diagnosis.observations import Right
 from kernelgauge.memory.budgets import Traffic
 from kernelgauge.speed.result import RaceResult
 
@@ -71,6 +72,7 @@ class Run:
         what each of them observed
     memory: keeps what the reference gives, where the same cases are graded again and again
     closely: whether what a wrong result without a cause depends on is looked at, by more calls
+    right: the calls that were right
     traffic, races: of each call that was counted or timed
     noted: other figures
     """
@@ -80,6 +82,7 @@ class Run:
     defers: bool = False
     memory: Memory = field(default_factory=NoMemory)
     closely: bool = True
+    right: list[Right] = field(default_factory=list)
     traffic: list[Traffic] = field(default_factory=list)
     races: list[RaceResult] = field(default_factory=list)
     noted: list[Figure] = field(default_factory=list)

@@ -387,6 +387,7 @@ except CompilationError as error:
 """
 
 
+@pytest.mark.proof
 def test_launch_on_a_gpu_is_explained_at_the_innermost_line(tmp_path, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))

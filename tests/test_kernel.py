@@ -368,16 +368,19 @@ def run(folder: Path, first: str = "", last: str = GUARD, program: str = "alone.
     return done.stdout if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.proof
 def test_a_kernel_of_the_program_itself(tmp_path):
     assert run(tmp_path) == "compiles\n"
 
 
+@pytest.mark.proof
 def test_a_program_behind_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert run(tmp_path / "real", program=str(tmp_path / "link/alone.py")) == "compiles\n"
 
 
+@pytest.mark.proof
 def test_checks_that_the_compilers_process_would_run_again(tmp_path):
     (tmp_path / "alone.py").write_text(ALONE.format(first="", last="main()"))
     told = python(tmp_path, "alone.py").stderr
@@ -385,10 +388,12 @@ def test_checks_that_the_compilers_process_would_run_again(tmp_path):
     assert "called from alone.py:24  main()" in told
 
 
+@pytest.mark.proof
 def test_triton_that_came_first_is_too_late(tmp_path):
     assert "call install() first" in run(tmp_path, first="import triton")
 
 
+@pytest.mark.proof
 def test_a_kernel_without_install_is_told_of_it(tmp_path):
     late = "settings.installed = False; main()"
     first = "from kernelgauge.core.settings import settings"

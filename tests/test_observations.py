@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 import re
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from course.proof import runner
 from kernelgauge.core.settings import settings
 from kernelgauge.diagnosis import observations, report
 from kernelgauge.diagnosis.mistakes import named
-from kernelgauge.diagnosis.observations import Observation, diagnose
+from kernelgauge.diagnosis.observations import Observation, Right, diagnose
 from kernelgauge.diagnosis.symptoms import GUESSES
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.numerics.compare import compare
@@ -50,8 +51,8 @@ def failing(got: torch.Tensor, *mistakes: Mistake, call: str = "x", **more) -> O
     return left
 
 
-def causes(*cases: Observation) -> list[str]:
-    return [cause_in_words(fault) for fault in diagnose(cases)]
+def causes(*cases: Observation, right: Sequence[Right] = ()) -> list[str]:
+    return [cause_in_words(fault) for fault in diagnose(cases, right)]
 
 
 def test_a_mistake_that_other_cases_confirm_wins_over_one_that_fits_this_case_alone():
@@ -229,6 +230,32 @@ def test_a_guess_may_speak_of_another_dtype_in_another_case():
 def test_no_guess_is_told_where_a_mistake_is_proven():
     assert "one division by 10 too many" in causes(guessed(), guessed())
     assert "one division by 10 too many" not in causes(guessed(), guessed(), failing(2 * X, TWICE))
+
+
+LEFT_OUT = "later tiles take what belongs to the first one"
+
+
+def without_tiles(length: int, first: int) -> Observation:
+    """Return a case whose columns from the first of these on are wrong, and have no pattern."""
+    truth = torch.randn(4, length, generator=torch.Generator().manual_seed(length)).double()
+    got = truth.clone()
+    got[:, first:] = got[:, first:].flip(0, 1).exp()
+    return observed(got.float(), truth, compare(got.float(), truth, truth))
+
+
+def right(*shape: int, programs: int = 1) -> Right:
+    return Right(programs, (torch.Size(shape),))
+
+
+def test_tiles_that_are_right_in_another_case_are_not_left_out():
+    cases = [without_tiles(length, 16) for length in (40, 64, 50)]
+    assert all(LEFT_OUT in cause for cause in causes(*cases))
+    others = [right(4, 16), right(4, 4, 17), right(4, 17, programs=2)]
+    assert all(LEFT_OUT in cause for cause in causes(*cases, right=others))
+    assert not any(LEFT_OUT in cause for cause in causes(*cases, right=[*others, right(4, 17)]))
+    # What fails may be right there, too.
+    further = [without_tiles(2 * first, first) for first in (16, 24, 32)]
+    assert not any(LEFT_OUT in cause for cause in causes(*further))
 
 
 def test_what_a_run_has_shown_stays():

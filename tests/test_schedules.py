@@ -134,7 +134,7 @@ def test_one_two_and_four_workers_find_the_same(tmp_path):
         ("puzzles/04_softmax/test_softmax.py::test_masks[a]", "puzzles/04_softmax/test_softmax.py"),
         (
             "tests/test_mutants.py::test_mutant_is_caught[07_matmul/tiled-x]",
-            "tests/test_mutants.py::test_mutant_is_caught[07_matmul/tiled",
+            "tests/test_mutants.py[07_matmul/tiled",
         ),
         ("tests/test_speed.py::test_a", "tests/test_speed.py::test_a"),
     ],

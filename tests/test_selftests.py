@@ -51,11 +51,13 @@ def test_patches_pass_and_quickly():
     assert time.process_time() - start < 0.3
 
 
+@pytest.mark.proof
 def test_without_patches_nearly_every_check_fails():
     script = "from kernelgauge.interpreter import selftest; print(len(selftest.failures()))"
     assert int(output(script, interpret=True)) > 10
 
 
+@pytest.mark.proof
 def test_importing_changes_nothing():
     script = """
 import triton.language as tl, triton.runtime.interpreter as stock
@@ -118,6 +120,7 @@ def test_a_name_that_triton_no_longer_calls_is_named(monkeypatch, table, only_sl
     assert selftest.failures() == [(line, only_slows)]
 
 
+@pytest.mark.proof
 def test_what_is_there_for_speed_changes_no_number():
     script = """
 from kernelgauge.interpreter import patches, selftest

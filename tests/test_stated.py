@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import itertools
 import math
 import re
@@ -84,9 +85,9 @@ STRIDED = r"any strides|transpose|stride of 0|halves|a slice|channels last|insid
 
 @dataclass
 class Asked:
-    """What a puzzle asks: the inputs of its calls by method, and what each of WORDS is asked."""
+    """What a puzzle asks: the tensors of its calls, each with the method, and what of WORDS."""
 
-    inputs: list[Any] = field(default_factory=list)
+    inputs: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     budgets: dict[str, list[Any]] = field(default_factory=dict)
 
     def note(self, **budgets: Any) -> None:
@@ -132,32 +133,30 @@ METHODS = (
 ANSWERS = {"configs": 1, "declared_configs": 99, "guarded": Anything()}
 
 
-@pytest.fixture
-def asked_of(monkeypatch):
+@functools.cache
+def asked_of(puzzle: str) -> Asked:
     """Return what each case of a puzzle's first level asks for, without a run of any kernel."""
     asked = Asked()
 
     def standing_in(method: str, answer: Any = None) -> Any:
         def noted(puzzle: Challenge, *inputs: Any, **options: Any) -> Any:
-            asked.inputs.append((method, inputs))
+            tensors = [it for it in flat(inputs) if isinstance(it, torch.Tensor)]
+            asked.inputs += [(method, hollow(it)) for it in tensors]
             given = {name: options.pop(name) for name in ("scalars", "spills") if name in options}
             asked.note(**given, **({method: True} if method in WORDS else {}))
             return Counted(asked) if method == "traffic" else answer
 
         return noted
 
-    for method in METHODS:
-        monkeypatch.setattr(Challenge, method, standing_in(method, ANSWERS.get(method)))
-    monkeypatch.setattr(Challenge, "given", lambda puzzle, **sizes: contextlib.nullcontext())
-
-    def run(puzzle: str) -> Asked:
+    with pytest.MonkeyPatch.context() as patch:
+        for method in METHODS:
+            patch.setattr(Challenge, method, standing_in(method, ANSWERS.get(method)))
+        patch.setattr(Challenge, "given", lambda puzzle, **sizes: contextlib.nullcontext())
         for case in runner.cases_of(puzzle):
             if ladder.check_of(case.test) != "speedup":
                 with contextlib.suppress(Wrong, NotImplementedError):
                     case.run()
-        return asked
-
-    return run
+    return asked
 
 
 def spec_of(puzzle: str) -> str:
@@ -174,6 +173,11 @@ def flat(thing: Any) -> Iterator[Any]:
         yield thing
 
 
+def hollow(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same layout that holds nothing."""
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+
+
 def is_asked(budget: str, value: Any) -> bool:
     """Whether this is more than budgets ask by default."""
     loose = LOOSE.get(budget, math.inf)
@@ -181,7 +185,7 @@ def is_asked(budget: str, value: Any) -> bool:
 
 
 @puzzles
-def test_each_budget_and_rule_has_words(puzzle, asked_of):
+def test_each_budget_and_rule_has_words(puzzle):
     spec, asked = spec_of(puzzle), asked_of(puzzle)
     challenges = [it for it in vars(runner.module_of(puzzle)).values() if isinstance(it, Challenge)]
     wanted = {
@@ -198,7 +202,7 @@ def test_each_budget_and_rule_has_words(puzzle, asked_of):
 
 
 @puzzles
-def test_launches_are_as_many_as_stated(puzzle, asked_of):
+def test_launches_are_as_many_as_stated(puzzle):
     spec, asked = spec_of(puzzle), asked_of(puzzle)
     found = re.findall(r"(\w+)(?: (R))? launch(?:es)?( each way)?", spec)
     stated = set()
@@ -247,16 +251,15 @@ def test_each_factor_of_a_budget_is_stated(puzzle):
 
 
 @puzzles
-def test_inputs_are_of_stated_dtypes_and_layouts(puzzle, asked_of):
+def test_inputs_are_of_stated_dtypes_and_layouts(puzzle):
     spec = spec_of(puzzle)
     wrong = set()
-    for method, inputs in asked_of(puzzle).inputs:
-        for x in flat(inputs):
-            if isinstance(x, torch.Tensor) and method != "check_or_raises":
-                if DTYPES[x.dtype] not in spec:
-                    wrong.add(f"{method}: {x.dtype}")
-                if not x.is_contiguous() and not re.search(STRIDED, spec):
-                    wrong.add(f"{method}: strides {x.stride()} of {tuple(x.shape)}")
-                if not x.numel() and not re.search(r"any length|any size|0 or more", spec):
-                    wrong.add(f"{method}: {tuple(x.shape)}")
+    for method, x in asked_of(puzzle).inputs:
+        if method != "check_or_raises":
+            if DTYPES[x.dtype] not in spec:
+                wrong.add(f"{method}: {x.dtype}")
+            if not x.is_contiguous() and not re.search(STRIDED, spec):
+                wrong.add(f"{method}: strides {x.stride()} of {tuple(x.shape)}")
+            if not x.numel() and not re.search(r"any length|any size|0 or more", spec):
+                wrong.add(f"{method}: {tuple(x.shape)}")
     assert not wrong

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from course.plugin import failures
 from course.plugin.ladder import puzzle_of
 from kernelgauge.core.verdict import Wrong
+
+if TYPE_CHECKING:
+    from kernelgauge.diagnosis.observations import Right
 
 # Of the report of the last test of a file, and of a worker's output.
 PROPERTY = "kata_diagnosed"
@@ -34,6 +38,7 @@ class Diagnoses:
     def __init__(self) -> None:
         self._left: Counter[Path] = Counter()
         self._kept: dict[Path, list[tuple[int, str, Wrong, bool]]] = {}
+        self._right: dict[Path, list[Right]] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session) -> None:
@@ -50,6 +55,10 @@ class Diagnoses:
                 (order, item.nodeid, verdict.without_traceback(), withheld)
             )
 
+    def keep_right(self, item, right: Iterable[Right]) -> None:
+        """Keep what is known of the calls of a test that were right."""
+        self._right.setdefault(item.path, []).extend(right)
+
     def through(self, item) -> list[dict[str, Any]]:
         """Take notice that a test is through. Returns what was found if it was the file's last."""
         self._left[item.path] -= 1
@@ -61,20 +70,23 @@ class Diagnoses:
 
     def _diagnosed(self, path: Path) -> list[dict[str, Any]]:
         kept = sorted(self._kept.pop(path, ()), key=lambda it: it[:2])
-        verdicts = diagnosed([verdict for _, _, verdict, _ in kept])
+        verdicts = diagnosed([verdict for _, _, verdict, _ in kept], self._right.pop(path, ()))
         return [
             {"nodeid": nodeid, "told": failures.told(verdict.fault, withheld)}
             for (_, nodeid, _, withheld), verdict in zip(kept, verdicts, strict=True)
         ]
 
 
-def diagnosed(verdicts: list[Wrong]) -> list[Wrong]:
-    """Return wrong results of one file with their causes."""
+def diagnosed(verdicts: list[Wrong], right: Sequence[Right]) -> list[Wrong]:
+    """Return wrong results of one file with their causes.
+
+    right: the calls that were right
+    """
     if not verdicts:
         return []
     from kernelgauge.diagnosis.observations import diagnose
 
-    faults = diagnose([verdict.observation for verdict in verdicts])
+    faults = diagnose([verdict.observation for verdict in verdicts], right)
     return [outcome(*pair) for pair in zip(verdicts, faults, strict=True)]
 
 
@@ -86,8 +98,8 @@ def scope(nodeid: str) -> str:
     """
     if nodeid.startswith("puzzles/"):
         return nodeid.partition("::")[0]
-    graded = re.match(r"(.*\[\d\d_\w+/\w+)", nodeid)
-    return graded[1] if graded else nodeid
+    graded = re.match(r"(.*?)::.*(\[\d\d_\w+/\w+)", nodeid)
+    return "".join(graded.groups()) if graded else nodeid
 
 
 def scheduling(config, log):

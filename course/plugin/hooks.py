@@ -309,6 +309,8 @@ def pytest_runtest_makereport(item, call):
     elif isinstance(error, Verdict):
         made.longrepr = text
     puzzle = ladder.puzzle_of(item.path)
+    if puzzle and call.when == "call":
+        item.config.stash[observed].keep_right(item, running.current().right)
     if puzzle and (call.when == "call" or made.failed):
         reporting.describe(
             made,

@@ -17,6 +17,7 @@ from course.proof.kept import kept
 from kernelgauge.core.paths import forget
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
+from kernelgauge.diagnosis.observations import Right
 
 # Failures of a kernel that are diagnosed together, and those after which that may do already.
 ENOUGH, FEW = 8, 3
@@ -118,6 +119,7 @@ def told(cases: Iterable[Case], enough: float = ENOUGH) -> list[failures.Failure
         for never
     """
     found: list[tuple[Case, Wrong]] = []
+    right: list[Right] = []
     ordered = sorted(cases, key=lambda case: ladder.check_of(case.test) == "compiles")
     for case in ordered:
         if found and ladder.check_of(case.test) == "compiles":
@@ -130,7 +132,9 @@ def told(cases: Iterable[Case], enough: float = ENOUGH) -> list[failures.Failure
             found.append((case, verdict.without_traceback()))
             if len(found) == enough or (len(found) == FEW < enough < math.inf and _agree(found)):
                 break
-    return [group[0] for group in failures.grouped(failures_of(found))]
+        finally:
+            right += running.current().right
+    return [group[0] for group in failures.grouped(failures_of(found, right))]
 
 
 def first_told(cases: Iterable[Case]) -> failures.Failure | None:
@@ -144,10 +148,15 @@ def _agree(found: Sequence[tuple[Case, Wrong]]) -> bool:
     return len(failures.grouped(told)) == 1 and told[0].is_proven
 
 
-def failures_of(found: Sequence[tuple[Case, Wrong]]) -> list[failures.Failure]:
-    """The failures of one file as a run has them once the file is through."""
+def failures_of(
+    found: Sequence[tuple[Case, Wrong]], right: Sequence[Right] = ()
+) -> list[failures.Failure]:
+    """The failures of one file as a run has them once the file is through.
+
+    right: the calls that were right
+    """
     observed = [wrong for _, wrong in found if wrong.observation]
-    causes = dict(zip(map(id, observed), diagnoses.diagnosed(observed), strict=True))
+    causes = dict(zip(map(id, observed), diagnoses.diagnosed(observed, right), strict=True))
     return [
         failures.Failure(
             case.puzzle,

@@ -1,8 +1,9 @@
 """What failing cases leave, and the diagnosis of all of them together.
 
 A cause is a hypothesis about the kernel, not about one case: the one is named that explains most of
-the wrong results and that none of them contradicts. Results that pass say nothing, since a mistake
-may need what they do not have, such as a last tile that is not full.
+the wrong results and that none of them contradicts. Results that pass say little, since a mistake
+may need what they do not have, such as a last tile that is not full; but a tile that is right in
+one case is not left out in another.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 
@@ -40,6 +42,13 @@ MAX_DEFERRED_ELEMENTS = 2**20
 MAX_PROBES = 12
 
 
+class Right(NamedTuple):
+    """A call that was right: how many programs made it, and the shapes of its results."""
+
+    programs: int
+    shapes: tuple[torch.Size, ...]
+
+
 @dataclass(eq=False)
 class Observation:
     """A case whose result is wrong, and the means to learn more of it.
@@ -49,6 +58,7 @@ class Observation:
     wrong: the wrong ones of the subject's results, by number
     mistakes: yields what may have been done wrong with the result of this number
     values: the arguments that the subject was called with, by name
+    programs: how many programs were launched
     at_fault: finds the option without which the same call is right, if there is one. It takes the
         values of the arguments of the other cases that fail
     depends: finds on which parts of the inputs its worst element wrongly depends, or does not
@@ -59,10 +69,12 @@ class Observation:
     wrong: Mapping[int, WrongResult]
     mistakes: Callable[[int], Iterable[Mistake]]
     values: Mapping[str, object] = field(default_factory=dict)
+    programs: int = 1
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
     depends: Callable[[], Note | None] = lambda: None
     _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
     _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
+    _reached: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def result(self) -> WrongResult:
@@ -79,6 +91,13 @@ class Observation:
         if number not in self._suggestions:
             self._suggestions[number] = report.suggestions(self.wrong[number])
         return self._suggestions[number]
+
+    def reached(self, number: int) -> tuple[int, ...]:
+        """Return where along each dimension the first wrong element of this result is."""
+        if number not in self._reached:
+            at = self.wrong[number].wrong.nonzero()
+            self._reached[number] = tuple(at.amin(0).tolist())
+        return self._reached[number]
 
     def told(self, cause: Cause | None, *, patterns: bool = False, depends: bool = False) -> Fault:
         """Return the fault with this cause.
@@ -172,8 +191,10 @@ class _AllWeighed:
             yield self._found[at]
 
 
-def diagnose(observations: Sequence[Observation]) -> list[Fault]:
+def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -> list[Fault]:
     """Return the faults of these failing cases of one subject, with their causes.
+
+    right: the calls of it that were right
 
     What is named as a cause does not depend on the order of the cases. The first of those that are
     told first is looked at more closely if its cause is not known.
@@ -186,7 +207,7 @@ def diagnose(observations: Sequence[Observation]) -> list[Fault]:
     rest = [it for it in rest if id(it) not in causes]
     most = max((it.explains for it in causes.values() if it.known == PROVEN), default=0)
     for it in rest:
-        if suggested := _suggested(it, rest, most, len(observations)):
+        if suggested := _suggested(it, rest, right, most, len(observations)):
             causes[id(it)] = suggested
     close = _to_look_at(observations, causes)
     return [it.told(causes.get(id(it)), patterns=True, depends=it is close) for it in observations]
@@ -296,17 +317,37 @@ def _own(cause: Cause, observation: Observation) -> Cause:
 
 
 def _suggested(
-    observation: Observation, rest: Sequence[Observation], explained: int, of: int
+    observation: Observation,
+    rest: Sequence[Observation],
+    right: Sequence[Right],
+    explained: int,
+    of: int,
 ) -> Cause | None:
     """Return the likeliest cause of those that the pattern of a wrong result suggests.
 
     rest: all cases that no mistake explains
+    right: the calls that were right
     explained: how many cases one mistake explains at most
     of: how many cases fail
     """
     number = observation.number
     others = [it for it in rest if it is not observation and number in it.wrong]
-    suggested = [{_key(note) for note in it.suggestions(number).causes} for it in others]
+    reached = [(it.programs, it.reached(number)) for it in rest if number in it.wrong]
+    reached += [(it.programs, it.shapes[number]) for it in right if number < len(it.shapes)]
+
+    def causes_of(it: Observation) -> list[Note]:
+        """Return what a result suggests, less what results that are right further on contradict.
+
+        More programs may have more first tiles.
+        """
+        found = it.suggestions(number)
+        dims = it.wrong[number].wrong.dim()
+        alike = [at for programs, at in reached if len(at) == dims and programs <= it.programs]
+        if all(any(at[dim] > first for at in alike) for dim, first in found.left_out):
+            return [cause for cause in found.causes if cause.id != "tiles-left-out"]
+        return found.causes
+
+    suggested = [{_key(note) for note in causes_of(it)} for it in others]
     alike = Counter(key for keys in suggested for key in keys)
     most = max((n for key, n in alike.items() if key not in GUESSES), default=0)
 
@@ -328,7 +369,7 @@ def _suggested(
     with_numbers = bool(result.got[result.wrong].isfinite().all())
     if not cause and with_numbers and (found := observation.at_fault(it.values for it in others)):
         return found
-    cause = cause or next(filter(is_told, own.causes), None)
+    cause = cause or next(filter(is_told, causes_of(observation)), None)
     return Cause(cause, CONSISTENT, alike[_key(cause)] + 1, of) if cause else None
 
 

@@ -25,10 +25,12 @@ class Region:
     """Where the wrong elements are, along one dimension or on one side of the diagonal.
 
     cause: the usual cause of that
+    left_out: of tiles that may be left out, the dimension and the first index
     """
 
     where: Note
     cause: Note | None = None
+    left_out: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,13 @@ class Suggestions:
     patterns: what it has in common with others that have such a cause
     strong: the causes of patterns that explain the wrong elements by themselves
     causes: these and all others, the likeliest first
+    left_out: of tiles that may be left out, along which dimension from which index on
     """
 
     patterns: list[Note]
     strong: list[Note]
     causes: list[Note]
+    left_out: list[tuple[int, int]]
 
 
 def facts(mismatch: Mismatch, stored: Store | None, origin: Origin | None) -> Fault:
@@ -88,10 +92,12 @@ def suggestions(result: WrongResult) -> Suggestions:
     """Return what a wrong result by itself suggests."""
     symptoms = find(result)
     strong = [symptom.cause for symptom in symptoms if symptom.strong]
-    causes = strong + [region.cause for region in _regions(result) if region.cause]
+    regions = _regions(result)
+    causes = strong + [region.cause for region in regions if region.cause]
     causes += [symptom.cause for symptom in symptoms]
     patterns = [symptom.pattern for symptom in symptoms if symptom.pattern]
-    return Suggestions(patterns, strong, causes)
+    left_out = [region.left_out for region in regions if region.left_out]
+    return Suggestions(patterns, strong, causes, left_out)
 
 
 def _regions(result: WrongResult) -> list[Region]:
@@ -158,7 +164,8 @@ def _along(hit: torch.Tensor, dim: int, dims: int) -> Region:
             blocks = _blocks(first, length)
             tile = said("last-partial-tile", first=first, last=last, blocks=blocks)
             return Region(tile, note("last-tile-wrong"))
-        return Region(said("all-after", first=first, last=last), note("tiles-left-out"))
+        after = said("all-after", first=first, last=last)
+        return Region(after, note("tiles-left-out"), (dim, first))
     if step == 1 and last - first == len(indices) - 1:
         return Region(said("index-range", first=first, last=last))
     if len(indices) > 3 and step > 1 and indices == list(range(first, last + 1, step)):

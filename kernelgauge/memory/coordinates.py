@@ -160,7 +160,7 @@ def _is_walked_flat(access: Access, region: Region) -> bool:
     """Return whether a kernel treats a tensor of several dimensions as if it had only one."""
     if sum(size > 1 for size in region.shape) < 2 or not region.dense:
         return False
-    sizes = [value for name, value in access.sizes.items() if not name.startswith("BLOCK")]
+    sizes = [value for name, value in access.sizes.items() if not is_of_a_block(name)]
     return region.numel in sizes
 
 
@@ -234,6 +234,11 @@ def _indices(access: Access, axis: int) -> list[tuple[str, np.ndarray, int]]:
         if data.size == max(data.shape) == access.pointers.shape[axis]:
             found.append((name, data.ravel().astype(np.int64), data.ndim))
     return found
+
+
+def is_of_a_block(name: str) -> bool:
+    """Return whether a parameter is the size of a tile by its name, which ends no tensor."""
+    return name.startswith("BLOCK")
 
 
 def noun(shape: tuple[int, ...], dim: int, count: int = 2) -> Note:

@@ -6,7 +6,7 @@ import ast
 
 import numpy as np
 
-from kernelgauge.memory import gathered, wrong_address
+from kernelgauge.memory import gathered, loop_ends, wrong_address
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS
@@ -15,6 +15,7 @@ from kernelgauge.memory.coordinates import (
     LaneCoordinates,
     format_lanes,
     has_size,
+    is_of_a_block,
     locate,
     noun,
     spacing,
@@ -148,7 +149,8 @@ def _remedy(
     if steps and (nth := _apart(placed, dim)) and steps[placed.axis[dim]] not in strides:
         return note("lanes-are-apart", step=nth, many=many, tensor=name, strides=strides)
     if not access.is_masked:
-        return note("tile-without-mask", many=many, **compared)
+        looped = loop_ends.explain(access, index[access.mask], last + 1, variable, limit)
+        return looped or note("tile-without-mask", many=many, **compared)
     most = int(index[access.mask].max())
     which = note("index-of-dimension", index=most, dim=dim, dims=len(placed.shape))
     through = note("mask-lets-through", which=which, last=last)
@@ -259,7 +261,7 @@ def _comparison(access: Access, placed: LaneCoordinates, dim: int) -> tuple[str 
         limits = (known or limits) if names or size > MAX_BY_CHANCE else []
     if not limit_names(access).intersection(limits):
         # A tile may have the size of the tensor by chance; it does not end one.
-        limits = [name for name in limits if not name.startswith("BLOCK")]
+        limits = [name for name in limits if not is_of_a_block(name)]
     total = access.pointers.ndim
     subscript = ""
     if total > 1 and dim in placed.axis:

@@ -20,7 +20,14 @@ import torch
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
-from kernelgauge.memory.coordinates import Access, has_size, integers, noun, spacing
+from kernelgauge.memory.coordinates import (
+    Access,
+    has_size,
+    integers,
+    is_of_a_block,
+    noun,
+    spacing,
+)
 from kernelgauge.memory.mask_limits import (
     Limit,
     function_of,
@@ -292,7 +299,7 @@ def _other_dimension(
         has = has_size(region.name, shape, dim)
         return note("mask-exceeds-dimension", compares=compares, has=has)
     others = [name for value, name in _arguments(access) if value == shape[0]]
-    if len(shape) == 1 and others and not name.startswith("BLOCK"):
+    if len(shape) == 1 and others and not is_of_a_block(name):
         return note(
             "index-of-another-tensor",
             compares=compares,

@@ -584,6 +584,15 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tile-without-mask": (
         "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
     ),
+    "loop-goes-on": (
+        "{loop} is {begun} there, so that the whole tile lies past the end: let the loop of line "
+        "{line} take no turn from {limit} on, or mask with {variable} < {limit}"
+    ),
+    "another-loop-masks": (
+        "line {masked} loads such a tile with a mask, and this one has none: if the loop of line "
+        "{line} is for whole tiles, let it end a tile earlier; otherwise mask with {variable} < "
+        "{limit}"
+    ),
     "lanes-take-no-stride": lambda steps, tensor, strides: (
         f"lanes are {' and '.join(map(str, steps))} elements apart along the tile, "
         f"but the strides of {tensor} are {tuple(strides)}"
