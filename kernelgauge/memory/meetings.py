@@ -10,7 +10,7 @@ import numpy as np
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, has_size, noun
-from kernelgauge.memory.mask_limits import evaluate
+from kernelgauge.memory.mask_limits import evaluate, function_of, values_of
 from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of, turns_of
 from kernelgauge.words.fault import Note, note
 
@@ -27,6 +27,7 @@ def explain(
         _of_indices(access, region, element, other, same)
         or _past_its_dimension(access, region, element)
         or (_of_splits(access) if same else None)
+        or (_of_memory(access) if same else None)
     )
 
 
@@ -94,6 +95,20 @@ def _of_splits(access: Access) -> Note | None:
         elif first > second > 0:
             return note("split-by-two-numbers", step=first, rest=second, **said)
     return None
+
+
+def _of_memory(access: Access) -> Note | None:
+    """The address is made of what was loaded, and the number of the program is not in it."""
+    function, names = function_of(access), AddressSource(access).names
+    if function is None or any(name.startswith("program_id") for name in names):
+        return None
+    lines = {
+        value.lineno
+        for name in names
+        for value in values_of(name, function)
+        if any(getattr(it, "attr", "") == "load" for it in ast.walk(value))
+    }
+    return note("address-from-memory", lines=sorted(lines)) if lines else None
 
 
 def _divides(node: ast.BinOp) -> bool:

@@ -35,6 +35,7 @@ WHY = {
     "indices-have-one-stride",
     "split-alike",
     "split-by-two-numbers",
+    "address-from-memory",
     "indices-meet",
     "lanes-share-elements",
     "launches-share-elements",

@@ -760,6 +760,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"why: {' and '.join(parts)} are the same for two values of {name}: it is divided by "
         f"{step}, and the remainder is that of a division by {rest}"
     ),
+    "address-from-memory": lambda lines: (
+        f"why: the address is made of what {'lines' if len(lines) > 1 else 'line'} "
+        f"{', '.join(map(str, lines))} loaded, and of no program's number: what was stored "
+        "there before leads both programs to one element"
+    ),
     "indices-meet": _meet,
     "index-leads-into-another-row": (
         "why: {index} is {value} in this program, but {has}: the address is that of another element"
