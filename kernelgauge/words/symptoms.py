@@ -26,6 +26,7 @@ SEEN = {
 WHY = {
     "comes-from",
     "depends",
+    "address-from-memory",
     "address-of-another-axis",
     "address-of-no-program",
     "factor-is-no-stride",
@@ -35,7 +36,6 @@ WHY = {
     "indices-have-one-stride",
     "split-alike",
     "split-by-two-numbers",
-    "address-from-memory",
     "indices-meet",
     "lanes-share-elements",
     "launches-share-elements",
