@@ -141,7 +141,7 @@ def test_masks_limits():
 
     puzzle.limits(
         build,
-        dtypes={"q k": FLOATS, "q k cos sin": FLOATS},
+        dtypes={"q k": FLOATS, "q k cos sin": ("float32", "bfloat16")},
         B=2**17,
         Hkv=2**12,
         group=2**12,
