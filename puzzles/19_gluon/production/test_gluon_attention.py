@@ -62,6 +62,8 @@ def test_shapes_v_does_not_fit_k():
     many_slots_at_the_widest=(1, 2, 1, 130, 1000, 128),
     more_tiles_of_keys=(1, 3, 1, 300, 290, 64),
     one_key=(1, 2, 2, 150, 1, 64),
+    many_queries=(1, 2, 1, 2050, 260, 64),
+    many_queries_few_keys=(1, 1, 1, 2048, 70, 64),
 )
 def test_shapes(B, H, Hkv, S, T, D):
     inputs = heads(B, H, Hkv, S, T, D)
@@ -85,6 +87,11 @@ def test_masks(S, T):
 def test_masks_later_keys_count_for_nothing(S, T):
     # A key that is too late by one would win against all others.
     q, k, v = heads(1, 2, 1, S, T, 64)
+    puzzle.check(*rising_scores(q, k), v, causal=True)
+
+
+def test_masks_many_queries():
+    q, k, v = heads(1, 1, 1, 2060, 2050, 64)
     puzzle.check(*rising_scores(q, k), v, causal=True)
 
 
@@ -182,6 +189,16 @@ def test_numerics_a_key_of_minus_infinity():
     q, k, v = heads(1, 1, 1, 130, 130, 64)
     k[..., 128, :] = -INF
     puzzle.check(q.abs() + 1, k, v, causal=True)
+    # And of many queries, those that come from here on.
+    q, k, v = heads(1, 1, 1, 2050, 2050, 64)
+    k[..., 2048, :] = -INF
+    puzzle.check(q.abs() + 1, k, v, causal=True)
+
+
+@cases(rises=0.02, falls=-0.02)
+def test_numerics_many_queries(slope):
+    q, k, v = heads(1, 1, 1, 2048, 700, 64)
+    puzzle.check(*rising_scores(q, k, slope), v)
 
 
 def test_numerics_range_of_bfloat16():

@@ -5,6 +5,10 @@ two rings. In each step a consumer starts the scores of a block and the product 
 with its values, and takes its softmax while that product is under way. Turns keep the consumers
 half a step apart: while one takes exponentials, the tensor cores have the products of the other.
 The last block of keys comes first, and it alone has a mask: the end and the diagonal cut no other.
+
+At D 64 exponentials take as long as products, and registers are left for a second block of scores:
+of many queries a consumer takes the softmax of a block while the scores of the next one are under
+way as well. Neither waits for the other then, and sums of rows are added up once a tile.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+# From so many queries on two products under way are faster than turns at D 64.
+MANY = 2048
 DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
 
 
@@ -90,24 +96,147 @@ def producer(
 
 
 @gluon.jit
+def by_turns(
+    half: gl.constexpr,
+    s, seen, o, q,
+    rings, turn,
+    blocks, step, done, scale,
+):  # fmt: skip
+    """Take a tile's blocks in turns with the other consumer, but for the last product."""
+    k_slots, k_full, k_empty, v_slots, v_full, v_empty = rings
+    SLOTS: gl.constexpr = k_slots.shape[0]
+    BLOCK: gl.constexpr = k_slots.shape[3]
+    D: gl.constexpr = k_slots.shape[4]
+    s_layout: gl.constexpr = s.type.layout
+    o_layout: gl.constexpr = o.type.layout
+    p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
+    zeros = gl.zeros(s.shape, gl.float32, s_layout)
+    slot, phase = step % SLOTS, step // SLOTS & 1
+    s = gl.where(seen, s, float("-inf"))
+    # Finite, so that a row that sees only -inf here may still see more in the next block.
+    largest = gl.maximum(gl.max(s, 1) * scale, -1e38)
+    p = gl.exp2(s * scale - largest[:, None])
+    total = gl.sum(p, 1)
+    p = gl.convert_layout(p.to(k_slots.dtype), p_layout)
+    mbarrier.wait(v_full.index(slot), phase)
+
+    for _ in range(1, blocks):
+        v = v_slots.index(slot).reshape([BLOCK, D])
+        v_done = v_empty.index(slot)
+        step += 1
+        slot, phase = step % SLOTS, step // SLOTS & 1
+        mbarrier.wait(k_full.index(slot), phase)
+        k = k_slots.index(slot).reshape([BLOCK, D]).permute([1, 0])
+        # The first steps of all tiles have no turn.
+        mbarrier.wait(turn.index(half), ((step - done - 1 + half) & 1) ^ 1)
+        s = warpgroup_mma(q, k, zeros, use_acc=False, is_async=True)
+        o = warpgroup_mma(p, v, o, is_async=True)
+        mbarrier.arrive(turn.index(1 - half), count=1)
+        s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
+        mbarrier.arrive(k_empty.index(slot), count=1)
+        larger = gl.maximum(largest, gl.max(s, 1) * scale)
+        shrink = gl.exp2(largest - larger)
+        largest = larger
+        p = gl.exp2(s * scale - largest[:, None])
+        total = total * shrink + gl.sum(p, 1)
+        # The assembler lifts the wait for o over the exponentials, but not over a loop, and this
+        # wait for the values of the next step is one.
+        mbarrier.wait(v_full.index(slot), phase)
+        o = warpgroup_mma_wait(num_outstanding=0, deps=(o,))
+        mbarrier.arrive(v_done, count=1)
+        p = gl.convert_layout(p.to(k_slots.dtype), p_layout)
+        o *= gl.convert_layout(shrink, gl.SliceLayout(1, o_layout))[:, None]
+    return p, o, total, step
+
+
+@gluon.jit
+def sums_of_lanes(e):
+    """What each lane has of the sums of rows: of every 8 columns it holds two neighbours."""
+    return gl.sum(gl.sum(e.reshape([e.shape[0], e.shape[1] // 8, 4, 2]), 3), 1)
+
+
+@gluon.jit
+def step_ahead(
+    s, p, o, largest, total,
+    seen, q, rings, step, scale,
+    FIRST: gl.constexpr, LAST: gl.constexpr,
+):  # fmt: skip
+    """Take the exponentials of a block under the next scores and the product before."""
+    k_slots, k_full, k_empty, v_slots, v_full, v_empty = rings
+    SLOTS: gl.constexpr = k_slots.shape[0]
+    BLOCK: gl.constexpr = k_slots.shape[3]
+    D: gl.constexpr = k_slots.shape[4]
+    s_layout: gl.constexpr = s.type.layout
+    o_layout: gl.constexpr = o.type.layout
+    before, after = (step + SLOTS - 1) % SLOTS, (step + 1) % SLOTS
+    if not LAST:
+        mbarrier.wait(k_full.index(after), (step + 1) // SLOTS & 1)
+        k = k_slots.index(after).reshape([BLOCK, D]).permute([1, 0])
+        zeros = gl.zeros(s.shape, gl.float32, s_layout)
+        s_after = warpgroup_mma(q, k, zeros, use_acc=False, is_async=True)
+    if FIRST:
+        s = gl.where(seen, s, float("-inf"))
+    else:
+        o = warpgroup_mma(p, v_slots.index(before).reshape([BLOCK, D]), o, is_async=True)
+    larger = gl.maximum(largest, gl.max(s, 1) * scale)
+    e = gl.exp2(s * scale - larger[:, None])
+    sums = sums_of_lanes(e)
+    if not FIRST:
+        shrink = gl.exp2(largest - larger)
+        lane_layout: gl.constexpr = sums.type.layout
+        sums += total * gl.convert_layout(shrink, gl.SliceLayout(1, lane_layout))[:, None]
+    # As in by_turns, the assembler does not lift the waits for the products over this one.
+    mbarrier.wait(v_full.index(step % SLOTS), step // SLOTS & 1)
+    if not LAST:
+        s = warpgroup_mma_wait(num_outstanding=0, deps=(s_after,))
+        mbarrier.arrive(k_empty.index(after), count=1)
+    if not FIRST:
+        o = warpgroup_mma_wait(num_outstanding=0, deps=(o,))
+        mbarrier.arrive(v_empty.index(before), count=1)
+        o *= gl.convert_layout(shrink, gl.SliceLayout(1, o_layout))[:, None]
+    p = gl.convert_layout(e.to(k_slots.dtype), gl.DotOperandLayout(0, o_layout, 2))
+    return s, p, o, larger, sums
+
+
+@gluon.jit
+def ahead(s, seen, o, q, rings, blocks, step, scale):
+    """Take a tile's blocks with two products under way, but for the last product."""
+    # Finite, so that a row that sees only -inf here may still see more in the next block.
+    if blocks == 1:
+        s, p, o, largest, total = step_ahead(
+            s, None, o, -1e38, None, seen, q, rings, step, scale, True, True
+        )
+    else:
+        s, p, o, largest, total = step_ahead(
+            s, None, o, -1e38, None, seen, q, rings, step, scale, True, False
+        )
+        for i in range(1, blocks - 1):
+            s, p, o, largest, total = step_ahead(
+                s, p, o, largest, total, None, q, rings, step + i, scale, False, False
+            )
+        s, p, o, largest, total = step_ahead(
+            s, p, o, largest, total, None, q, rings, step + blocks - 1, scale, False, True
+        )
+    return p, o, gl.sum(total, 1), step + blocks - 1
+
+
+@gluon.jit
 def consumer(
     half: gl.constexpr,
-    out_desc, out_slots,
-    queries, rings, turn,
+    outputs, queries, rings, turn,
     sizes, scale,
-    CAUSAL: gl.constexpr, DEAL: gl.constexpr,
+    CAUSAL: gl.constexpr, DEAL: gl.constexpr, AHEAD: gl.constexpr,
 ):  # fmt: skip
+    out_desc, out_slots = outputs
     q_slots, q_full, q_empty = queries
-    k_slots, k_full, k_empty, v_slots, v_full, v_empty = rings
+    k_slots, k_full, k_empty, v_slots, _, v_empty = rings
     tiles, H, S, T = sizes
     HALF: gl.constexpr = q_slots.shape[3]
     SLOTS: gl.constexpr = k_slots.shape[0]
     BLOCK: gl.constexpr = k_slots.shape[3]
     D: gl.constexpr = k_slots.shape[4]
-    dtype: gl.constexpr = out_desc.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
     o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    p_layout: gl.constexpr = gl.DotOperandLayout(0, o_layout, 2)
     q = q_slots.index(half).reshape([HALF, D])
     zeros = gl.zeros([HALF, BLOCK], gl.float32, s_layout)
     done, step = 0, 0
@@ -126,42 +255,14 @@ def consumer(
             if CAUSAL:
                 offs_m = row + gl.arange(0, HALF, gl.SliceLayout(1, s_layout))
                 seen = seen & (offs_n[None, :] <= offs_m[:, None])
-            s = gl.where(seen, s, float("-inf"))
-            # Finite, so that a row that sees only -inf here may still see more in the next block.
-            largest = gl.maximum(gl.max(s, 1) * scale, -1e38)
-            p = gl.exp2(s * scale - largest[:, None])
-            total = gl.sum(p, 1)
-            p = gl.convert_layout(p.to(dtype), p_layout)
-            mbarrier.wait(v_full.index(slot), phase)
             o = gl.zeros([HALF, D], gl.float32, o_layout)
-
-            for _ in range(1, blocks):
-                v = v_slots.index(slot).reshape([BLOCK, D])
-                v_done = v_empty.index(slot)
-                step += 1
-                slot, phase = step % SLOTS, step // SLOTS & 1
-                mbarrier.wait(k_full.index(slot), phase)
-                k = k_slots.index(slot).reshape([BLOCK, D]).permute([1, 0])
-                # The first steps of all tiles have no turn.
-                mbarrier.wait(turn.index(half), ((step - done - 1 + half) & 1) ^ 1)
-                s = warpgroup_mma(q, k, zeros, use_acc=False, is_async=True)
-                o = warpgroup_mma(p, v, o, is_async=True)
-                mbarrier.arrive(turn.index(1 - half), count=1)
-                s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
-                mbarrier.arrive(k_empty.index(slot), count=1)
-                larger = gl.maximum(largest, gl.max(s, 1) * scale)
-                shrink = gl.exp2(largest - larger)
-                largest = larger
-                p = gl.exp2(s * scale - largest[:, None])
-                total = total * shrink + gl.sum(p, 1)
-                # The assembler lifts the wait for o over the exponentials, but not over a loop, and
-                # this wait for the values of the next step is one.
-                mbarrier.wait(v_full.index(slot), phase)
-                o = warpgroup_mma_wait(num_outstanding=0, deps=(o,))
-                mbarrier.arrive(v_done, count=1)
-                p = gl.convert_layout(p.to(dtype), p_layout)
-                o *= gl.convert_layout(shrink, gl.SliceLayout(1, o_layout))[:, None]
-
+            if AHEAD:
+                p, o, total, step = ahead(s, seen, o, q, rings, blocks, step, scale)
+            else:
+                p, o, total, step = by_turns(
+                    half, s, seen, o, q, rings, turn, blocks, step, done, scale
+                )
+            slot = step % SLOTS
             mbarrier.arrive(q_empty.index(half), count=1)
             o = warpgroup_mma(p, v_slots.index(slot).reshape([BLOCK, D]), o)
             mbarrier.arrive(v_empty.index(slot), count=1)
@@ -169,7 +270,7 @@ def consumer(
             done += 1
             o /= gl.convert_layout(total, gl.SliceLayout(1, o_layout))[:, None]
             tma.store_wait(0)
-            out_slots.index(half).reshape([HALF, D]).store(o.to(dtype))
+            out_slots.index(half).reshape([HALF, D]).store(o.to(out_desc.dtype))
             fence_async_shared()
             head, batch = number % H, number // H
             tma.async_copy_shared_to_global(out_desc, [batch, head, row, 0], out_slots.index(half))
@@ -189,7 +290,8 @@ def gluon_attention_kernel(
     q_desc, k_desc, v_desc, out_desc,
     tiles, H, GROUP, S, T,
     scale,
-    D: gl.constexpr, HALF: gl.constexpr, SLOTS: gl.constexpr, CAUSAL: gl.constexpr,
+    D: gl.constexpr, HALF: gl.constexpr, SLOTS: gl.constexpr,
+    CAUSAL: gl.constexpr, AHEAD: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_desc.dtype
     DEAL: gl.constexpr = 2 if CAUSAL else 1
@@ -205,10 +307,11 @@ def gluon_attention_kernel(
     queries = (q_slots, q_full, q_empty)
     rings = (k_slots, k_full, k_empty, v_slots, v_full, v_empty)
     sizes = (tiles, H, S, T)
+    outputs = (out_desc, out_slots)
     gl.warp_specialize(
         [
-            (consumer, (0, out_desc, out_slots, queries, rings, turn, sizes, scale, CAUSAL, DEAL)),
-            (consumer, (1, out_desc, out_slots, queries, rings, turn, sizes, scale, CAUSAL, DEAL)),
+            (consumer, (0, outputs, queries, rings, turn, sizes, scale, CAUSAL, DEAL, AHEAD)),
+            (consumer, (1, outputs, queries, rings, turn, sizes, scale, CAUSAL, DEAL, AHEAD)),
             (producer, (q_desc, k_desc, v_desc, queries, rings, sizes, GROUP, CAUSAL, DEAL)),
         ],
         [4, 1],
@@ -259,6 +362,7 @@ def gluon_attention(
         describe(q, HALF), describe(k, 2 * HALF), describe(v, 2 * HALF), describe(out, HALF),
         tiles, H, H // k.shape[1], S, k.shape[2],
         scale,
-        D=D, HALF=HALF, SLOTS=2 if D == 128 else 4, CAUSAL=causal, num_warps=4, maxnreg=168,
+        D=D, HALF=HALF, SLOTS=2 if D == 128 else 4,
+        CAUSAL=causal, AHEAD=D == 64 and S >= MANY, num_warps=4, maxnreg=168,
     )  # fmt: skip
     return out
