@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 NORM_EPS = 1e-6
-# The logits of so many rows are in memory at a time.
+# The logits of at most so many rows are in memory at a time.
 CHUNK = 2048
 # A product of so few tiles gets narrower ones, or a part of the GPU would be idle.
 FEW = 100
