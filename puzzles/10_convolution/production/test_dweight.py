@@ -107,8 +107,9 @@ def test_masks_large(N, C, H, W, K, size):
     puzzle.check(dy, x.abs() + 1, size, 1, 1)
 
 
-def test_masks_large_half():
-    dy, x = images(1, 64, 32, 32, 136, 32, 32, "float16")
+@cases(even=(32, 32), odd=(31, 61))
+def test_masks_large_half(H, W):
+    dy, x = images(1, 64, H, W, 136, H, W, "float16")
     puzzle.check(dy, x.abs() + 1, 3, 1, 1)
 
 
@@ -208,9 +209,9 @@ def test_compiles_channels_first():
     puzzle.compiles(*images(1, 256, 56, 56, 256, 56, 56, "bfloat16", randn), 3, 1, 1)
 
 
-@cases(float16="float16", float32="float32")
-def test_compiles_large(dtype):
-    inputs = images(1, 256, 56, 56, 256, 56, 56, dtype, randn)
+@cases(float16=("float16", 56), float32=("float32", 56), odd=("float16", 57))
+def test_compiles_large(dtype, size):
+    inputs = images(1, 256, 56, size, 256, 56, size, dtype, randn)
     last = (it.contiguous(memory_format=torch.channels_last) for it in inputs)
     puzzle.compiles(*last, 3, 1, 1)
 

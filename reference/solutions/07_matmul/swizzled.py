@@ -2,8 +2,8 @@
 
 Tiles are numbered in groups of 8 rows, column by column, so that programs that run together share
 rows of a and columns of b in the L2 cache. Small products get tiles of 32 x 32, or there would be
-too few programs. Where 16 does not divide K, numbers of 2 bytes go through registers, and tiles
-have 128 columns instead of 256.
+too few programs. Numbers of 2 bytes in rows that are not aligned go through registers, a step ahead
+of the tensor cores, which leaves room for tiles of 128 x 128 x 32.
 """
 
 import torch
@@ -18,7 +18,7 @@ def swizzled_matmul_kernel(
     stride_am, stride_ak,
     stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    GROUP_M: tl.constexpr, ALIGNED: tl.constexpr,
 ):  # fmt: skip
     # GROUP_M rows of tiles form a group. Within it the number runs down a column of tiles, then
     # takes the next column. The last group may have fewer rows.
@@ -39,15 +39,36 @@ def swizzled_matmul_kernel(
     a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
     b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
-        acc = tl.dot(a, b, acc)
-        a_ptrs += a_step
-        b_ptrs += b_step
+    if ALIGNED:
+        for k in range(0, K, BLOCK_K):
+            mask_k = offs_k < K - k
+            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+            acc = tl.dot(a, b, acc)
+            a_ptrs += a_step
+            b_ptrs += b_step
+    else:
+        # The compiler sends no such load to shared memory ahead of its use: so registers take the
+        # next tiles while the tensor cores are at these. Past K the next ones are 0, and not used.
+        mask_k = offs_k < K
+        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        for k in range(BLOCK_K, K + BLOCK_K, BLOCK_K):
+            a_ptrs += a_step
+            b_ptrs += b_step
+            mask_k = offs_k < K - k
+            next_a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            next_b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+            acc = tl.dot(a, b, acc)
+            a, b = next_a, next_b
     c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def is_aligned(x: torch.Tensor) -> bool:
+    """Whether the rows of x, or its columns, are contiguous and begin at multiples of 16 bytes."""
+    long, short = x.stride() if x.stride(1) == 1 else x.stride()[::-1]
+    return short == 1 and long * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
 
 
 def swizzled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -62,15 +83,16 @@ def swizzled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
     # Small products need small tiles: otherwise there are too few programs to fill the GPU.
     BLOCK_M, BLOCK_N, num_warps = (32, 32, 4) if max(M, N) <= 1024 else (128, 256, 8)
-    # Loads of 16 bytes go straight to shared memory. Where 16 does not divide K, numbers of 2 bytes
-    # go through registers one by one, and beside a tile of 256 columns there are too few of them.
-    if K % 16 and a.element_size() == 2:
-        BLOCK_N = min(BLOCK_N, 128)
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
+    # Loads of at least 4 bytes can go straight to shared memory. Smaller ones go through registers,
+    # and beside a tile of 256 columns, or 64 steps of K, there are too few of them.
+    aligned = a.element_size() == 4 or (K % 16 == 0 and is_aligned(a) and is_aligned(b))
+    if not aligned:
+        BLOCK_N, BLOCK_K = min(BLOCK_N, 128), 32
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     swizzled_matmul_kernel[grid](
         a, b, c, M, N, K, *a.stride(), *b.stride(),
-        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8, ALIGNED=aligned,
         num_warps=num_warps, num_stages=3,
     )  # fmt: skip
     return c

@@ -3,8 +3,8 @@
 The pixels are cut into shares, one or two for each multiprocessor of a large GPU; the parts are
 stored in float32 and added in a fixed order. In large products a step is a box of pixels, which the
 tensor memory accelerator fetches with 0 outside of an image, so that no thread tests a border.
-Elsewhere it is pieces of rows, as long as few of their pixels lie past the end. Channels are last,
-by a copy where that is worth it, as in 10.3.
+Elsewhere it is pieces of rows, as long as few of their pixels lie past the end; one of a single row
+is a box of dy, too. Channels are last, by a copy where that is worth it, as in 10.3.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def channels_last_kernel(
 
 @triton.jit
 def conv2d_dweight_kernel(
-    dy_ptr, x_ptr, partial_ptr,
+    dy_ptr, dy_descriptor, x_ptr, partial_ptr,
     NP, P, Q, C, H, W, K,
     dy_channels, x_channels,
     stride_dn, stride_dk, stride_dp, stride_dq,
@@ -86,11 +86,15 @@ def conv2d_dweight_kernel(
         h, w = p * stride_h + down, q * stride_w + right
         pixel = (row < NP) & (q < Q)
         inside = pixel & (h >= 0) & (h < H) & (w >= 0) & (w < W)
-        dy_offs = n * stride_dn + tl.cast(p, tl.int64) * stride_dp + q.to(tl.int64) * stride_dq
         x_offs = n * stride_xn + tl.cast(h, tl.int64) * stride_xh + w.to(tl.int64) * stride_xw
-        dy = tl.load(
-            dy_ptrs[:, None] + dy_offs[None, :], mask=mask_f[:, None] & pixel[None, :], other=0.0
-        )
+        if dy_descriptor is None:
+            dy_offs = n * stride_dn + tl.cast(p, tl.int64) * stride_dp + q.to(tl.int64) * stride_dq
+            mask_dy = mask_f[:, None] & pixel[None, :]
+            dy = tl.load(dy_ptrs[:, None] + dy_offs[None, :], mask=mask_dy, other=0.0)
+        else:
+            # 0 is what dy has past the end of a row, and past the last image.
+            box = [row // P, p, step % blocks_q * BLOCK_Q, pid % tiles_f * BLOCK_F]
+            dy = dy_descriptor.load(box).reshape(BLOCK_Q, BLOCK_F).T
         x = tl.load(
             x_ptrs[None, :] + x_offs[:, None], mask=inside[:, None] & mask_c[None, :], other=0.0
         )
@@ -157,16 +161,18 @@ def add_parts_kernel(
     tl.store(dweight_ptr + kc * TAPS + tap, acc, mask=mask)
 
 
-def is_last(x: torch.Tensor) -> bool:
-    """Whether the channels of x lie side by side, so that 16 bytes of them can go at a time."""
+def is_last(x: torch.Tensor, channels: int) -> bool:
+    """Whether the channels of x lie side by side, in rows that begin at multiples of so many."""
     stride_n, stride_c, stride_h, stride_w = x.stride()
     steps = x.shape[1], stride_n, stride_h, stride_w
-    return stride_c == 1 and x.data_ptr() % 16 == 0 and all(it > 0 and it % 16 == 0 for it in steps)
+    begins = all(it > 0 and it % channels == 0 for it in steps)
+    return stride_c == 1 and x.data_ptr() % 16 == 0 and begins
 
 
-def channels_last(x: torch.Tensor, padded_c: int) -> torch.Tensor:
-    """A copy of x with its channels side by side in memory, and zeros as further channels."""
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """A copy of x with its channels side by side in memory, and zeros up to a multiple of 16."""
     N, C, H, W = x.shape
+    padded_c = triton.cdiv(C, 16) * 16
     copy = torch.empty((N, H, W, padded_c), dtype=x.dtype, device=x.device).permute(0, 3, 1, 2)
     if x.stride(2) == W * x.stride(3):
         # Then the pixels of an image are one row.
@@ -239,31 +245,33 @@ def conv2d_dweight(
         )
     K = dy.shape[1]
     large = N * P * Q * K * C * R * S >= LARGE
-    if large:
-        dy = dy if is_last(dy) or K < 32 else channels_last(dy, triton.cdiv(K, 16) * 16)
-        x = x if is_last(x) or C < 32 else channels_last(x, triton.cdiv(C, 16) * 16)
-    # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
-    # of 2 bytes go through registers, and beside a tile of 256 channels there are too few of them.
-    widest = 256 if x.stride(1) == dy.stride(1) == 1 else 128
-    BLOCK_F = max(16, min(triton.next_power_of_2(K), 128))
-    BLOCK_C = max(16, min(triton.next_power_of_2(C), widest))
     pixels = 128 // x.element_size()
     # Long pieces of rows cost the least arithmetic; few of their pixels may lie past the end.
     pieces = (pixels >> i for i in range(pixels.bit_length()))
     BLOCK_Q = next(it for it in pieces if triton.cdiv(Q, it) * it <= 1.25 * Q)
     ROWS = pixels // BLOCK_Q
-    steps = triton.cdiv(N * P, ROWS) * triton.cdiv(Q, BLOCK_Q)
+    boxes = large and x.element_size() == 2 and has_tma(x.device)
     box = None
     if (
-        large
-        and x.element_size() == 2
+        boxes
         and stride_h == stride_w == 1
-        and is_last(dy)
-        and is_last(x)
-        and has_tma(x.device)
+        and all(it.shape[1] >= 32 or is_last(it, 8) for it in (dy, x))
     ):
         box = box_that_fills(N, P, Q, pixels)
-    if box is not None:
+    if large:
+        # A box needs pixels that begin at multiples of 16 bytes; pointers, of 16 channels.
+        if K >= 32 and not is_last(dy, 8 if boxes and (box is not None or ROWS == 1) else 16):
+            dy = channels_last(dy)
+        if C >= 32 and not is_last(x, 8 if box is not None else 16):
+            x = channels_last(x)
+    # Where channels are last, both tiles go to shared memory 16 bytes at a time. Otherwise numbers
+    # of 2 bytes go through registers, and beside a tile of 256 channels there are too few of them.
+    widest = 256 if x.stride(1) == dy.stride(1) == 1 else 128
+    BLOCK_F = max(16, min(triton.next_power_of_2(K), 128))
+    BLOCK_C = max(16, min(triton.next_power_of_2(C), widest))
+    if box is None:
+        steps = triton.cdiv(N * P, ROWS) * triton.cdiv(Q, BLOCK_Q)
+    else:
         steps = N * P * Q // pixels
     tiles = triton.cdiv(K, BLOCK_F) * triton.cdiv(C, BLOCK_C) * R * S
     share = max(LEAST_STEPS, triton.cdiv(steps, max(1, PROGRAMS // tiles)))
@@ -283,8 +291,12 @@ def conv2d_dweight(
             num_warps=num_warps, num_stages=4,
         )  # fmt: skip
     else:
+        dy_descriptor = None
+        if boxes and ROWS == 1 and is_last(dy, 8):
+            dy_last = dy.permute(0, 2, 3, 1)
+            dy_descriptor = TensorDescriptor.from_tensor(dy_last, [1, 1, BLOCK_Q, BLOCK_F])
         conv2d_dweight_kernel[(tiles * parts,)](
-            dy, x, partial, N * P, P, Q, C, H, W, K, dy.shape[1], x.shape[1],
+            dy, dy_descriptor, x, partial, N * P, P, Q, C, H, W, K, dy.shape[1], x.shape[1],
             *dy.stride(), *x.stride(),
             stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, share,
             TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C, ROWS=ROWS, BLOCK_Q=BLOCK_Q,

@@ -16,6 +16,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 # Multiplications from which on descriptors gain time.
 LARGE = 2**26
+# Products of so few tiles, half as many as a large GPU has multiprocessors, get narrower ones.
+FEW = 66
 
 
 @triton.jit
@@ -184,6 +186,8 @@ def matmul(
     (M, K), N = a.shape, b.shape[1]
     BLOCK_M = min(128, max(16, triton.next_power_of_2(M)))
     BLOCK_N = min(256 if a.element_size() == 2 else 128, max(16, triton.next_power_of_2(N)))
+    while triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N) <= FEW and BLOCK_N > 64:
+        BLOCK_N //= 2
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
     a_is_turned, b_is_turned = a.stride(1) != 1, b.stride(1) != 1
     descriptors = None, None

@@ -2,15 +2,17 @@
 
 A small kernel finds the statistics of the rows first, so that the product goes over x once for each
 column of tiles and normalizes in registers, just before tl.dot. Past K the norm's weight and bias
-are both 0, and so is the normalized tile. Tiles are 128 x 256 where 16-bit rows are aligned, and
-128 x 128 elsewhere; large products get aligned rows by a copy.
+are both 0, and so is the normalized tile. Large products get aligned rows, by a copy if need be,
+and load them by descriptors, so that the threads are left to normalize. Tiles are 128 x 256 where
+16-bit rows are aligned, and 128 x 128 elsewhere.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-# Multiplications from which on a copy of rows that are not aligned gains time.
+# Multiplications from which on descriptors, and a copy of rows that are not aligned, gain time.
 LARGE = 2**26
 
 
@@ -56,7 +58,8 @@ def pad_kernel(
 
 @triton.jit
 def layer_norm_linear_kernel(
-    x_ptr, norm_weight_ptr, norm_bias_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr,
+    x_ptr, x_descriptor, norm_weight_ptr, norm_bias_ptr, weight_ptr, weight_descriptor,
+    bias_ptr, y_ptr, mean_ptr, rstd_ptr,
     M, N, K, norms,
     stride_xm, stride_xk, stride_nw, stride_nb, stride_wn, stride_wk, stride_bias,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -68,12 +71,15 @@ def layer_norm_linear_kernel(
     rows = min(tiles_m - first_m, GROUP_M)
     place = pid % (GROUP_M * tiles_n)
 
-    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = first_m + place % rows, place // rows
+    offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
     mask_m, mask_n = offs_m < M, offs_n < N
     mean = tl.load(mean_ptr + offs_m, mask=mask_m, other=0.0)[:, None]
     rstd = tl.load(rstd_ptr + offs_m, mask=mask_m, other=0.0)[:, None]
+    # With it two multiply-adds normalize a number.
+    shift = mean * rstd
     x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k[None, :] * stride_xk
     weight_ptrs = weight_ptr + offs_k[:, None] * stride_wk + offs_n[None, :] * stride_wn
     norm_weight_ptrs = norm_weight_ptr + offs_k * stride_nw
@@ -82,14 +88,19 @@ def layer_norm_linear_kernel(
     # Without a path that skips the loop, Triton 3.6 keeps several wgmma under way (see 07.5).
     tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+        if x_descriptor is None:
+            mask_k = offs_k < K - k
+            x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            # Past the edges both are 0.
+            x = x_descriptor.load([pid_m * BLOCK_M, k])
+            weight = weight_descriptor.load([pid_n * BLOCK_N, k]).T
         # Past the last both are 0, and so is the normalized tile, although x - mean is not.
         mask_norm = offs_k < norms - k
         norm_weight = tl.load(norm_weight_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
         norm_bias = tl.load(norm_bias_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
-        weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
-        normed = (x.to(tl.float32) - mean) * rstd * norm_weight[None, :] + norm_bias[None, :]
+        normed = (x.to(tl.float32) * rstd - shift) * norm_weight[None, :] + norm_bias[None, :]
         acc = tl.dot(normed.to(weight.dtype), weight, acc)
         x_ptrs += tl.cast(stride_xk, tl.int64) * BLOCK_K
         weight_ptrs += tl.cast(stride_wk, tl.int64) * BLOCK_K
@@ -138,6 +149,26 @@ def padded(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator, and shared memory for three stages of tiles."""
+    if device.type == "cuda" and torch.cuda.get_device_properties(device).major < 9:
+        return False
+    return shared_memory(device) >= 150 * 1024
+
+
+def has_aligned_rows(x: torch.Tensor) -> bool:
+    """Whether rows are contiguous, begin at multiples of 16 bytes, and none lies on another."""
+    aligned = x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0
+    return aligned and x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
 def layer_norm_linear(
     x: torch.Tensor,
     norm_weight: torch.Tensor,
@@ -156,14 +187,21 @@ def layer_norm_linear(
         x, mean, rstd, K, eps, *x.stride(), BLOCK=BLOCK, num_warps=8 if BLOCK > 2048 else 4
     )
     norms = K
-    if x.element_size() == 2 and K % 16 and M * N * K >= LARGE:
+    large = x.element_size() == 2 and M * N * K >= LARGE
+    if large and K % 16:
         x, weight = padded(x), padded(weight)
         K = x.shape[1]
     # Rows that begin at no multiple of 16 bytes come element by element, through registers.
     BLOCK_M, BLOCK_N = 128, 256 if x.element_size() == 2 and K % 8 == 0 else 128
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
+    descriptors = None, None
+    if large and has_tma(x.device) and has_aligned_rows(x) and has_aligned_rows(weight):
+        descriptors = (
+            TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_K]),
+            TensorDescriptor.from_tensor(weight, [BLOCK_N, BLOCK_K]),
+        )
     layer_norm_linear_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)](
-        x, norm_weight, norm_bias, weight, bias, y, mean, rstd,
+        x, descriptors[0], norm_weight, norm_bias, weight, descriptors[1], bias, y, mean, rstd,
         M, N, K, norms,
         *x.stride(), norm_weight.stride(0), norm_bias.stride(0), *weight.stride(), bias.stride(0),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,

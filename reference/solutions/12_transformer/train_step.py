@@ -1,8 +1,9 @@
 """12.7  One training step of a transformer block: one good answer.
 
 Attention keeps no scores in memory: the backward pass makes them again from lse, as in chapter 16.
-The head has the logits of 2048 rows at a time, as in 12.6. A weight is updated as soon as its
-gradient has gone through it, so that the gradients of all weights are never in memory together.
+The head has the logits of at most 2048 rows at a time, as in 12.6, and each of their rows begins at
+a line of the cache. A weight is updated as soon as its gradient has gone through it, so that the
+gradients of all weights are never in memory together.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import triton
 import triton.language as tl
 
 NORM_EPS = 1e-6
-# The logits of so many rows are in memory at a time.
+# The logits of at most so many rows are in memory at a time.
 CHUNK = 2048
+# A product of so few tiles gets narrower ones, or a part of the GPU would be idle.
+FEW = 100
 # A norm's gradient is added up by at most so many programs, whose parts are added in order.
 MOST_GROUPS = 264
 
@@ -25,12 +28,15 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 @triton.jit
 def matmul_kernel(
     a_ptr, b_ptr, c_ptr, added_ptr, count_ptr,
-    M, N, K,
+    M, N, K, rows_b, width,
     stride_am, stride_ak, stride_bk, stride_bn,
     ADD: tl.constexpr, DIVIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """c = (a @ b + added) / count, c and added contiguous; ADD and DIVIDE say which there are."""
+    """c = (a @ b + added) / count, c and added contiguous; ADD and DIVIDE say which there are.
+
+    rows_b: of b, if not K; the others count as 0. width: of c, if not N; the rest is -inf.
+    """
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     first_m = pid // (GROUP_M * tiles_n) * GROUP_M
@@ -48,10 +54,14 @@ def matmul_kernel(
     for k in range(0, K, BLOCK_K):
         mask_k = offs_k < K - k
         a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        mask_b = mask_k if rows_b is None else offs_k < rows_b - k
+        b = tl.load(b_ptrs, mask=mask_b[:, None] & mask_n[None, :], other=0.0)
         acc = tl.dot(a, b, acc)
         a_ptrs += tl.cast(stride_ak, tl.int64) * BLOCK_K
         b_ptrs += tl.cast(stride_bk, tl.int64) * BLOCK_K
+    if width is not None:
+        acc += tl.where(mask_n, 0.0, float("-inf"))[None, :]
+        N, mask_n = width, offs_n < width
     offsets = offs_m[:, None] * N + offs_n[None, :]
     mask = mask_m[:, None] & mask_n[None, :]
     if ADD:
@@ -449,14 +459,19 @@ def matmul(
     added: torch.Tensor | None = None,
     count: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """c = (a @ b + added) / count; c and added are contiguous."""
+    """c = (a @ b + added) / count; c and added are contiguous.
+
+    Rows that b lacks for the columns of a count as 0; columns that c has more than b become -inf.
+    """
     (M, K), N = a.shape, b.shape[1]
     BLOCK_M = min(128, max(16, triton.next_power_of_2(M)))
-    BLOCK_N = min(256, max(16, triton.next_power_of_2(N)))
+    BLOCK_N = min(256, max(16, triton.next_power_of_2(c.shape[1])))
     BLOCK_K = min(64, max(16, triton.next_power_of_2(K)))
+    while triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N) <= FEW and BLOCK_N > 64:
+        BLOCK_N //= 2
     matmul_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)](
         a, b, c, c if added is None else added, c if count is None else count,
-        M, N, K,
+        M, N, K, None if b.shape[0] == K else b.shape[0], None if c.shape[1] == N else c.shape[1],
         *a.stride(), *b.stride(),
         ADD=added is not None, DIVIDE=count is not None,
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16, num_warps=8, num_stages=3,
@@ -571,15 +586,18 @@ def train_step(
     # The head, forward and backward, as in 12.6.
     count, losses = empty(1, dtype=torch.float32), empty(M, dtype=torch.float32)
     count_kernel[(1,)](labels, count, M, BLOCK=1024)
-    chunk = min(M, CHUNK)
-    logits, dhead, dy = empty(chunk, V), empty(V, D, dtype=torch.float32), empty(M, D)
+    chunk = triton.cdiv(M, triton.cdiv(M, CHUNK))
+    # Rows of whole lines load and store 16 bytes at a time. Past V the logits are -inf, so that
+    # their gradient is 0.
+    width = triton.cdiv(V, 64) * 64
+    logits, dhead, dy = empty(chunk, width), empty(width, D, dtype=torch.float32), empty(M, D)
     for start in range(0, M, chunk):
         end = min(M, start + chunk)
         rows, g = y[start:end], logits[: end - start]
         matmul(rows, head.T, g)
         cross_entropy_kernel[(end - start,)](
-            g, labels[start:end], losses[start:end], V,
-            BLOCK_V=min(4096, triton.next_power_of_2(V)), num_warps=8,
+            g, labels[start:end], losses[start:end], width,
+            BLOCK_V=min(4096, triton.next_power_of_2(width)), num_warps=8,
         )  # fmt: skip
         matmul(g, head, dy[start:end], count=count)
         added, divisor = dhead if start else None, count if end == M else None
