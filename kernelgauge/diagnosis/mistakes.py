@@ -113,10 +113,10 @@ def candidates(
             results[number], results[other] = truth[other], truth[number]
             cause = note("swapped", first=names[number], second=names[other])
             yield Mistake(cause, functools.partial(what_if.select, results))
-    if not rounds(truth[number].dtype):
-        yield from _rounded(names[number], truth[number])
     for kind in (*mistakes_in_inputs.KINDS, *mistakes_in_sums.KINDS):
         yield from kind(what_if)
+    if not rounds(truth[number].dtype):
+        yield from _rounded(names[number], truth[number])
     if own:
         # It is written for what our tests pass, and a learner's own test may pass anything.
         with contextlib.suppress(*IMPOSSIBLE):

@@ -32,9 +32,9 @@ def turn_heads(
         if BLOCK_REST > 1:
             for begin in range(2 * half, D, BLOCK_REST):
                 offs_rest = begin + tl.arange(0, BLOCK_REST).to(tl.int64)[None, None, :]
-                mask = inside & (offs_rest < D)
-                rest = tl.load(rows + offs_rest * stride_d, mask=mask, other=0.0)
-                tl.store(out_rows + offs_rest, rest, mask=mask)
+                mask_rest = inside & (offs_rest < D)
+                rest = tl.load(rows + offs_rest * stride_d, mask=mask_rest, other=0.0)
+                tl.store(out_rows + offs_rest, rest, mask=mask_rest)
 
 
 @triton.jit
