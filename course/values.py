@@ -29,6 +29,9 @@ BESIDE_ZEROS = "inf_beside_zeros"
 # What stands for all inputs where each is as large as float16 may be: a sum or a product of them
 # overflows in float16, and in wider dtypes no step does, so that their order is free.
 TOGETHER = "all"
+# With all inputs of attention large scores reach 1e10, and what rounding took from the maximum is
+# hundreds: a fused multiply-add, score * scale - maximum, keeps it, and its exponential overflows.
+FUSED_SCORES = {TOGETHER: ("large_half",)}
 LARGE_HALF = 0.75 * torch.finfo(torch.float16).max
 # What a spec that excludes a value excludes, too.
 ALIKE = {"largest": "large", "inf": BESIDE_ZEROS}

@@ -141,6 +141,23 @@ def test_the_compiler_reads_what_was_checked(graded):
     assert graded("01_pointwise/swish", source, check="compiles") == ""
 
 
+def test_a_backward_pass_sees_the_devices_of_its_tensors(graded):
+    puzzle = "16_flash_backward/autograd"
+    source = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
+    saved = "q, k, v, out, lse = ctx.saved_tensors\n"
+    seen = (
+        f'{saved}        if q.device.type == "meta" or dout.is_meta:\n            raise TypeError\n'
+    )
+    assert source.count(saved) == 1
+    assert graded(puzzle, source.replace(saved, seen)) == ""
+
+
+def test_a_gluon_kernel_is_told_to_need_the_open_mode(graded):
+    puzzle = "19_gluon/gluon_copy"
+    source = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
+    assert "a Gluon kernel, which a sealed run cannot record" in graded(puzzle, source)
+
+
 def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "subjects", tmp_path)
     own, link = tmp_path / "own.py", tmp_path / "link.py"

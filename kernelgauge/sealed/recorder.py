@@ -393,6 +393,23 @@ class Functions(TorchFunctionMode):
     asked = None
 
 
+@contextlib.contextmanager
+def in_backward_passes(functions):
+    """Let them see what forward passes see: torch takes modes off while autograd.grad runs."""
+    node = torch.autograd.function.BackwardCFunction
+    own = node.apply
+
+    def apply(self, *args):
+        with functions:
+            return own(self, *args)
+
+    node.apply = apply
+    try:
+        yield
+    finally:
+        node.apply = own
+
+
 class Operations(TorchDispatchMode):
     """Sees each operation: allocations are told, views made, and everything else is refused."""
 
@@ -604,7 +621,7 @@ def call(session, function, bases, args, kwargs, given, gradients):
     names |= {name: lambda *_, value=value: value for name, value in given.items()}
     functions = Functions(session)
     try:
-        with Operations(session, functions), functions:
+        with Operations(session, functions), functions, in_backward_passes(functions):
             kept = []
             if gradients:
                 result, kept = differentiated(function, args, kwargs)

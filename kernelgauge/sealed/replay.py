@@ -449,6 +449,9 @@ class _Replay:
         chosen = dict(self.session.kernels.decode(options))
         if set(chosen) - {"do_not_specialize", "do_not_specialize_on_alignment", "noinline"}:
             raise Forged("unknown options of a kernel")
+        if str(module).startswith("triton.experimental.gluon"):
+            words = note("gluon-in-a-cell", subject=self.session.path.stem, kernel=str(name))
+            raise Wrong(Fault("outside-kernel", (words,), Place(place[0], place[1])))
         if module != "triton.runtime.jit":
             raise Forged("a kernel of another kind than @triton.jit")
         chosen = {n: list(v) if isinstance(v, tuple) else v for n, v in chosen.items()}

@@ -16,7 +16,7 @@ from course.inputs import (
     strided,
     tensor,
 )
-from course.values import special_values
+from course.values import FUSED_SCORES, special_values
 
 puzzle = challenge("causal_attention", rounded=True)
 
@@ -170,7 +170,10 @@ def test_numerics_a_value_that_all_queries_see(value):
 # Of v: a key that a row does not see leaves it alone in the formula, and is 0 * NaN where PyTorch
 # multiplies, or where a tile on the diagonal does. What all rows see is in the test above.
 test_numerics_each_special_value = special_values(
-    puzzle, lambda: heads(1, 2, 2, 70, 70, 16), "q k v", apart={"v": ("nan", "inf", "minus_inf")}
+    puzzle,
+    lambda: heads(1, 2, 2, 70, 70, 16),
+    "q k v",
+    apart={**FUSED_SCORES, "v": ("nan", "inf", "minus_inf")},
 )
 
 
