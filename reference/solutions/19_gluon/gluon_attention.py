@@ -1,14 +1,10 @@
 """19.7  Gluon attention: one good answer.
 
 Two consumers take 64 queries each of a tile of 128, and a producer brings keys and values through
-two rings. In each step a consumer starts the scores of a block and the product of the block before
-with its values, and takes its softmax while that product is under way. Turns keep the consumers
-half a step apart: while one takes exponentials, the tensor cores have the products of the other.
+two rings. A consumer takes the softmax of a block while a product is under way, in turns with the
+other, so that the tensor cores have one's products while the other takes exponentials. At D 64,
+with many queries, it has the scores of the next block under way as well, and waits for no turn.
 The last block of keys comes first, and it alone has a mask: the end and the diagonal cut no other.
-
-At D 64 exponentials take as long as products, and registers are left for a second block of scores:
-of many queries a consumer takes the softmax of a block while the scores of the next one are under
-way as well. Neither waits for the other then, and sums of rows are added up once a tile.
 """
 
 from __future__ import annotations
