@@ -136,7 +136,7 @@ def _indices(access: Access) -> Iterator[_Index]:
         yield _Index(name, value, source, value if loaded is None else loaded)
     for node in ast.walk(function):
         # An entry of the program's own, loaded within an expression.
-        if _is_load(node) and (source := _tensor_of(node, function, access)):
+        if is_load(node) and (source := _tensor_of(node, function, access)):
             entries = _entries(access, source)
             for program in access.program:
                 if entries.dtype.kind in "iu" and program < entries.size:
@@ -172,7 +172,7 @@ def _origin(
     if value is None or depth > MAX_DEPTH:
         return None
     for node in ast.walk(value):
-        if _is_load(node):
+        if is_load(node):
             return name, _tensor_of(node, function, access)
     for node in ast.walk(value):
         if isinstance(node, ast.Name) and node.id != name:
@@ -182,7 +182,8 @@ def _origin(
     return None
 
 
-def _is_load(node: ast.AST) -> TypeGuard[ast.Call]:
+def is_load(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return whether a kernel loads here."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -10,6 +10,7 @@ import numpy as np
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, has_size, noun
+from kernelgauge.memory.gathered import is_load
 from kernelgauge.memory.mask_limits import evaluate, function_of, values_of
 from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of, turns_of
 from kernelgauge.words.fault import Note, note
@@ -26,8 +27,7 @@ def explain(
     return (
         _of_indices(access, region, element, other, same)
         or _past_its_dimension(access, region, element)
-        or (_of_splits(access) if same else None)
-        or (_of_memory(access) if same else None)
+        or ((_of_splits(access) or _of_memory(access)) if same else None)
     )
 
 
@@ -106,7 +106,7 @@ def _of_memory(access: Access) -> Note | None:
         value.lineno
         for name in names
         for value in values_of(name, function)
-        if any(getattr(it, "attr", "") == "load" for it in ast.walk(value))
+        if any(map(is_load, ast.walk(value)))
     }
     return note("address-from-memory", lines=sorted(lines)) if lines else None
 

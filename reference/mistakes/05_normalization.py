@@ -58,11 +58,8 @@ def layer_norm(x, weight, bias, eps, blocks):
         )
         yield cause, results(rstd, away, near)
         yield WHOLE_TILE, results(torch.rsqrt(over_tiles(squares, block) / N + eps))
-        whole = N // block * block
-        near = x[:, :whole].sum(1, keepdim=True) / N
-        away = x - near
-        squares_of_whole = away[:, :whole].square().sum(1, keepdim=True)
-        yield TAIL, results(torch.rsqrt(squares_of_whole / N + eps), away, near)
+        wrong, total = (it[:, None] for it in merges.without_tail(x, block))
+        yield TAIL, results(torch.rsqrt(total / N + eps), x - wrong, wrong)
         between = over_tiles(x.sum(1, keepdim=True), block) / N
         away = x - between
         summed = over_tiles(away.square().sum(1, keepdim=True), block)

@@ -236,9 +236,6 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
     def summed(seen, dy=dy):
         return torch.einsum("nkpq,ncrspq->kcrs", dy, seen)
 
-    def both(flat_dy, flat):
-        return (torch.einsum("km,crsm->kcrs", flat_dy, flat),)
-
     right = seen()
     dweight = summed(right)
     cause = "the window is turned around: its first element belongs to r = 0 and s = 0"
@@ -265,18 +262,25 @@ def conv2d_dweight(dy, x, kernel_size, stride, padding, dilation, blocks):
         yield named("only image {image} is summed", image=image), (summed(right[one], dy[one]),)
     flat_dy, flat = dy.movedim(1, 0).flatten(1), right.movedim(0, 3).flatten(3)
     pixels = flat_dy.shape[1]
+
+    def along_pixels(flat_dy, flat):
+        return torch.einsum("km,crsm->kcrs", flat_dy, flat)
+
+    def overrun_by(pixels_more, share):
+        index = torch.arange(pixels)
+        twice = (index >= share) & (index % share < pixels_more)
+        return (dweight + along_pixels(flat_dy[:, twice], flat[..., twice]),)
+
     for share in sorted({-(-pixels // parts) for parts in range(2, MAX_STEPS)}):
-        for overrun in sorted({-share % block for block in blocks} - {0}):
-            index = torch.arange(pixels)
-            twice = 1 + ((index >= share) & (index % share < overrun)).to(flat_dy.dtype)
+        for more in sorted({-share % block for block in blocks} - {0}):
             cause = "the last block of a program's share runs on into the share of the next one"
-            yield cause, functools.partial(both, flat_dy * twice, flat)
+            yield cause, functools.partial(overrun_by, more, share)
     shares = {block * steps for block in blocks for steps in (1, 2, 4, 8, 16)}
     for share in sorted(shares):
         if not 1 < share < pixels:
             continue
         parts = [
-            torch.einsum("km,crsm->kcrs", part, other)
+            along_pixels(part, other)
             for part, other in zip(flat_dy.split(share, 1), flat.split(share, 3), strict=True)
         ]
         yield "only the first share of the pixels is summed", (parts[0],)

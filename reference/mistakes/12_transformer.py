@@ -154,13 +154,11 @@ def group_norm(x, groups, weight, bias, eps, blocks):
     for block in blocks:
         lost = -N % block
         if lost:
-            whole = wide[..., : N // block * block]
-            near = whole.sum(2) / N
-            rstd = torch.rsqrt((whole - near[..., None]).square().sum(2) / N + eps)
+            near, total = merges.without_tail(wide, block)
             cause = (
                 "what lies after a group's last whole block is left out of its mean and variance"
             )
-            yield cause, results(rstd, means=near)
+            yield cause, results(torch.rsqrt(total / N + eps), means=near)
             cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
             yield cause, results(torch.rsqrt((squares + lost * mean.square()) / N + eps))
             near = mean * N / (N + lost)
@@ -207,12 +205,9 @@ def layer_norm_linear(x, norm_weight, norm_bias, weight, bias, eps, blocks):
             cause = "the bias is added in every step of the loop"
             yield cause, (layer()[0] + (steps - 1) * bias,)
         if lost := -K % block:
-            whole = K // block * block
-            near = x[:, :whole].sum(1, keepdim=True) / K
-            away = x - near
-            rstd = torch.rsqrt(away[:, :whole].square().sum(1, keepdim=True) / K + eps)
+            near, total = (it[:, None] for it in merges.without_tail(x, block))
             cause = "the columns after the last whole block are left out of the mean and variance"
-            yield cause, layer(rstd, away)
+            yield cause, layer(torch.rsqrt(total / K + eps), x - near)
             cause = "masked lanes are counted in the variance: the 0 in them is far from the mean"
             yield cause, layer(torch.rsqrt((squares + lost * mean.square()) / K + eps))
             near = mean * K / (K + lost)

@@ -5,6 +5,14 @@ import torch
 from kernelgauge.diagnosis.mistakes import named
 
 
+def without_tail(x, block):
+    """Return (mean, squares) along x's last dimension where the sums end with its whole blocks."""
+    N = x.shape[-1]
+    whole = x[..., : N // block * block]
+    mean = whole.sum(-1) / N
+    return mean, (whole - mean[..., None]).square().sum(-1)
+
+
 def wrong_merges(x, block):
     """Yield (cause, mean, squares) along x's last dimension.
 
