@@ -152,10 +152,75 @@ def test_a_backward_pass_sees_the_devices_of_its_tensors(graded):
     assert graded(puzzle, source.replace(saved, seen)) == ""
 
 
-def test_a_gluon_kernel_is_told_to_need_the_open_mode(graded):
-    puzzle = "19_gluon/gluon_copy"
-    source = (paths.SOLUTIONS / f"{puzzle}.py").read_text()
-    assert "a Gluon kernel, which a sealed run cannot record" in graded(puzzle, source)
+def test_functions_of_triton_may_be_imported_by_name(graded):
+    source = (paths.SOLUTIONS / "01_pointwise/swish.py").read_text()
+    by_name = "import triton\nfrom triton.language import sigmoid\n"
+    source = source.replace("import triton\n", by_name, 1)
+    assert source.count("tl.sigmoid(") == 1
+    assert graded("01_pointwise/swish", source.replace("tl.sigmoid(", "sigmoid(")) == ""
+
+
+GLUON = """
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language import program_id, zeros
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+LAYOUT = gl.constexpr(gl.SliceLayout(0, gl.BlockedLayout([1, 4], [1, 32], [1, 4], [1, 0])))
+
+
+@gluon.jit
+def kernel(x_ptr, y_desc, N, BLOCK: gl.constexpr, layout: gl.constexpr):
+    first = program_id(0) * BLOCK
+    slot = gl.allocate_shared_memory(y_desc.dtype, [BLOCK], y_desc.layout)
+    offs = first + gl.arange(0, BLOCK, layout)
+    x = gl.load(x_ptr + offs, mask=offs < N, other=0) + zeros([BLOCK], y_desc.dtype, layout)
+    slot.store(gl.convert_layout(x, LAYOUT))
+    gl.nvidia.hopper.fence_async_shared()
+    tma.async_copy_shared_to_global(y_desc, [first], slot)
+    tma.store_wait(0)
+
+
+def gluon_copy(x):
+    y, BLOCK = torch.empty_like(x), 1024
+    dtype = {torch.float32: gl.float32, torch.float16: gl.float16}.get(x.dtype, gl.bfloat16)
+    layout = gl.NVMMASharedLayout.get_default_for([BLOCK], dtype)
+    if len(x):
+        grid = (triton.cdiv(len(x), BLOCK),)
+        y_desc = TensorDescriptor.from_tensor(y, [BLOCK], layout)
+        own = gl.BlockedLayout([4], [32], [4], [0])
+        kernel[grid](x, y_desc, len(x), BLOCK, own)
+    return y
+"""
+
+
+def test_gluon_kernels_are_recorded(graded):
+    """Also what stands for layouts: arguments, constants of the file, parts of descriptors."""
+    assert graded("19_gluon/gluon_copy", GLUON) == ""
+    said = graded("19_gluon/gluon_copy", GLUON.replace("y_desc, [first]", "y_desc, [first + 1]"))
+    assert "was never written by a kernel, element 0" in said
+
+
+def test_the_compiler_takes_gluon_kernels_of_a_cell(graded):
+    source = (paths.SOLUTIONS / "19_gluon/barrier_ring.py").read_text()
+    assert graded("19_gluon/barrier_ring", source, check="compiles") == ""
+
+
+def test_what_a_gpu_lacks_is_no_bug_of_triton(graded):
+    """TMA, compiled for an A100."""
+    said = graded("19_gluon/gluon_copy", GLUON, check="compiles")
+    assert "for sm_80 (A100)" in said
+    assert "begin with sm_80, TMA and" in said
+
+
+@pytest.mark.parametrize("name", ["gl.amd", "gl.base_value", "gl.inline_asm_elementwise"])
+def test_a_gluon_kernel_uses_nothing_but_gluon(graded, name):
+    source = GLUON.replace("tma.store_wait(0)", f"tma.store_wait(0)\n    {name}")
+    said = graded("19_gluon/gluon_copy", source)
+    assert f"kernel uses {name}, which is no part of Triton's language" in said
 
 
 def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):

@@ -72,6 +72,8 @@ def pytest_cmdline_main(config):
         config.stash[machine] = environment.prepare()
     except environment.CannotRun as reason:
         raise pytest.UsageError(str(reason)) from None
+    if not config.pluginmanager.hasplugin("xdist"):
+        option.numprocesses, option.maxworkerrestart = 0, "0"
     if option.tries or option.compiled is not None:
         # What one process finds out about a kernel is what it prints.
         option.numprocesses = 0

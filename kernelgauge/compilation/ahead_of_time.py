@@ -439,7 +439,10 @@ def _crash(launch: Launch, gpu: Target, how: str, printed: str) -> Fault:
     said = [_head("compiler-crashed", launch, gpu, how=how)]
     said += [note("compiler-said", text=part)] if part else []
     remedy = advice(printed) or note("smaller-steps")
-    remedy = note("bug-in-triton", version=triton.__version__, remedy=remedy)
+    if "Cannot select: intrinsic" in printed:
+        remedy = note("no-such-instruction")
+    else:
+        remedy = note("bug-in-triton", version=triton.__version__, remedy=remedy)
     return Fault("not-compiled", (*said, *_launched(launch)), _place(launch), remedy=remedy)
 
 

@@ -34,8 +34,22 @@ MODULES = (
     "triton.language.extra.cuda",
     "triton.language.extra.cuda.libdevice",
     "triton.language.extra.libdevice",
+    "triton.experimental.gluon",
+    "triton.experimental.gluon.language",
+    "triton.experimental.gluon.language.nvidia",
+    "triton.experimental.gluon.language.nvidia.ampere",
+    "triton.experimental.gluon.language.nvidia.ampere.async_copy",
+    "triton.experimental.gluon.language.nvidia.ampere.mbarrier",
+    "triton.experimental.gluon.language.nvidia.hopper",
+    "triton.experimental.gluon.language.nvidia.hopper.cluster",
+    "triton.experimental.gluon.language.nvidia.hopper.mbarrier",
+    "triton.experimental.gluon.language.nvidia.hopper.tma",
 )
-TOP = ("cdiv", "next_power_of_2", "language")
+GLUON = "triton.experimental.gluon"
+# What there is of these, beside modules.
+TOP = {"triton": ("cdiv", "next_power_of_2", "language"), GLUON: ()}
+# Parts of Gluon's modules that their __all__ leaves out.
+UNLISTED = ("warpgroup_mma_init", "make_tensor_descriptor", "async_atomic_add")
 # What would load code of another kind, or takes what the interpreter keeps apart.
 DENIED = {
     "inline_asm_elementwise", "extern_elementwise", "handle", "tensor", "core", "semantic",
@@ -70,6 +84,7 @@ class Record(NamedTuple):
     file, line, name: of its definition, decorators included
     names: what its global names stand for, as a cell encodes values
     options: of @triton.jit
+    gluon: whether it is decorated with @gluon.jit
     """
 
     file: str
@@ -77,6 +92,7 @@ class Record(NamedTuple):
     name: str
     names: Mapping[str, Any]
     options: Mapping[str, Any]
+    gluon: bool = False
 
 
 class Kernels:
@@ -162,6 +178,8 @@ class Kernels:
             return _of_triton(*rest)
         if kind == "dtype":
             return torch_dtype(rest[0])
+        if kind == "layout":
+            return layout(*rest)
         if kind == "tuple":
             items = tuple(self.decode(it) for it in rest[0])
             return Unknown if Unknown in items else items
@@ -170,6 +188,37 @@ class Kernels:
 
 # Stands for a value that no kernel may use.
 Unknown = type("Unknown", (), {})
+
+
+def layout(name: str, fields: Mapping[str, Any]) -> Any:
+    """Return a layout of Gluon's. Raises ValueError, or what its class raises."""
+    made = _layouts().get(name)
+    if made is None:
+        raise ValueError(name)
+    return made(**{field: _part_of_layout(it) for field, it in fields.items()})
+
+
+def _part_of_layout(told: Any) -> Any:
+    if not isinstance(told, list):
+        return told
+    kind, *rest = told
+    if kind == "layout":
+        return layout(*rest)
+    if kind not in ("list", "tuple"):
+        raise ValueError(kind)
+    items = map(_part_of_layout, rest[0])
+    return list(items) if kind == "list" else tuple(items)
+
+
+@functools.cache
+def _layouts() -> dict[str, type]:
+    """Return Gluon's layouts by their names."""
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language import _layouts
+
+    kinds = _layouts.DistributedLayout, _layouts.SharedLayout
+    found = {n: it for n, it in vars(gl).items() if isinstance(it, type) and issubclass(it, kinds)}
+    return found | {"MBarrierLayout": gl.nvidia.hopper.mbarrier.MBarrierLayout}
 
 
 def _is_kernel(value: Any) -> bool:
@@ -207,7 +256,9 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     import builtins
 
     import triton
+    from triton.experimental import gluon
 
+    jit = gluon.jit if record.gluon else triton.jit
     # At the line of the definition: what stands above it is no part of the kernel's source.
     decorator = ast.copy_location(ast.Name("_jit", ast.Load()), definition)
     # What Triton does not read is not executed, either: annotations of what a kernel returns.
@@ -218,7 +269,7 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     flags = __future__.annotations.compiler_flag if future else 0
     space = {
         **names,
-        "_jit": lambda fn: triton.jit(_as_read(fn, definition), **record.options),
+        "_jit": lambda fn: jit(_as_read(fn, definition), **record.options),
         "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
         "__name__": "sealed",
     }
@@ -345,10 +396,15 @@ def _member(module: types.ModuleType, name: str) -> Any:
     value = getattr(module, name, Unknown)
     if name.startswith("_") or name in DENIED:
         return Unknown
-    if module.__name__ == "triton" and name not in TOP:
+    if isinstance(value, types.ModuleType):
+        return value if value.__name__ in MODULES else Unknown
+    if name not in TOP.get(module.__name__, (name,)):
         return Unknown
-    if isinstance(value, types.ModuleType) and value.__name__ not in MODULES:
-        return Unknown
+    if module.__name__.startswith(GLUON):
+        if isinstance(value, type) and value in _layouts().values():
+            return value
+        if name not in (*getattr(module, "__all__", (name,)), *UNLISTED):
+            return Unknown
     if isinstance(value, type) and name not in CLASSES:
         return Unknown
     return value
@@ -366,6 +422,10 @@ def _of_triton(module: str, name: str) -> Any:
             return Unknown
     if module.endswith("libdevice"):
         return _member(libdevice, name)
+    if module.startswith(GLUON):
+        # What it imports of parts that are its own.
+        public = module if module in MODULES else f"{GLUON}.language"
+        return _member(importlib.import_module(public), name)
     return _member(tl, name) if module.startswith("triton.language") else Unknown
 
 
@@ -375,7 +435,10 @@ def _public() -> frozenset[str]:
     import triton.language as tl
 
     core = importlib.import_module("triton.language.core")
+    gluon = importlib.import_module(f"{GLUON}.language")
     kinds = [tl.tensor, tl.dtype, tl.pointer_type, core.block_type, core.tensor_descriptor]
+    kinds += [gluon.shared_memory_descriptor, *_layouts().values()]
+    kinds += [importlib.import_module(f"{GLUON}.language.nvidia.hopper.tma").tensor_descriptor]
     named = {name for kind in kinds for name in dir(kind) if not name.startswith("_")}
     # What is set in __init__, where dir() does not see it.
     named |= {"shape", "dtype", "type", "value", "element_ty", "numel", "scalar", "strides"}

@@ -22,6 +22,7 @@ A tensor is ["tensor", storage, dtype, shape, strides, bytes from the storage's 
 
 import ast
 import contextlib
+import dataclasses
 import gc
 import inspect
 import io
@@ -41,6 +42,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from triton.backends.compiler import GPUTarget
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
@@ -67,6 +69,7 @@ READS = {
     "__index__": int,
     "is_nonzero": bool,
 }
+DESCRIPTORS = (TensorDescriptor, GluonDescriptor)
 ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
 # Bytes: what a process may allocate beside what it begins with, and what it may write to a file.
 MEMORY, FILE, PROCESSES, SECONDS = 2**30, 2**24, 16, 120
@@ -157,13 +160,22 @@ class Session:
             return ["complex", value.real, value.imag]
         if isinstance(value, tl.dtype):
             return ["tl", "triton.language", str(value)]
-        if isinstance(value, TensorDescriptor):
+        if isinstance(value, DESCRIPTORS):
             shape, strides, block = (
                 list(map(int, it)) for it in (value.shape, value.strides, value.block_shape)
             )
-            return ["descriptor", self.encode(value.base), shape, strides, block, value.padding]
+            layout = self.encode(getattr(value, "layout", None))
+            told = self.encode(value.base), shape, strides, block, value.padding, layout
+            return ["descriptor", *told]
+        if is_of_triton(value):
+            return ["tl", value.fn.__module__, value.fn.__name__]
         if isinstance(value, (JITFunction, Heuristics, Autotuner)):
             return ["kernel", self.kernel(value)]
+        if is_layout(value):
+            fields = {it.name: getattr(value, it.name) for it in dataclasses.fields(value)}
+            kinds = type(value).__mro__
+            own = next(it for it in kinds if "__dataclass_fields__" in vars(it))
+            return ["layout", own.__name__, {n: self.encode(it) for n, it in fields.items()}]
         if isinstance(value, types.ModuleType):
             return ["module", value.__name__]
         if str(getattr(value, "__module__", "")).startswith("triton."):
@@ -211,6 +223,16 @@ class Session:
         self.tell("read", self.encode(tensor))
         self.flush()
         return receive(self.pipe)[1]
+
+
+def is_of_triton(value):
+    """Whether this is a kernel that Triton's own language comes with."""
+    return isinstance(value, JITFunction) and str(value.fn.__module__).startswith("triton.")
+
+
+def is_layout(value):
+    made = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return made and type(value).__module__.startswith("triton.experimental.gluon.language")
 
 
 def options_of(options):
@@ -544,7 +566,7 @@ def hooked(config, named):
     fills, current.events = current.events, before
     return [
         fills,
-        {n: current.encode(v) for n, v in named.items() if isinstance(v, TensorDescriptor)},
+        {n: current.encode(v) for n, v in named.items() if isinstance(v, DESCRIPTORS)},
     ]
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.autotuner import Autotuner, Config
 from triton.runtime.jit import KernelInterface
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -44,6 +45,8 @@ from kernelgauge.words.fault import Call, Fault, Place, note
 MAX_BYTES = 2**32
 # What is done: what it works on, looked up, and the doing.
 Step = tuple[Callable[[], Any], Callable[..., None]]
+# Where @gluon.jit makes its kernels.
+GLUON = "triton.experimental.gluon._runtime"
 # What a cell may say that its launcher did, and the kind of each; and the remedies.
 REFUSALS = {
     "kernel-without-source": "outside-kernel", "hook-in-a-cell": "outside-kernel",
@@ -449,13 +452,10 @@ class _Replay:
         chosen = dict(self.session.kernels.decode(options))
         if set(chosen) - {"do_not_specialize", "do_not_specialize_on_alignment", "noinline"}:
             raise Forged("unknown options of a kernel")
-        if str(module).startswith("triton.experimental.gluon"):
-            words = note("gluon-in-a-cell", subject=self.session.path.stem, kernel=str(name))
-            raise Wrong(Fault("outside-kernel", (words,), Place(place[0], place[1])))
-        if module != "triton.runtime.jit":
+        if module not in ("triton.runtime.jit", GLUON):
             raise Forged("a kernel of another kind than @triton.jit")
         chosen = {n: list(v) if isinstance(v, tuple) else v for n, v in chosen.items()}
-        record = Record(place[0], place[1], str(name), dict(names), chosen)
+        record = Record(place[0], place[1], str(name), dict(names), chosen, module == GLUON)
         if self.session.kernels.records.setdefault(number, record) != record:
             raise Forged("a kernel that changed")
 
@@ -510,10 +510,14 @@ class _Replay:
             self.session.kernels.fields |= set(fields)
             return _named(str(name), tuple(map(str, fields)))(*map(self.value, items))
         if kind == "descriptor":
-            base, shape, strides, block, padding = rest
-            sizes = [_sizes(it) for it in (shape, strides, block)]
-            made = TensorDescriptor(self.value(base), *map(list, sizes))
-            made.padding = {"zero": "zero", "nan": "nan"}[padding]
+            base, shape, strides, block, padding, layout = rest
+            sizes = [list(_sizes(it)) for it in (shape, strides, block)]
+            padding = {"zero": "zero", "nan": "nan"}[padding]
+            tensor, own = self.value(base), self.session.kernels.decode(layout)
+            if own is not None:
+                return GluonDescriptor(tensor, *sizes, own, padding)
+            made = TensorDescriptor(tensor, *sizes)
+            made.padding = padding
             return made
         if kind == "complex":
             return complex(*map(_number, rest))
@@ -647,6 +651,8 @@ class _Replay:
             tensor.fill_(value)
         for name, made in blocks.items():
             named[name].block_shape = made.block_shape
+            if isinstance(made, GluonDescriptor):
+                named[name].layout = made.layout
 
 
 class _Chosen(KernelInterface):

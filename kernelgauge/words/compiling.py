@@ -273,6 +273,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "tl.debug_barrier() before the atomic lets all threads of the program store first"
     ),
     "bug-in-triton": "this is a bug in Triton {version}: {remedy}",
+    "no-such-instruction": (
+        "the GPU has no instruction for this: cp.async and mma begin with sm_80, TMA and "
+        "warpgroup_mma with sm_90"
+    ),
     "smaller-steps": "write the kernel in another way, in smaller steps, until it compiles",
     "pass-tuple": "pass tuple({name})",
     "pass-triton-dtype": (

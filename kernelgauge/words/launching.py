@@ -83,10 +83,6 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "@triton.jit, and constants"
     ),
     "kernel-without-source": "{subject} launches {kernel}, whose definition stands in no file",
-    "gluon-in-a-cell": (
-        "{subject} launches {kernel}, a Gluon kernel, which a sealed run cannot record: grade "
-        "Gluon in the open"
-    ),
     "hook-in-a-cell": (
         "{subject} gives the autotuner of {kernel} a pre_hook or post_hook, which a sealed run "
         "cannot record: name the tensors in reset_to_zero or restore_value"
