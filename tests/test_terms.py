@@ -105,7 +105,7 @@ def test_a_store_that_runs_into_the_next_row_meets_another_line():
 def test_what_the_source_does_not_show_is_not_said(which):
     told = fault(*launch(which))
     assert told.count("why:") == 1
-    assert "why: the tile of program (1, 0, 0) has all that program (0, 0, 0) stored" in told
+    assert "why: the tile of program (1, 0, 0) has all of a tile that program (0, 0, 0)" in told
 
 
 @triton.jit

@@ -357,6 +357,8 @@ class Tracker:
         writes = verb == conflict.verb == "writes" and same
         if not why and writes:
             why = _tiles_begin(region, units, conflict.access, (self.program, other))
+            if why and why.id == "tile-covers-another":
+                why = self._begins_among(region, units, conflict.access) or why
         said += [why] if why else []
         if "reads" in (verb, conflict.verb):
             stores = self.number if verb != "reads" else self.history.program[conflict.access]
@@ -372,6 +374,28 @@ class Tracker:
         elif why and why.id == "index-leads-into-another-row":
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
         return self._fault("race", verb, site, said, remedy).but(tensor=region.name)
+
+    def _begins_among(self, region: Region, units: np.ndarray, earlier: int) -> Note | None:
+        """Return where a tile begins among several that another program stored in this line."""
+        history, last = self.history, region.storage.ledger.last["writes"]
+        program, site = history.program[earlier], history.site[earlier]
+        its = [
+            number
+            for number in np.unique(last)
+            if number >= history.launch
+            and (history.program[number], history.site[number]) == (program, site)
+        ]
+        stored = np.flatnonzero(np.isin(last, its))
+        if not its or len(region.shape) != 1 or not stored[0] < units[0] <= stored[-1]:
+            return None
+        shift, size = region.storage.base - region.real, region.itemsize
+        begin, first, end = (
+            int(it * region.storage.ledger.unit + shift) // size
+            for it in (units[0], stored[0], stored[-1])
+        )
+        other = self.launch.program(program)
+        elements = {"begin": begin, "first": first, "end": end}
+        return note("begins-among", program=self.program, other=other, **elements)
 
     def _is_loaded_by(self, program: int, ledger: data_races.Ledger, unit: int) -> bool:
         """Return whether a program of this launch was among the last two to load this unit."""

@@ -37,6 +37,7 @@ import types
 
 import torch
 import triton.language as tl
+from torch._library import custom_ops
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -153,7 +154,9 @@ class Session:
                 [self.encode(x) for x in value],
             ]
         if isinstance(value, (tuple, list)):
-            return [type(value).__name__, [self.encode(x) for x in value]]
+            # A torch.Size is a tuple.
+            kind = "list" if isinstance(value, list) else "tuple"
+            return [kind, [self.encode(x) for x in value]]
         if isinstance(value, torch.dtype):
             return ["dtype", name_of(value)]
         if isinstance(value, complex):
@@ -483,6 +486,10 @@ class Operations(TorchDispatchMode):
             return first
         if func is aten._local_scalar_dense.default:
             return session.read(first)
+        if made := custom_ops.OPDEFS.get(func._schema.name):
+            # What torch.library.custom_op made of a function of the subject's.
+            with self.functions, self:
+                return made._init_fn(*args, **kwargs)
         copies = func in (aten.clone.default, aten._to_copy.default, aten.copy_.default)
         remedy = "pass-strides" if copies else "only-launch-in-the-launcher"
         raise session.refuse("uses-a-torch-operation", remedy, operation=name.removesuffix("_"))

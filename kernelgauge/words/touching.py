@@ -745,7 +745,12 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "which begins at {one} {other_begin}, goes on into it"
     ),
     "tile-covers-another": (
-        "why: the tile of program {program} has all that program {other} stored in this line"
+        "why: the tile of program {program} has all of a tile that program {other} stored in this "
+        "line"
+    ),
+    "begins-among": (
+        "why: program {program} begins at element {begin}, among the elements {first} to {end} "
+        "that program {other} stores in this line, in several tiles"
     ),
     "tiles-are-the-same": lambda indices: (
         f"why: both programs have the same tile: {' and '.join(indices)} "

@@ -1,5 +1,5 @@
 # fault: rows of a tile are counted from 0 instead of the start of their group
-# cause: has all that program
+# cause: has all of a tile that program
 from __future__ import annotations
 
 import torch
