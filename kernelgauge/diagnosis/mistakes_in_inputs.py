@@ -161,15 +161,17 @@ def misread(what_if: WhatIf) -> Iterator[Mistake]:
                 yield what_if.mistake(cause, **{name: read})
 
 
+def _alone_and_in_pairs(tensors: Mapping[str, torch.Tensor]) -> list[tuple[str, ...]]:
+    """Return the name of each tensor, and of each two of one shape."""
+    pairs = itertools.combinations(tensors, 2)
+    alike = [pair for pair in pairs if tensors[pair[0]].shape == tensors[pair[1]].shape]
+    return [*((name,) for name in tensors), *alike]
+
+
 def one_for_all(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield dimensions that are left out of the offset into one tensor, or into two at once."""
     tensors = what_if.arguments.tensors
-    pairs = [
-        (first, second)
-        for first, second in itertools.combinations(tensors, 2)
-        if tensors[first].shape == tensors[second].shape
-    ]
-    for names in [*((name,) for name in tensors), *pairs]:
+    for names in _alone_and_in_pairs(tensors):
         shape = tensors[names[0]].shape
         for dim, length in enumerate(shape):
             if length > 1:
@@ -177,6 +179,28 @@ def one_for_all(what_if: WhatIf) -> Iterator[Mistake]:
                     note("dimension-left-out", tensors=names, dim=dim),
                     note("given-index-0", tensors=names, dim=dim),
                     **{name: tensors[name].narrow(dim, 0, 1).expand(shape) for name in names},
+                )
+
+
+def index_of_others(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield indices along a dimension that belong to others, in one tensor or in two at once.
+
+    They are halved, as where bytes are counted that hold two numbers each; or all of a group have
+    that of its first one, where another tensor has one for each group.
+    """
+    tensors = what_if.arguments.tensors
+    for names in _alone_and_in_pairs(tensors):
+        for dim, length in enumerate(tensors[names[0]].shape):
+            index = torch.arange(length)
+            tried = [("index-halved", 2, index // 2)] if length > 1 else []
+            sizes = {it.shape[dim] for it in tensors.values() if it.dim() > dim}
+            for groups in sorted(it for it in sizes if 0 < it < length and length % it == 0):
+                group = length // groups
+                tried.append(("index-of-the-first", group, index // group * group))
+            for what, group, taken in tried:
+                yield what_if.mistake(
+                    note(what, tensors=names, dim=dim, group=group),
+                    **{name: tensors[name].index_select(dim, taken) for name in names},
                 )
 
 
@@ -267,5 +291,5 @@ def _with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor 
 
 
 # What the mistakes of single puzzles come before.
-LAST = (taken_for_set, negated)
+LAST = (taken_for_set, negated, index_of_others)
 KINDS = (of_options, special, left_out, swapped, misread, one_for_all, padded, rounded)

@@ -562,6 +562,13 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "given-index-0": lambda tensors, dim: (
         f"index 0 of {' and '.join(tensors)} everywhere along dimension {dim}"
     ),
+    "index-halved": lambda tensors, dim, group: (
+        f"the index into {' and '.join(tensors)} along dimension {dim} is half of what it must be"
+    ),
+    "index-of-the-first": lambda tensors, dim, group: (
+        f"each {group} neighbours along dimension {dim} of {' and '.join(tensors)} get what "
+        "belongs to the first of them"
+    ),
     "infinities-are-0": _count("infinities in {} count as 0"),
     "infinities-are-finite": _count("infinities in {} count as the largest finite number"),
     "subnormals-are-0": _count("subnormal numbers in {} count as 0"),

@@ -69,6 +69,14 @@ def softmax(x, blocks):
 
 def online_softmax(x, blocks):
     yield from softmax(x, blocks)
+    largest = x.amax(1, keepdim=True)
+    for block in blocks:
+        lanes = torch.nn.functional.pad(x, (0, -x.shape[1] % block), value=-math.inf)
+        lanes = lanes.unflatten(1, (-1, block))
+        own = lanes.amax(1, True)
+        total = torch.exp(lanes - own.where(own > -math.inf, 0.0)).sum((1, 2))[:, None]
+        cause = "the sums of lanes are added up without their maxima, which differ"
+        yield cause, (torch.exp(x - largest) / total,)
 
 
 def column_softmax(x, blocks):
@@ -84,6 +92,10 @@ def column_softmax(x, blocks):
         tiles = torch.exp(wide - wide.amax(0)).unflatten(1, (-1, block))
         alone = (tiles / tiles.sum(2, True)).flatten(1)[:, :N]
         yield "the sum is along the wrong axis of the tile", (alone,)
+        shifted = torch.nn.functional.pad(torch.exp(x - x.amax(0)), (0, -N % block))
+        tiles = shifted.unflatten(1, (-1, block))
+        among = (tiles / tiles.sum((0, 2), True)).flatten(1)[:, :N]
+        yield "the sum is that of the whole tile, not of each column", (among,)
 
 
 def cross_entropy(logits, targets, blocks):

@@ -107,7 +107,12 @@ def persistent_softmax(x, blocks):
         low = torch.exp((x - running).float()).double()
         yield CARRIED.format("the maximum is"), (low / low.sum(1, keepdim=True),)
     total = shifted.sum(1)
+    right = shifted / total[:, None]
     for tall, programs in itertools.product({1, *blocks}, PROGRAMS):
+        later = tall * programs
+        if later < len(x):
+            ahead = torch.cat([right[:later], right[tall : len(x) - later + tall]])
+            yield "the tile fetched ahead is the next one, not the program's next", (ahead,)
         if tall * min(PROGRAMS) < len(x):
             tiles = pad(total, (0, -len(x) % tall)).view(-1, tall)
             made = over_turns(tiles, programs).flatten()[: len(x), None]

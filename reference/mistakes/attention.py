@@ -199,6 +199,10 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     largest, lse = x.amax(-1), x.logsumexp(-1)
     yield "the largest score is not added to the logarithm of the sum", None, lse - largest
     yield "lse is left in base 2", None, lse / math.log(2)
+    cause = "the largest score is added to the logarithm in base 2, without ln(2)"
+    yield cause, None, lse + largest * (1 / math.log(2) - 1)
+    cause = "the logarithm of the sum is left in base 2, without ln(2)"
+    yield cause, None, largest + (lse - largest) / math.log(2)
     cause = "the sum of the exponentials is stored, not its logarithm plus the largest score"
     yield cause, None, torch.exp(lse - largest)
 
