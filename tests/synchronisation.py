@@ -52,19 +52,19 @@ ACCEPTED = [
     (r"wait\(turn.*: the other phase", "the other consumer begins"),
     (r"arrive\(turn.*: (before|after)", "turns set the pace, and no result depends on it"),
     (
-        r"attention:131 .*: after arrive",
-        "these keys' slot is fetched into only after values that are given back past line 141",
+        r"attention:132 .*: after arrive",
+        "these keys' slot is fetched into only after values that are given back past line 142",
     ),
     (
-        r"attention:187 .*: after arrive",
-        "these keys' slot is fetched into only after values that are given back past line 190",
+        r"attention:188 .*: after arrive",
+        "these keys' slot is fetched into only after values that are given back past line 191",
     ),
     (
-        r"attention:190 .*: after arrive",
-        "line 187 waits for it too, or nothing is fetched before a tile's line 262",
+        r"attention:191 .*: after arrive",
+        "line 188 waits for it too, or nothing is fetched before a tile's line 264",
     ),
     (
-        r"attention:(100|140) .*: after w",
+        r"attention:(100|141) .*: after w",
         "the results are right, and the exponentials not under the product: test_compiles tells",
     ),
     (r"expect\(.*: after async_copy", "the phase cannot end before this arrival"),
@@ -85,7 +85,7 @@ ACCEPTED = [
     (r"init\(.*: after init", "no partition runs yet"),
     (r"init\(.*: another slot's", "the loop initialises the same barriers in another order"),
     (
-        r"(ring:68|gluon_matmul:57|ws_matmul:117|moid_attention:68|n_attention:302) fence",
+        r"(ring:68|gluon_matmul:57|ws_matmul:117|moid_attention:68|n_attention:304) fence",
         "Gluon's tutorials have none there, see above",
     ),
 ]

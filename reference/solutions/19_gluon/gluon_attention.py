@@ -4,6 +4,7 @@ Two consumers take 64 queries each of a tile of 128, and a producer brings keys 
 two rings. A consumer takes the softmax of a block while a product is under way, in turns with the
 other, so that the tensor cores have one's products while the other takes exponentials. At D 64,
 with many queries, it has the scores of the next block under way as well, and waits for no turn.
+Queries have two slots for each consumer, so that the next tile's come while this one's are in use.
 The last block of keys comes first, and it alone has a mask: the end and the diagonal cut no other.
 """
 
@@ -77,9 +78,9 @@ def producer(
             number, row, blocks = tile_of(tile, S, T, BLOCK, CAUSAL)
             batch, head = number // H, number % H
             for half in gl.static_range(2):
-                mbarrier.wait(q_empty.index(half), (done & 1) ^ 1)
-                q_slot = q_slots.index(half)
-                fetch(q_desc, batch, head, row + half * HALF, q_slot, q_full.index(half))
+                own = done % 2 * 2 + half
+                mbarrier.wait(q_empty.index(own), (done // 2 & 1) ^ 1)
+                fetch(q_desc, batch, head, row + half * HALF, q_slots.index(own), q_full.index(own))
             for i in range(blocks):
                 key = (blocks - 1 - i) * BLOCK
                 slot, phase = step % SLOTS, step // SLOTS & 1
@@ -233,7 +234,6 @@ def consumer(
     D: gl.constexpr = k_slots.shape[4]
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK, 16])
     o_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
-    q = q_slots.index(half).reshape([HALF, D])
     zeros = gl.zeros([HALF, BLOCK], gl.float32, s_layout)
     done, step = 0, 0
     for deal in range(gl.program_id(0), gl.cdiv(tiles, DEAL), gl.num_programs(0)):
@@ -241,7 +241,9 @@ def consumer(
             number, row, blocks = tile_of(tile, S, T, BLOCK, CAUSAL)
             row += half * HALF
             slot, phase = step % SLOTS, step // SLOTS & 1
-            mbarrier.wait(q_full.index(half), done & 1)
+            own = done % 2 * 2 + half
+            q = q_slots.index(own).reshape([HALF, D])
+            mbarrier.wait(q_full.index(own), done // 2 & 1)
             mbarrier.wait(k_full.index(slot), phase)
             k = k_slots.index(slot).reshape([BLOCK, D]).permute([1, 0])
             s = warpgroup_mma(q, k, zeros, use_acc=False)
@@ -259,7 +261,7 @@ def consumer(
                     half, s, seen, o, q, rings, turn, blocks, step, done, scale
                 )
             slot = step % SLOTS
-            mbarrier.arrive(q_empty.index(half), count=1)
+            mbarrier.arrive(q_empty.index(own), count=1)
             o = warpgroup_mma(p, v_slots.index(slot).reshape([BLOCK, D]), o)
             mbarrier.arrive(v_empty.index(slot), count=1)
             step += 1
@@ -291,11 +293,11 @@ def gluon_attention_kernel(
 ):  # fmt: skip
     dtype: gl.constexpr = q_desc.dtype
     DEAL: gl.constexpr = 2 if CAUSAL else 1
-    q_slots = gl.allocate_shared_memory(dtype, [2, 1, 1, HALF, D], q_desc.layout)
+    q_slots = gl.allocate_shared_memory(dtype, [4, 1, 1, HALF, D], q_desc.layout)
     k_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, 2 * HALF, D], k_desc.layout)
     v_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, 2 * HALF, D], v_desc.layout)
     out_slots = gl.allocate_shared_memory(dtype, [2, 1, 1, HALF, D], out_desc.layout)
-    q_full, q_empty = barriers(2, 1), barriers(2, 1)
+    q_full, q_empty = barriers(4, 1), barriers(4, 1)
     k_full, k_empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
     v_full, v_empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
     turn = barriers(2, 1)
