@@ -47,8 +47,18 @@ GUESSES = frozenset(
         "tiles-left-out",
     }
 )
+# Causes that leave open in which line bits are lost.
+FEW_BITS = frozenset(
+    {
+        "cast-too-soon",
+        "few-bits",
+        "handed-on-in-few-bits",
+        "row-in-few-bits",
+        "step-in-lower-precision",
+    }
+)
 # Causes that leave open which terms are wrong.
-VAGUE = (GUESSES - {"few-bits", "handed-on-in-few-bits", "row-in-few-bits"}) | {
+VAGUE = (GUESSES - FEW_BITS) | {
     "carry-missing",
     "counted-twice",
     "diagonal-off-by-one",

@@ -587,6 +587,11 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
 
 # What a run without it shows to be the cause.
 SHOWN: Mapping[str, str | Callable[..., str]] = {
+    "rounded-on-the-way": lambda source, line, bits, moved, allowed: (
+        f"{source}, in line {line}, rounds to {'float16' if bits == 11 else 'bfloat16'}, and too "
+        f"much is lost: with other roundings in that line alone the element changes by up to "
+        f"{moved:.2g}, and {allowed:.2g} is allowed. Keep these numbers in float32"
+    ),
     "wrong-with-a-call-between": (
         "right alone, wrong where another forward pass runs before this call's backward pass"
     ),
