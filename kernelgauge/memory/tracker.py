@@ -384,6 +384,9 @@ class Tracker:
         if writes:
             if not why or why.id == "tiles-overlap" or _begin_close(why, self.program, other):
                 remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
+            if why and why.id == "tiles-begin":
+                begin, one = why.values["begin"], why.values["one"]
+                remedy = meetings.past_its_part(access, begin, one) or remedy
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
         elif why and why.id == "index-leads-into-another-row":
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy

@@ -744,6 +744,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "why: the tile of program {program} begins at {one} {begin}, and that of program {other}, "
         "which begins at {one} {other_begin}, goes on into it"
     ),
+    "mask-ends-too-late": (
+        "the mask lets {index} run up to {limit} ({value}) in every tile: let each tile end where "
+        "its own part does, here before {one} {begin}"
+    ),
     "tile-covers-another": (
         "why: the tile of program {program} has all that program {other} stored in this line"
     ),
