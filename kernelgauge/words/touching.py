@@ -685,6 +685,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{exceeds} {scalar} is the number of a tile of {block} = {length} ({definition}), and "
         "there are more tiles than that: the index is wrong, not the mask"
     ),
+    "scalar-counts-too-far": (
+        "{exceeds} the loop of line {line} lets {scalar} count up to {end}, which is {reaches} "
+        "there: end it where the tensor ends, if that comes first"
+    ),
     "scalar-is-divided-wrong": (
         "{exceeds} the index is wrong, not the mask; check its // and %, and what they divide by"
     ),
