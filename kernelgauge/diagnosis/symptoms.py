@@ -63,6 +63,7 @@ VAGUE = (GUESSES - FEW_BITS) | {
     "counted-twice",
     "diagonal-off-by-one",
     "formula-off",
+    "holds-another",
     "not-stored",
     "offsets-wrong",
     "rows-and-columns-swapped",
@@ -329,6 +330,7 @@ ALWAYS = (
     by_row,
     symptoms_precision.narrower,
     symptoms_order.out_of_place,
+    symptoms_order.of_another,
     miscounted,
     symptoms_precision.whole_numbers,
 )
