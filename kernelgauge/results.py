@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -20,11 +20,12 @@ from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.core.launch import blocks_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
-from kernelgauge.diagnosis import influence, mistakes, report
+from kernelgauge.diagnosis import influence, mistakes, report, roundings
 from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, Right, diagnose
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
+from kernelgauge.memory.call_sites import CallSite
 from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
 from kernelgauge.memory.watch import Programs, Store
 from kernelgauge.numerics.compare import Mismatch, Rule
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
 Tensors = tuple[torch.Tensor, ...]
+Found = TypeVar("Found")
 
 # Calls that show what an element depends on end after so many seconds, whatever they do.
 MAX_SECONDS_TO_DEPEND = 10.0
@@ -168,6 +170,7 @@ class ResultCheck:
                 origin=self._origin(call, outcome, other, expected) if other == number else None,
             )
         store = watch.store_of(outcome.results[number], mismatches[number].worst) if watch else None
+        again = self._again(outcome, store)
         # It is kept until the file is through: what was watched takes far more memory than tensors.
         blocks = blocks_of(outcome.launches)
         return Observation(
@@ -182,7 +185,8 @@ class ResultCheck:
             call.original.values,
             _programs(outcome),
             partial(self._option_at_fault, call, number),
-            partial(self._depends, call, mismatches[number], number, self._again(outcome, store)),
+            partial(self._depends, call, mismatches[number], number, again),
+            partial(self._rounds, call, wrong[number], number, again),
         )
 
     def _again(self, outcome: Outcome, store: Store | None) -> Mapping[str, Any]:
@@ -205,9 +209,7 @@ class ResultCheck:
         again: how to run the call
         """
         given, index = call.original, mismatch.worst
-        if not self.kernel.run.closely or settings.sealed or settings.debugged:
-            return None
-        if not again or given.lists or STOPS.search(self.kernel.path.read_text(encoding="utf-8")):
+        if given.lists or not self._may_call(again):
             return None
         tensors = {
             name: x
@@ -247,11 +249,50 @@ class ResultCheck:
             reference,
             subject,
         )
+        return self._asked(call, lambda: influence.depends(element))
+
+    def _rounds(
+        self,
+        call: GuardedCall,
+        wrong: WrongResult,
+        number: int,
+        again: Mapping[str, Any],
+        only: CallSite | None,
+    ) -> tuple[CallSite, Note] | None:
+        """Return the line whose roundings make the worst element wrong, and what is said of it.
+
+        again: how to run the call
+        only: the one line to look at; None for all
+        """
+        index = wrong.worst
+        if not rounds(wrong.dtype) or wrong.dtype.is_complex or not self._may_call(again):
+            return None
+        if wrong.rounded is not None and not wrong.rounded & roundings.FORMATS:
+            return None
+
+        def element() -> float:
+            call.restore()
+            return double(call.run(rehearse=False, **again).results[number])[index].item()
+
+        got, truth, allowed = (
+            float(it[index].real) for it in (wrong.got, wrong.truth, wrong.allowed)
+        )
+        found = roundings.Rounded(got, truth, allowed, element)
+        return self._asked(call, lambda: roundings.too_coarse(found, only))
+
+    def _may_call(self, again: Mapping[str, Any]) -> bool:
+        """Return whether the subject may be called again to learn more of a wrong element."""
+        if not again or not self.kernel.run.closely or settings.sealed or settings.debugged:
+            return False
+        return not STOPS.search(self.kernel.path.read_text(encoding="utf-8"))
+
+    def _asked(self, call: GuardedCall, ask: Callable[[], Found | None]) -> Found | None:
+        """Return what calls of the subject show, within a time; None if one of them fails."""
         limited = timeouts.seconds_left() < math.inf or not self.kernel.run.defers
         seconds = 0.0 if limited else MAX_SECONDS_TO_DEPEND
         try:
             with timeouts.time_limit(seconds), contextlib.redirect_stdout(io.StringIO()):
-                return influence.depends(element)
+                return ask()
         except Wrong:
             return None
         finally:

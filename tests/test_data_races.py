@@ -229,6 +229,56 @@ def test_the_last_program_without_atomics():
 
 
 @triton.jit
+def raised_kernel(x_ptr, flags_ptr, y_ptr, HOW: tl.constexpr):
+    begins = (HOW == "kept") | (HOW == "once")
+    part = (tl.program_id(0) + (2 if begins else 0)) % 3
+    if part < 2:
+        if (HOW == "early") | (HOW == "twice"):
+            tl.atomic_xchg(flags_ptr + part, 1)
+        tl.store(x_ptr + part, 1.0)
+        if HOW != "early":
+            tl.atomic_xchg(flags_ptr + part, 1)
+    else:
+        if HOW == "once":
+            tl.atomic_add(flags_ptr, 0)
+        elif HOW != "ignored":
+            while tl.atomic_add(flags_ptr, 0) == 0:
+                pass
+        tl.store(y_ptr, tl.load(x_ptr + (HOW == "another")))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("early", "raises flags[0] in line"),
+        # Who sees 1 cannot know which of the two it is.
+        ("twice", "raises flags[0] in line"),
+        ("another", "looks at flags[0] in line"),
+        ("another", "what it loads is stored by program (1, 0, 0), which raises flags[1]"),
+        ("ignored", "looks at no flag before its load"),
+    ],
+)
+def test_why_flags_order_nothing(how, said):
+    tensors = torch.empty(2), torch.zeros(2, dtype=torch.int32), torch.empty(1)
+    assert said in fault(raised_kernel, (3,), *tensors, how)
+
+
+@pytest.mark.parametrize(("how", "there"), [("kept", 1), ("once", 0)])
+def test_flags_that_are_not_waited_for(how, there):
+    flags = torch.full((2,), there, dtype=torch.int32)
+    tensors = torch.empty(2), flags, torch.empty(1)
+    said = fault(raised_kernel, (3,), *tensors, how)
+    assert f"finds {there} in flags[0] in line" in said
+
+
+@ORDERS
+def test_flags_that_are_raised_after_the_store(order):
+    x, flags, y = torch.empty(2), torch.zeros(2, dtype=torch.int32), torch.zeros(1)
+    watched(raised_kernel, (3,), x, flags, y, "right", order=order)
+    assert y.item() == 1
+
+
+@triton.jit
 def late_store_kernel(partial_ptr, count_ptr, y_ptr):
     pid = tl.program_id(0)
     tl.store(partial_ptr + pid, 1.0)

@@ -262,6 +262,12 @@ SYMPTOMS = {
     "off by whole numbers ... not a rounding error": case(
         SMALL[:, 1:] @ SMALL[:, 1:].T, SMALL.double() @ SMALL.double().T
     ),
+    "8 rows hold what belongs to others ... row 56 holds what row 0 should be": case(
+        torch.cat([PRODUCT[:56], PRODUCT[:8]]).float(), PRODUCT
+    ),
+    "16 columns hold ... column 80 holds what column 16 should be": case(
+        torch.cat([PRODUCT[:, :80], PRODUCT[:, 16:32]], 1).float(), PRODUCT
+    ),
     "the complex conjugate ... the sign of the imaginary part": case(IMAGE.conj(), IMAGE),
     "real and imaginary parts are swapped": case(torch.complex(IMAGE.imag, IMAGE.real), IMAGE),
     "exactly a bfloat16 number ... a cast to bfloat16": case(PRODUCT.bfloat16().float(), PRODUCT),
@@ -392,6 +398,17 @@ NOT_SEEN = {
     "a mistake, close to the truth": (
         case((LINE.double() * 1.02).bfloat16(), LINE, mistakes=[Mistake(A_MISTAKE, LINE.double)]),
         ["a mistake"],
+    ),
+    "rows of others, of which some are wrong": (
+        case(torch.cat([PRODUCT[:56], PRODUCT[:4], A[:4, :32].repeat(1, 3)]).float(), PRODUCT),
+        ["belongs to others"],
+    ),
+    "rows of others, where rows are alike": (
+        case(
+            torch.cat([PRODUCT[:4], PRODUCT[8:12]]).float(),
+            torch.cat([PRODUCT[:4], PRODUCT[:4]]),
+        ),
+        ["belongs to others"],
     ),
     "a pattern, of one wrong element": (
         case(changed(PRODUCT.float(), (5, 7), 100.0), PRODUCT),

@@ -17,6 +17,7 @@ from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.diagnosis import influence
 from kernelgauge.diagnosis.observations import _to_look_at, diagnose
+from kernelgauge.diagnosis.symptoms import VAGUE
 from kernelgauge.kernel import Kernel
 from kernelgauge.numerics.compare import Rule, compare
 from kernelgauge.words import message, parts, say, symptom
@@ -426,4 +427,5 @@ def test_it_is_said_of_the_first_case_alone():
 def test_a_cause_that_is_known_is_enough(name, known, is_looked_at):
     one, other = case(FOUND), case(FOUND)
     cause = Cause(note(name), known, 2, 2)
-    assert (_to_look_at([one, other], {id(one): cause, id(other): cause}) is one) == is_looked_at
+    causes = {id(one): cause, id(other): cause}
+    assert (_to_look_at([one, other], causes, VAGUE) is one) == is_looked_at

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,10 +19,12 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import report
-from kernelgauge.diagnosis.symptoms import GUESSES, SHOWN, SOLE, VAGUE
+from kernelgauge.diagnosis.symptoms import FEW_BITS, GUESSES, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
+from kernelgauge.memory.call_sites import CallSite
 from kernelgauge.words.fault import CONSISTENT, PROVEN, Cause, Fault, Note
+from kernelgauge.words.fault import SHOWN as SHOWN_BY_A_RUN
 
 # So many times what is allowed is beyond any order of roundings.
 CLEARLY = 8.0
@@ -62,6 +64,8 @@ class Observation:
     at_fault: finds the option without which the same call is right, if there is one. It takes the
         values of the arguments of the other cases that fail
     depends: finds on which parts of the inputs its worst element wrongly depends, or does not
+    rounds: finds the line whose roundings to 16 bits make its worst element wrong, and what is said
+        of it. It takes the one line to look at, or None for all
     """
 
     fault: Fault
@@ -72,6 +76,7 @@ class Observation:
     programs: int = 1
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
     depends: Callable[[], Note | None] = lambda: None
+    rounds: Callable[[CallSite | None], tuple[CallSite, Note] | None] = lambda only: None
     _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
     _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
     _reached: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -209,14 +214,39 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
     for it in rest:
         if suggested := _suggested(it, rest, right, most, len(observations)):
             causes[id(it)] = suggested
-    close = _to_look_at(observations, causes)
+    causes |= _rounded(observations, causes)
+    close = _to_look_at(observations, causes, VAGUE)
     return [it.told(causes.get(id(it)), patterns=True, depends=it is close) for it in observations]
 
 
+def _rounded(observations: Sequence[Observation], causes: Mapping[int, Cause]) -> dict[int, Cause]:
+    """Return which cases are wrong because numbers are rounded to 16 bits, and in which line."""
+    vague = VAGUE | FEW_BITS
+    first = _to_look_at(observations, causes, vague)
+    if first is None or (found := first.rounds(None)) is None:
+        return {}
+    line, said = found
+    of_cases = {id(first): Cause(said, SHOWN_BY_A_RUN)}
+    until = time.process_time() + MAX_SECONDS_MORE
+    for it in observations:
+        if it is first or not _is_vague(causes.get(id(it)), vague) or time.process_time() > until:
+            continue
+        if found := it.rounds(line):
+            of_cases[id(it)] = Cause(found[1], SHOWN_BY_A_RUN)
+    return of_cases
+
+
+def _is_vague(cause: Cause | None, vague: Set[str]) -> bool:
+    return cause is None or (cause.known == CONSISTENT and cause.note.id in vague)
+
+
 def _to_look_at(
-    observations: Sequence[Observation], causes: Mapping[int, Cause]
+    observations: Sequence[Observation], causes: Mapping[int, Cause], vague: Set[str]
 ) -> Observation | None:
-    """Return the case that is told in full, if no cause is named there or only a vague one."""
+    """Return the case that is told in full, if no cause is named there or only a vague one.
+
+    vague: the ids of causes that are
+    """
     groups: dict[Hashable, list[Observation]] = {}
     for it in observations:
         cause = causes.get(id(it))
@@ -230,9 +260,7 @@ def _to_look_at(
     first = min(groups.values(), key=rank)[0]
     if first.result.drift is not None:
         return None
-    cause = causes.get(id(first))
-    is_vague = cause is None or (cause.known == CONSISTENT and cause.note.id in VAGUE)
-    return first if is_vague else None
+    return first if _is_vague(causes.get(id(first)), vague) else None
 
 
 def _says_most(observation: Observation) -> tuple:

@@ -47,12 +47,23 @@ GUESSES = frozenset(
         "tiles-left-out",
     }
 )
+# Causes that leave open in which line bits are lost.
+FEW_BITS = frozenset(
+    {
+        "cast-too-soon",
+        "few-bits",
+        "handed-on-in-few-bits",
+        "row-in-few-bits",
+        "step-in-lower-precision",
+    }
+)
 # Causes that leave open which terms are wrong.
-VAGUE = (GUESSES - {"few-bits", "handed-on-in-few-bits", "row-in-few-bits"}) | {
+VAGUE = (GUESSES - FEW_BITS) | {
     "carry-missing",
     "counted-twice",
     "diagonal-off-by-one",
     "formula-off",
+    "holds-another",
     "not-stored",
     "offsets-wrong",
     "rows-and-columns-swapped",
@@ -319,6 +330,7 @@ ALWAYS = (
     by_row,
     symptoms_precision.narrower,
     symptoms_order.out_of_place,
+    symptoms_order.of_another,
     miscounted,
     symptoms_precision.whole_numbers,
 )

@@ -13,6 +13,10 @@ from kernelgauge.words.fault import note
 SCANS = {"cumsum", "cumprod", "associative_scan"}
 # So many times what is allowed are elements off that are in other places.
 FAR = 20
+# Slices along more places are not compared, and of each so many elements before all are.
+MAX_SLICES, MAX_SAMPLED = 1024, 32
+# So many are compared with all others at once, which takes 16 MB.
+CHUNK = 64
 
 
 def transposed(result: WrongResult) -> Symptom | None:
@@ -46,6 +50,52 @@ def out_of_place(result: WrongResult) -> Symptom | None:
         if result.fits(result.truth.permute(order).reshape(result.truth.shape)):
             return Symptom(note("out-of-place"), note("dimensions-in-another-order", order=order))
     return Symptom(note("out-of-place"), note("offsets-wrong"))
+
+
+def of_another(result: WrongResult) -> Symptom | None:
+    """Detect slices along a dimension, such as rows, that are what others should be."""
+    got, truth = result.got, result.truth
+    if truth.is_complex() or not got.isfinite().all() or not truth.isfinite().all():
+        return None
+    for dim, size in enumerate(truth.shape):
+        others = tuple(it for it in range(truth.dim()) if it != dim)
+        hit = result.wrong.any(others) if others else result.wrong
+        at = hit.nonzero()[:, 0][:MAX_SLICES]
+        if not others or not MIN_WRONG <= size <= MAX_SLICES or len(at) < MIN_WRONG:
+            continue
+        own, right = (x.movedim(dim, 0).flatten(1) for x in (got, truth))
+        if right.shape[1] < MIN_WRONG or not _all_differ(right):
+            continue
+        slack = 2 * result.allowed.movedim(dim, 0).flatten(1) + 4 * result.eps * own.abs()
+        places = torch.linspace(0, right.shape[1] - 1, MAX_SAMPLED).long().unique()
+        alike = torch.cat(
+            [
+                _alike(own[some][:, places], right[:, places], slack[some][:, places])
+                for some in at.split(CHUNK)
+            ]
+        )
+        found = alike.argmax(1)
+        same = ((own[at] - right[found]).abs() <= slack[at]).double().mean(1) > 0.98
+        if same.double().mean() < 0.9 or (found[same] == at[same]).any():
+            continue
+        if ((alike > 0.9).sum(1) > 1).any():
+            continue
+        first = int(same.nonzero()[0, 0])
+        said = {"dim": dim, "dims": truth.dim(), "count": int(same.sum())}
+        pair = {"index": int(at[first]), "other": int(found[first])}
+        return Symptom(note("slices-of-others", **said), note("holds-another", **said, **pair))
+    return None
+
+
+def _alike(some: torch.Tensor, others: torch.Tensor, slack: torch.Tensor) -> torch.Tensor:
+    """Return what share of each of some rows is the same in each other row."""
+    near = (some[:, None] - others[None]).abs() <= slack[:, None]
+    return near.double().mean(-1)
+
+
+def _all_differ(rows: torch.Tensor) -> bool:
+    """Return whether no two rows are the same."""
+    return len(rows.unique(dim=0)) == len(rows)
 
 
 def restarted(result: WrongResult) -> Symptom | None:

@@ -43,6 +43,10 @@ rounded: set[str] = set()
 # those of any GPU.
 approximate = False
 
+# What makes other numbers of those that are to be rounded to a format of 16 bits, so that they are
+# rounded otherwise. It takes them as float32 or float64, and the format.
+otherwise: Callable[[np.ndarray, str], np.ndarray] | None = None
+
 _LOG2_E = np.float32(np.log2(np.e))
 
 _EXACT = {np.abs, np.fmin, np.fmax, np.minimum, np.maximum}
@@ -104,6 +108,8 @@ def widen(data: np.ndarray, name: str) -> np.ndarray:
 
 def narrow(values: np.ndarray, name: str) -> np.ndarray:
     """Return computed numbers as the interpreter holds them, rounded to nearest even."""
+    if otherwise and _ITEMSIZE[name] == 2 and values.dtype.kind == "f":
+        values = otherwise(values, name)
     if name in float_formats.PACKED:
         return float_formats.pack(values, name)
     return values.astype(_NUMPY[name], copy=False)
@@ -132,7 +138,10 @@ def _cast(builder: Any, source: Any, target: Any, rounding: Any = None) -> Any:
     if source.attr.get("cast from wider"):
         # It was rounded on the way, and not to be stored.
         rounded.add(was)
-    data = convert(source.data, source.dtype.scalar, target.scalar, toward_zero)
+    data = source.data
+    if otherwise and name in ("fp16", "bf16") and data.dtype.kind == "f" and data.itemsize > 2:
+        data = otherwise(data, name)
+    data = convert(data, source.dtype.scalar, target.scalar, toward_zero)
     return TensorHandle(data, target.scalar, {"cast from wider": _ITEMSIZE[name] < _ITEMSIZE[was]})
 
 
@@ -162,11 +171,7 @@ def _binary(builder: Any, left: Any, right: Any, compute: Callable) -> Any:
         return TensorHandle(result, tl.int1)
     if compute not in _EXACT:
         rounded.add(name)
-    if name in float_formats.PACKED:
-        result = float_formats.pack(result, name)
-    elif result.dtype != left.data.dtype:
-        result = result.astype(left.data.dtype)
-    return TensorHandle(result, dtype)
+    return TensorHandle(narrow(result, name), dtype)
 
 
 def _divide(builder: Any, left: Any, right: Any) -> Any:
@@ -278,7 +283,7 @@ def _float32_product(a: np.ndarray, b: np.ndarray, precision: str) -> np.ndarray
 def _sum_in_float16(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
     for k in range(0, a.shape[-1], _FLOAT16_GROUP):
         group = slice(k, k + _FLOAT16_GROUP)
-        acc = (np.matmul(a[..., group], b[..., group, :]) + acc).astype(np.float16)
+        acc = narrow(np.matmul(a[..., group], b[..., group, :]) + acc, "fp16")
     return acc
 
 

@@ -54,7 +54,7 @@ class Memory:
             other = self._tracker.fill(mask, dtype, self.without_other)
         result = self._stock.load(real, mask, other, dtype)
         if self.order:
-            self._tracker.after_atomic(pointers, result)
+            self._tracker.after_atomic(pointers, result, np.zeros(mask.sum(), dtype=bool))
         return result
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
@@ -77,14 +77,22 @@ class Memory:
             sums = _depend_on_order(np.broadcast_to(values, mask.shape)[mask])
         real = self._update(pointers, mask, values, order, sums)
         result = self._stock.atomic_rmw(operation, real, values, mask, order)
-        self._tracker.after_atomic(pointers, result)
+        self._tracker.after_atomic(pointers, result, self._changed(real, mask, result))
         return result
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
-        real = self._update(pointers, np.ones(np.shape(pointers), dtype=bool), values, order)
+        mask = np.ones(np.shape(pointers), dtype=bool)
+        real = self._update(pointers, mask, values, order)
         result = self._stock.atomic_cas(real, expected, values, order)
-        self._tracker.after_atomic(pointers, result)
+        self._tracker.after_atomic(pointers, result, self._changed(real, mask, result))
         return result
+
+    def _changed(self, real: np.ndarray, mask: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """Return which active lanes of an atomic changed what was there."""
+        before = np.ascontiguousarray(before)
+        now = self._stock.load(real, mask, before, before.dtype)
+        bits = f"u{before.itemsize}"
+        return (before.view(bits) != now.view(bits))[mask]
 
     def _update(
         self, pointers: Any, mask: Any, values: Any, order: Any, sums: Any = None

@@ -185,6 +185,11 @@ class History:
         if self._logged > MAX_LOGGED_LANES:
             self._replay()
 
+    def release(self, ledger: Ledger, units: np.ndarray) -> None:
+        """Let whoever acquires at these units from now on know what the current program does."""
+        if units.size:
+            self._note_order(ledger, units, "RELEASE")
+
     def conflict(
         self, ledger: Ledger, units: np.ndarray, kinds: tuple[str, ...]
     ) -> Conflict | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of
 from kernelgauge.memory.coordinates import Access, integers
-from kernelgauge.memory.mask_limits import argument_of, function_of
+from kernelgauge.memory.mask_limits import argument_of, evaluate, function_of
 from kernelgauge.words.fault import Note, note
 
 
@@ -36,12 +36,33 @@ def explain(
     return None
 
 
+def too_far(access: Access, scalar: str, size: int) -> dict[str, object]:
+    """Return the line and the end of the loop in which a scalar counts further than a size.
+
+    {} if there is none.
+    """
+    for loop in _loops(access):
+        of_it = isinstance(loop.target, ast.Name) and loop.target.id == scalar
+        if not of_it or not isinstance(loop.iter, ast.Call) or not loop.iter.args:
+            continue
+        if ast.unparse(loop.iter.func) not in ("range", "tl.range", "tl.static_range"):
+            continue
+        end = loop.iter.args[min(1, len(loop.iter.args) - 1)]
+        value = evaluate(end, access)
+        if value is not None and value.size == 1 and value.item() > size:
+            return {"line": loop.lineno, "end": ast.unparse(end), "reaches": value.item()}
+    return {}
+
+
 def _innermost_loop(access: Access) -> ast.For | None:
+    return min(_loops(access), key=lambda it: len(lines_of(it)), default=None)
+
+
+def _loops(access: Access) -> list[ast.For]:
+    """Return the loops that an access is made in."""
     function, line = function_of(access), access.site.line
     loops = [it for it in ast.walk(function or ast.Pass()) if isinstance(it, ast.For)]
-    return min(
-        (it for it in loops if line in lines_of(it)), key=lambda it: len(lines_of(it)), default=None
-    )
+    return [it for it in loops if line in lines_of(it)]
 
 
 def _masked_in_another_loop(access: Access, loop: ast.For) -> int | None:

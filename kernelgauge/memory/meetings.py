@@ -11,7 +11,7 @@ from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, has_size, noun
 from kernelgauge.memory.gathered import is_load
-from kernelgauge.memory.mask_limits import evaluate, function_of, values_of
+from kernelgauge.memory.mask_limits import evaluate, function_of, limits_of, values_of
 from kernelgauge.memory.terms import Term, in_program, program_axes, terms_of, turns_of
 from kernelgauge.words.fault import Note, note
 
@@ -109,6 +109,26 @@ def _of_memory(access: Access) -> Note | None:
         if any(map(is_load, ast.walk(value)))
     }
     return note("address-from-memory", lines=sorted(lines)) if lines else None
+
+
+def past_its_part(access: Access, begin: int, one: str) -> Note | None:
+    """Say so if a mask ends where the tensor does, though loaded numbers say where tiles begin.
+
+    begin, one: where this tile begins, into which another one goes on, and what that is one of
+    """
+    function, source = function_of(access), AddressSource(access)
+    loaded = function and any(
+        any(map(is_load, ast.walk(value)))
+        for name in source.names
+        for value in values_of(name, function)
+    )
+    for limit in limits_of(access).values() if loaded else ():
+        # What is an argument is the same in the other program.
+        known = limit.name in access.launch.arguments
+        if known and int(limit.values.min()) == begin < limit.value:
+            said = {"index": limit.variable, "limit": limit.name, "value": limit.value}
+            return note("mask-ends-too-late", begin=begin, one=one, **said)
+    return None
 
 
 def _divides(node: ast.BinOp) -> bool:

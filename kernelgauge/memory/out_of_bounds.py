@@ -155,7 +155,8 @@ def _remedy(
     which = note("index-of-dimension", index=most, dim=dim, dims=len(placed.shape))
     through = note("mask-lets-through", which=which, last=last)
     inclusive = (ast.LtE, ast.GtE)
-    if most == last + 1 and _limit_of_mask(access, placed, dim, inclusive):
+    if most == last + 1 and (own := _limit_of_mask(access, placed, dim, inclusive)):
+        limit = own.name if own.value == most else limit
         return note("mask-is-too-wide", through=through, limit=limit, compared="<=")
     found = _limit_of_mask(access, placed, dim)
     if found and found.value <= placed.shape[dim]:

@@ -18,6 +18,7 @@ from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import WINDOW_BITS, AddressSpace, Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, Verb, user_frame
 from kernelgauge.memory.coordinates import Access, format_element, noun
+from kernelgauge.memory.flags import REMEDIES, Flags
 from kernelgauge.memory.mask_limits import limits_of, stores_a_sum
 from kernelgauge.memory.masked_lanes import poisoned
 from kernelgauge.memory.recording import Recording
@@ -80,7 +81,9 @@ class Tracker:
             self.traffic.start_launch(launch)
         if watch.record:
             watch.record.launches.append(launch)
+        self.flags = Flags(self.history, self.sites, launch)
         self._last_atomic: tuple = (0, 0, None, None)
+        self._releasing: Parts = []
         self._polls = 0
         self._polls_of_all = 0
         self._begun = 0
@@ -147,8 +150,16 @@ class Tracker:
             if sums is not None and sums.any():
                 self._check_order(region, units, sums, site)
             self._check_threads(region, units, number, *what)
+            if order:
+                self.flags.note(number, order, region, units, int(mask.sum()))
+        # What an atomic releases is known once it has changed something.
+        releases = verb == "updates" and order in data_races.RELEASING
+        self._releasing = parts if releases else []
+        now = order
+        if releases:
+            now = "ACQUIRE" if order in data_races.ACQUIRING else None
         for region, units in parts:
-            conflict = self.history.note(seen, region.storage.ledger, units, number, order)
+            conflict = self.history.note(seen, region.storage.ledger, units, number, now)
             if conflict and not self.watch.record:
                 described = self._described(verb, site, pointers, mask, size)
                 raise Wrong(self._race(described, site, region, units, conflict))
@@ -353,7 +364,10 @@ class Tracker:
         if len(shared) > 1:
             said.append(note("tensors-share-memory", names=shared))
         offset, same = address - region.real, site == self.history.site[conflict.access]
-        why = meetings.explain(access, region, offset // region.itemsize, other, same)
+        why = None
+        if {verb, conflict.verb} == {"reads", "writes"}:
+            why = self.flags.explain(verb, conflict.access)
+        why = why or meetings.explain(access, region, offset // region.itemsize, other, same)
         writes = verb == conflict.verb == "writes" and same
         if not why and writes:
             why = _tiles_begin(region, units, conflict.access, (self.program, other))
@@ -367,9 +381,14 @@ class Tracker:
             counts = stores_a_sum(self.sites[site])
         counts = counts and region.tensor.dtype in INTEGERS
         remedy = data_races.remedy(verb, conflict.verb, self.history.relaxed, counts)
+        if why and why.id in REMEDIES:
+            remedy = note(REMEDIES[why.id])
         if writes:
             if not why or why.id == "tiles-overlap" or _begin_close(why, self.program, other):
                 remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
+            if why and why.id == "tiles-begin":
+                begin, one = why.values["begin"], why.values["one"]
+                remedy = meetings.past_its_part(access, begin, one) or remedy
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
         elif why and why.id == "index-leads-into-another-row":
             remedy = wrong_address.not_transposed(access, limits_of(access)) or remedy
@@ -425,12 +444,20 @@ class Tracker:
             return poisoned(mask, dtype, element)
         return np.zeros(mask.shape, dtype=dtype)
 
-    def after_atomic(self, pointers: np.ndarray, result: np.ndarray) -> None:
+    def after_atomic(self, pointers: np.ndarray, result: np.ndarray, changed: np.ndarray) -> None:
         """Let other programs run if this one seems to wait: one line, again with the same result.
 
         Raises Wrong when every program that has not ended waits.
+
+        changed: which active lanes changed what was there: others cannot know of any other
         """
         number, site = len(self.history.site) - 1, self.history.site[-1]
+        for region, units in self._releasing:
+            its = units
+            if len(self._releasing) == 1:
+                its = units.reshape(changed.size, -1)[changed].ravel()
+            self.history.release(region.storage.ledger, its)
+        self.flags.found(number, result, bool(changed.any()))
         before = self._last_atomic
         self._last_atomic = (number, site, pointers, result)
         if (

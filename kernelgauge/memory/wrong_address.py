@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from kernelgauge.memory import loop_ends
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import source_of
@@ -454,6 +455,8 @@ def _too_large(access: Access, region: Region, scalar: _Scalar, dim: int) -> Not
             return note("index-is-to-be-loaded", exceeds=exceeds, source=numbers[0])
     if tile := _tile_of(access, scalar.name):
         return note("scalar-numbers-tiles", exceeds=exceeds, scalar=scalar.name, **tile)
+    if loop := loop_ends.too_far(access, scalar.name, shape[dim]):
+        return note("scalar-counts-too-far", exceeds=exceeds, scalar=scalar.name, **loop)
     divides = scalar.name in AddressSource(access).quotients
     return note("scalar-is-divided-wrong" if divides else "scalar-is-wrong", exceeds=exceeds)
 

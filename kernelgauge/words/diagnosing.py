@@ -260,6 +260,9 @@ PATTERNS: Mapping[str, str | Callable[..., str]] = {
     "index-0-of-negative-row": ("the index is 0 in rows of {name} whose values are all negative"),
     "transposed": "the result is the transpose of the expected one",
     "out-of-place": "the values are right, but in the wrong places",
+    "slices-of-others": lambda dim, dims, count: (
+        f"{count} {_axis(dim, dims)[1]} hold what belongs to others"
+    ),
     "starts-over": "the result starts over every {block} elements",
     "off-by-block": (
         "the first {block} elements are right, and each later block of {block} is off by one number"
@@ -388,6 +391,11 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
         "rows and columns are swapped, in the offsets of a load or store or in the strides"
     ),
     "offsets-wrong": "the offsets of a store or a load use the wrong stride or index",
+    "holds-another": lambda dim, dims, count, index, other: (
+        f"{_axis(dim, dims)[0]} {index} holds what {_axis(dim, dims)[0]} {other} should be, and so "
+        f"do {count} {_axis(dim, dims)[1]} in all: the numbers are loaded, or stored, where "
+        "another tile has its own"
+    ),
     "dimensions-in-another-order": lambda order: (
         f"the result is stored with its dimensions in the order {', '.join(map(str, order))} "
         "instead of one after the other"
@@ -594,6 +602,11 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
 
 # What a run without it shows to be the cause.
 SHOWN: Mapping[str, str | Callable[..., str]] = {
+    "rounded-on-the-way": lambda source, line, bits, moved, allowed: (
+        f"{source}, in line {line}, rounds to {'float16' if bits == 11 else 'bfloat16'}, and too "
+        f"much is lost: with other roundings in that line alone the element changes by up to "
+        f"{moved:.2g}, and {allowed:.2g} is allowed. Keep these numbers in float32"
+    ),
     "wrong-with-a-call-between": (
         "right alone, wrong where another forward pass runs before this call's backward pass"
     ),

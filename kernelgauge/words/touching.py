@@ -685,6 +685,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "{exceeds} {scalar} is the number of a tile of {block} = {length} ({definition}), and "
         "there are more tiles than that: the index is wrong, not the mask"
     ),
+    "scalar-counts-too-far": (
+        "{exceeds} the loop of line {line} lets {scalar} count up to {end}, which is {reaches} "
+        "there: end it where the tensor ends, if that comes first"
+    ),
     "scalar-is-divided-wrong": (
         "{exceeds} the index is wrong, not the mask; check its // and %, and what they divide by"
     ),
@@ -744,6 +748,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "why: the tile of program {program} begins at {one} {begin}, and that of program {other}, "
         "which begins at {one} {other_begin}, goes on into it"
     ),
+    "mask-ends-too-late": (
+        "the mask lets {index} run up to {limit} ({value}) in every tile: let each tile end where "
+        "its own part does, here before {one} {begin}"
+    ),
     "tile-covers-another": (
         "why: the tile of program {program} has all of a tile that program {other} stored in this "
         "line"
@@ -786,6 +794,35 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "race-of-relaxed-atomics": (
         'an atomic with sem="relaxed" orders nothing around it; the default, "acq_rel", does'
     ),
+    "flag-raised-too-early": lambda element, line, reader, writer: (
+        f"why: program {writer} raises {element} in line {line} before it stores, and program "
+        f"{reader} goes on once that is raised"
+    ),
+    "raise-it-after-the-store": (
+        "raise a flag after all stores that it stands for, with tl.debug_barrier() in between"
+    ),
+    "flag-of-another": lambda element, line, own, by, reader, writer: (
+        f"why: before its load, program {reader} looks at {element} in line {line}, which program "
+        f"{by} raises; what it loads is stored by program {writer}"
+        + (f", which raises {own}" if own else "")
+    ),
+    "wait-for-its-flag": "let a program wait for the flag of the program that stores what it loads",
+    "flag-set-from-the-start": lambda element, line, found, reader, writer: (
+        f"why: program {reader} finds {found} in {element} in line {line}, though no program of "
+        "this launch has raised it yet: it was not 0 when the launch began"
+    ),
+    "zero-flags-each-time": (
+        "let each launch begin with flags of 0: torch.zeros, in each call and for each launch"
+    ),
+    "flag-not-awaited": lambda element, line, found, reader, writer: (
+        f"why: program {reader} finds {found} in {element} in line {line}, which nobody has raised "
+        "yet, and goes on"
+    ),
+    "flag-ignored": lambda element, line, reader, writer: (
+        f"why: program {writer} raises {element} in line {line} once it has stored, but program "
+        f"{reader} looks at no flag before its load"
+    ),
+    "wait-in-a-loop": "ask again in a while loop until the flag is raised",
     "race-with-atomic": (
         "use an atomic in both places, or move one of the two into a launch of its own; within a "
         "launch, only an atomic that both programs execute in between orders them"

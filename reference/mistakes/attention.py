@@ -205,6 +205,9 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     yield cause, None, largest + (lse - largest) / math.log(2)
     cause = "the sum of the exponentials is stored, not its logarithm plus the largest score"
     yield cause, None, torch.exp(lse - largest)
+    cause = "the sum of the exponentials is added to the largest score, not its logarithm"
+    yield cause, None, largest + torch.exp(lse - largest)
+    yield "lse is the largest score alone", None, largest
 
 
 def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):

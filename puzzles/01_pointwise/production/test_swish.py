@@ -11,6 +11,7 @@ from course.inputs import (
     randn,
     strided,
     tensor,
+    uniform,
 )
 from course.values import special_values
 
@@ -89,6 +90,10 @@ def test_masks_limits():
 def test_numerics_extremes():
     inf, nan = float("inf"), float("nan")
     puzzle.check(tensor([3e38, -3e38, 88.0, -88.0, -104.0, 0.0, 1.0, 2.0, inf, -inf, nan]))
+
+
+def test_numerics_far_below_zero():
+    puzzle.check(uniform(3000, low=-80, high=-10))
 
 
 test_numerics_each_special_value = special_values(

@@ -1,5 +1,5 @@
 # fault: a and x are multiplied in their own dtype, float16, before the product is widened
-# cause: (product|multipl)\w*.*float16|compute in float32|an intermediate result has too few bits
+# cause: acc \+= a \* x.*, in line \d+, rounds to b?float16
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the rows of a tile are masked with T instead of the end of their group
-# cause: goes on into it
+# cause: lets offs_m run up to T .* let each tile end where its own part does
 import torch
 import triton
 import triton.language as tl
