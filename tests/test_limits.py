@@ -150,43 +150,56 @@ MOST = {"programs": [PROGRAMS], "length": [LENGTH, STEPS]}
 
 
 def capped(puzzle: str) -> Iterator[tuple[str, str]]:
-    """Our solution with a limit: of the first grid, and of the first loop of a kernel."""
+    """Our solution with a limit: of one axis of a grid, or of one loop of a kernel."""
     tree = ast.parse((paths.SOLUTIONS / f"{puzzle}.py").read_text())
-    for what, edits in (("programs", _grids), ("length", _loops)):
-        edited = copy.deepcopy(tree)
-        if edits(edited):
+    for ends in (_axes, _loops):
+        for place in range(len([*ends(tree)])):
+            edited = copy.deepcopy(tree)
+            what, most, parts, at = [*ends(edited)][place]
+            parts[at] = _least(parts[at], most)
             yield what, ast.unparse(ast.fix_missing_locations(edited))
 
 
-def _grids(tree: ast.Module) -> bool:
-    """Cap the first axis of the first grid that is written in a launch, or set before it."""
+# What is limited, to how much, and the expression: its place in a list of a syntax tree.
+End = tuple[str, int, list[ast.expr], int]
+
+
+def _axes(tree: ast.Module) -> Iterator[End]:
+    """Yield the axes of each grid that is written in a launch, or set before it."""
     for node in ast.walk(tree):
-        grid: ast.AST | None = None
+        grids: list[ast.expr] = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            grid = node.func.slice
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "grid":
-            grid = node.value
-        if isinstance(grid, ast.Lambda):
-            grid = grid.body
-        if isinstance(grid, ast.Tuple) and not isinstance(grid.elts[0], ast.Constant):
-            grid.elts[0] = _least(grid.elts[0], PROGRAMS)
-            return True
-    return False
+            grids = [node.func.slice]
+        elif isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            is_tuple = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            names = target.elts if is_tuple else [target]
+            values = value.elts if is_tuple else [value]
+            grids = [
+                it
+                for name, it in zip(names, values, strict=False)
+                if ast.unparse(name).startswith("grid")
+            ]
+        for grid in grids:
+            shape = grid.body if isinstance(grid, ast.Lambda) else grid
+            if isinstance(shape, ast.Tuple):
+                for axis, size in enumerate(shape.elts):
+                    if not isinstance(size, ast.Constant):
+                        yield "programs", PROGRAMS, shape.elts, axis
 
 
-def _loops(tree: ast.Module) -> bool:
-    """Cap the end of the first loop of a kernel whose end is a name."""
+def _loops(tree: ast.Module) -> Iterator[End]:
+    """Yield the ends of the loops of kernels."""
     for function in tree.body:
         if isinstance(function, ast.FunctionDef) and function.decorator_list:
             for node in ast.walk(function):
                 is_loop = isinstance(node, ast.For) and isinstance(node.iter, ast.Call)
                 if is_loop and ast.unparse(node.iter.func) in ("range", "tl.range"):
-                    at = int(len(node.iter.args) > 1)
-                    if isinstance(node.iter.args[at], ast.Name):
-                        most = LENGTH if len(node.iter.args) > 2 else STEPS
-                        node.iter.args[at] = _least(node.iter.args[at], most)
-                        return True
-    return False
+                    ends = node.iter.args
+                    at = int(len(ends) > 1)
+                    if not isinstance(ends[at], ast.Constant):
+                        by_tiles = len(ends) > 2 and "BLOCK" in ast.unparse(ends[2])
+                        yield "length", LENGTH if by_tiles else STEPS, ends, at
 
 
 def _least(expression: ast.expr, most: int) -> ast.expr:
