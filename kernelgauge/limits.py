@@ -246,6 +246,8 @@ class _Search:
             for name, values in self.sizes.items()
         }
         for name in self.sizes:
+            if max(self._expected(*it) for it in larger.items() if it[0] != name) >= share:
+                continue
             near = self._near(likely, [name])
             self._least, self._took = larger | {name: least[name]}, {name: {}}
             before, self.allowed = self.spent, self.spent + share
@@ -499,15 +501,19 @@ class _Search:
     def _lacks(self, call: GuardedCall, outcome: Outcome, expected: Expected, count: int) -> bool:
         """Whether no program stored so much that so many like it fill each result.
 
-        Of what is changed in place, the elements that change have to be stored.
+        Or the last one, which ran, stored nothing. Of what is changed in place, the elements that
+        change have to be stored.
         """
         watch, needed = outcome.watch, [it.numel() for it in outcome.results]
         assert watch
         if self.kernel.rules.in_place:
             before = (call.original.tensors[name] for name in self.kernel.rules.in_place)
             needed = [int((x != y).sum()) for x, y in zip(before, expected.own, strict=True)]
-        pairs = zip(outcome.results, needed, strict=True)
-        return any(watch.most_stored(result) * count < least for result, least in pairs)
+        stored = [watch.stored_by(result) for result in outcome.results]
+        if max(map(len, stored)) < count:
+            return True
+        pairs = zip(stored, needed, strict=True)
+        return any(int(it.max(initial=0)) * count < least for it, least in pairs)
 
     def _some(self, count: int) -> Iterable[int]:
         """Return the programs of a launch that run in place of all."""

@@ -8,6 +8,7 @@ installed version.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -67,10 +68,19 @@ def _leave_to_tensors(stock: Callable) -> Callable:
     Triton's own makes a constexpr that holds the tensor.
     """
 
-    def operator(constant: Any, other: Any) -> Any:
+    def operate(constant: Any, other: Any) -> Any:
         return NotImplemented if isinstance(other, tl.tensor) else stock(constant, other)
 
-    return operator
+    return operate
+
+
+def _reflected(function: Callable) -> Callable:
+    """Let a plain number stand on the left of a constexpr, which is one too when it is compiled."""
+
+    def operate(constant: tl.constexpr, other: Any) -> tl.constexpr:
+        return tl.constexpr(function(other, constant.value))
+
+    return operate
 
 
 _function, _builder = interpreter.InterpretedFunction, interpreter.InterpreterBuilder
@@ -80,6 +90,8 @@ _OPERANDS, _BROADCAST = "binary_op_type_checking_impl", "broadcast_impl_value"
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor")
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _OPERATORS = [f"__{name}__" for name in (*_ARITHMETIC, *_COMPARISONS, "lshift", "rshift")]
+# Those that tl.constexpr has only with itself on the left.
+_ONE_SIDED = ("mod", "and_", "or_", "xor", "lshift", "rshift")
 
 Patch = tuple[type | ModuleType, str, Callable]
 
@@ -106,6 +118,10 @@ REPAIRS: list[Patch] = [
         for name in ("create_atomic_rmw", "create_atomic_cas")
     ),
     *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
+    *(
+        (tl.constexpr, f"__r{name.rstrip('_')}__", _reflected(getattr(operator, name)))
+        for name in _ONE_SIDED
+    ),
 ]
 
 # Those that only save time: without them a run is slow, and right.

@@ -167,6 +167,9 @@ def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):  # type: ignore[no
         y = TWELVE + x + TWELVE * x - (TWELVE - x) + TWELVE // x + TWELVE % x
         y += (TWELVE & x) + (TWELVE | x) + (TWELVE ^ x) + (TWELVE << x) + (TWELVE >> x)
         y += (TWELVE / x).to(tl.int32)
+    elif OPERATION == "arithmetic of a number and a constant":
+        y = x + 7 % TWELVE + (6 & TWELVE) + (3 | TWELVE) + (5 ^ TWELVE)
+        y += (1 << TWELVE) + (8192 >> TWELVE)
     elif OPERATION == "comparisons of a constant":
         below = (TWELVE < x).to(tl.int32) + 2 * (TWELVE <= x)  # noqa: SIM300
         above = 4 * (TWELVE > x) + 8 * (TWELVE >= x)  # noqa: SIM300
@@ -227,6 +230,11 @@ def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception
             "arithmetic of a constant",
             i32(1, 2, 5, 12),
             [94, 119, 486, 49346],
+        ),
+        "a constexpr on the right of a number": (
+            "arithmetic of a number and a constant",
+            i32(0, 1, 2, 3),
+            [4133, 4134, 4135, 4136],
         ),
         "a constexpr compared": ("comparisons of a constant", i32(1, 12, 13, 2), [44, 26, 35, 44]),
         "integers that wrap around": ("square", i32(2**16, 1, 2, 3), [0, 1, 4, 9]),

@@ -216,15 +216,15 @@ class Watch:
                 return self.sites[self.history.site[access]].place_of(*ACCESS_CALLS[verb])
         return None
 
-    def most_stored(self, tensor: torch.Tensor) -> int:
-        """Return how many elements of a tensor were last stored by the program that stored most."""
+    def stored_by(self, tensor: torch.Tensor) -> np.ndarray:
+        """Return how many elements of a tensor each program stored last, by its number."""
         region, last, first = self._last_stores(tensor)
         unit = region.storage.ledger.unit
         numbers = np.zeros(-(-region.extent // unit), dtype=np.int64)
         for accesses in last.values():
             np.maximum(numbers, accesses[first : first + len(numbers)], out=numbers)
         programs = np.asarray(self.history.program)[numbers[numbers > 0]]
-        return int(np.bincount(programs).max(initial=0)) * unit // region.itemsize
+        return np.bincount(programs) * unit // region.itemsize
 
     def room(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """Return how many elements all programs store if each stores as many as those at the ends.

@@ -25,6 +25,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 Layout    any strides, including 0; offsets beyond 2**31 elements
 Drafts    int32 too; -1 from some j on where fewer were drafted: nothing is refused there, and the
           token is drawn from target_probs[b, j] itself
+Values    0, -0.0, subnormal and equal probabilities; uniform in [0, 1); ties as the formulas say.
+          Where no w is above 0, the token drawn is free
 Waiting   the launcher reads nothing back
 Raise     ValueError that names draft_tokens (not 2-D, K = 0, not int32 or int64), or draft_probs,
           target_probs or uniform (another shape, not float32)

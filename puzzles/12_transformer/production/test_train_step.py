@@ -2,8 +2,11 @@
 
 import math
 
+import torch
+
 from course.challenge import challenge
 from course.inputs import HALVES, INDICES, cases, integers, offset, randn, strided, tensor, uniform
+from course.values import put
 
 puzzle = challenge("train_step", in_place=("params", "exp_avg", "exp_avg_sq", "loss"), rounded=True)
 
@@ -117,15 +120,30 @@ def test_shapes(B, S, heads, E, F, V):
     puzzle.check(*block(B, S, heads, E, F, V), *ONLY_GRADIENT)
 
 
+# A step takes so much that with all sizes at once each would have too few cases.
+
+
 def test_masks_limits():
+    def build(S, V):
+        x, targets, *rest = block(1, S, 1, 16, 1, V)
+        # Of many classes only the target's gradient is large.
+        targets[0, -1] = V - 1
+        return x, targets, *rest, *USUAL
+
     puzzle.limits(
-        lambda B, S, heads, F, V: (*block(B, S, heads, 16, F, V), *USUAL),
+        build,
         dtypes={"x params": HALVES, "targets": INDICES},
-        B=2**10,
         S=2**10,
-        heads=2**6,
-        F=2**12,
         V=2**14,
+    )
+
+
+def test_masks_limits_of_weights():
+    puzzle.limits(
+        lambda heads, F: (*block(1, 1, heads, 16, F, 1), *USUAL),
+        dtypes={"x params": HALVES, "targets": INDICES},
+        heads=range(1, 10),
+        F=2**12,
     )
 
 
@@ -140,6 +158,49 @@ def test_numerics_no_target_counts():
 def test_numerics_int32_targets():
     x, targets, *rest = block(*SMALL, dtype="bfloat16")
     puzzle.check(x, targets.int(), *rest, *ONLY_GRADIENT)
+
+
+def small():
+    """A block, and what a call with it takes by name. No first, middle or last target is -100."""
+    inputs = block(1, 3, 1, 16, 2, 3)
+    return inputs, dict(zip(NAMES, inputs, strict=False))
+
+
+# What spreads is put into one input at a time. It reaches all weights, whose gradients add it up.
+@cases(x="x", params="params", cos="cos", sin="sin")
+def test_numerics_nan_and_infinity_spread(name):
+    for value in ("nan", "inf"):
+        inputs, named = small()
+        put(named[name], value)
+        puzzle.check(*inputs, *USUAL)
+
+
+def test_numerics_special_values_of_what_is_changed():
+    # Each element goes alone, and what the loss was before is of no account.
+    inputs, named = small()
+    named["exp_avg"][1, :4] = tensor([math.nan, 1.2e-38, 1e-44, -0.0])
+    named["exp_avg_sq"][2, :6] = tensor([math.nan, math.inf, 3.4e38, 1.2e-38, 1e-44, -0.0])
+    named["loss"][0] = math.nan
+    puzzle.check(*inputs, *USUAL)
+
+
+def test_numerics_smallest_numbers_and_zeros():
+    inputs, named = small()
+    named["x"][:, 1] = -0.0
+    for name in ("x", "params", "cos", "sin"):
+        info = torch.finfo(named[name].dtype)
+        named[name][..., -1, :3] = tensor(
+            [info.tiny, info.tiny * info.eps, -0.0], named[name].dtype
+        )
+    puzzle.check(*inputs, *USUAL)
+
+
+def test_numerics_constant():
+    # Scores are all alike, and logits too.
+    inputs, named = small()
+    put(named["x"], "constant")
+    put(named["params"], "constant")
+    puzzle.check(*inputs, *USUAL)
 
 
 # Memory, compilation and speed of what the first level leaves out.

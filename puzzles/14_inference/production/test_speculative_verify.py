@@ -1,7 +1,8 @@
 """Tests of 14.5, speculative verification, in production."""
 
 from course.challenge import challenge
-from course.inputs import along, cases, far_apart, offset, speculation, strided, uniform
+from course.inputs import along, cases, far_apart, offset, speculation, strided, tensor, uniform
+from course.values import special_values
 
 puzzle = challenge("speculative_verify", results=("tokens", "accepted"))
 
@@ -122,6 +123,57 @@ def test_numerics_uniform_of_0():
     p[:, 0].scatter_(1, drafts, 0.0)
     u[:, 0] = 0.0
     puzzle.check(drafts, q, p, u)
+
+
+# What no row has that adds up to about 1. Some of 40 weights stay above 0: else the draw is free.
+ABOVE_1 = ("nan", "inf", "minus_inf", "largest", "large")
+test_numerics_each_special_value = special_values(
+    puzzle,
+    lambda: speculation([0, 1, 2, 3], 3, 40),
+    "draft_probs target_probs uniform",
+    apart={
+        "draft_probs": (*ABOVE_1, "constant"),
+        "target_probs": (*ABOVE_1, "constant"),
+        "uniform": ABOVE_1,
+    },
+)
+
+
+# Sums are exact, so that the spec alone says on which side of a border a tie is.
+QUARTERS, HALVES = [0.25] * 4, [0.5, 0.25, 0.25, 0.0]
+
+
+@cases(
+    refused=(0, HALVES, QUARTERS, 0.5, 0.5),
+    taken_and_drawn_past_a_half=(1, HALVES, QUARTERS, 0.5, 0.5),
+    drawn_past_zeros=(2, QUARTERS, [0.0, 0.0, 0.5, 0.5], 0.25, 0.5),
+    refused_and_drawn_past_a_half=(0, [1.0, 0.0, 0.0, 0.0], [0.0, 0.5, 0.0, 0.5], 0.0, 0.5),
+)
+def test_numerics_ties(draft, q, p, u, u_of_the_draw):
+    puzzle.check(
+        tensor([[draft]], "int64"), tensor([[q]]), tensor([[p, p]]), tensor([[u, u_of_the_draw]])
+    )
+
+
+@cases(
+    taken=(2, [0, 0, 1, 0], [0, 0, 1, 0]),
+    refused=(1, [0, 1, 0, 0], [0, 0, 0, 1]),
+    never_drafted=(3, [1, 0, 0, 0], [0, 0, 0, 1]),
+    taken_where_minus_zero_was_drafted=(3, [1, 0, 0, -0.0], [0.5, 0, 0, 0.5]),
+    taken_where_hardly_likely=(3, [1, 0, 0, 0], [1, 0, 0, 1e-40]),
+    refused_where_hardly_likely=(3, [0, 0, 0, 1], [1, 0, -0.0, 1e-40]),
+)
+def test_numerics_one_hot_rows(draft, q, p):
+    q, p = tensor([[q]]).float(), tensor([[p, p]]).float()
+    for u in (0.0, 0.5, 0.9):
+        puzzle.check(tensor([[draft]], "int64"), q, p, tensor([[u, 0.9]]))
+
+
+def test_numerics_equal_rows():
+    # All drafts are taken.
+    drafts, q, p, u = speculation([1, 2, 3], 3, 300)
+    p[:, :3] = q
+    puzzle.check(drafts, q, p, u.clamp(max=0.9))
 
 
 # Traffic, compilation and speed of what the first level leaves out.

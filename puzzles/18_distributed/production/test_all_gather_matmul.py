@@ -91,8 +91,9 @@ def test_masks_result_beyond_32_bits():
 
 
 def test_masks_limits():
+    # Eight, which have a case above, wait for so long that nothing is left for the other sizes.
     puzzle.limits(
-        lambda R, M, N, K: layer(R, M, N, K), dtypes=HALVES, R=8, M=2**14, N=2**14, K=2**14
+        lambda R, M, N, K: layer(R, M, N, K), dtypes=HALVES, R=4, M=2**14, N=2**14, K=2**14
     )
 
 

@@ -64,7 +64,9 @@ def test_masks_offsets_beyond_32_bits():
 
 
 def test_masks_limits():
-    puzzle.limits(lambda M, N: (randn(M, N),), dtypes=FLOATS, M=2**17, N=range(8, 8193, 8))
+    # With few programs each takes many turns.
+    with puzzle.given(multiprocessors=1):
+        puzzle.limits(lambda M, N: (randn(M, N),), dtypes=FLOATS, M=2**17, N=range(8, 8193, 8))
 
 
 @cases(**{f"many_rounds_{number}": number for number in range(20)})

@@ -24,7 +24,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides of x, targets, cos, sin, params, exp_avg and exp_avg_sq
 Memory    nothing as large as the scores, B heads S S: come back from chapter 16
-Values    no target that counts
+Values    no target that counts; NaN and infinity as in PyTorch; any loss before the call. What
+          overflows between kernels is free
 Raise     ValueError that names the argument: check does that
 Speed     at least 0.9x the speed of our solution
 Run       pytest puzzles/12_transformer/production/test_train_step.py
