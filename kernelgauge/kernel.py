@@ -31,7 +31,7 @@ from kernelgauge.core.functions import launcher_name, underlying
 from kernelgauge.core.launch import Launch
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat, nbytes
-from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
+from kernelgauge.core.verdict import NotMeasured, Unsolved, Verdict, Wrong
 from kernelgauge.interpreter import overflow
 from kernelgauge.limits import Dtypes, check_limits
 from kernelgauge.memory.budgets import Traffic
@@ -44,16 +44,17 @@ from kernelgauge.speed import buffers, gpu, measure
 from kernelgauge.speed.estimate import Work
 from kernelgauge.speed.result import RaceResult
 from kernelgauge.speed.roofline import Limits
-from kernelgauge.subject import tamper
+from kernelgauge.subject import state, tamper
 from kernelgauge.subject.canaries import MAX_COPIED_BYTES, uncopied
 from kernelgauge.subject.gradients import Differentiable
 from kernelgauge.subject.guard import MAX_SCALARS_READ, one_stream
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome, name_of
 from kernelgauge.words.fault import Call, Fault, Note, note
 
-# The interpreter is slow: of so many cases one is run on other contents first, and once more after.
-# Its name chooses it, so that no case depends on which others ran, or where.
-THOROUGH = 3
+# The interpreter is slow: of so many cases one is run on other contents first, and of so many one
+# is run once more after, and so is each whose module keeps something. Its name chooses it, so that
+# no case depends on which others ran, or where.
+THOROUGH, REPEATED = 3, 9
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
 MAX_DECOYED_ELEMENTS = 2**16
 # In calls of more elements the terms behind a result are not measured, and a wrong result is not
@@ -608,12 +609,10 @@ class Kernel:
         thorough = not settings.interpreted or is_thorough(self.run.case)
         size = sum(tensor.numel() for tensor in arguments.tensors.values())
         again = thorough and (not settings.interpreted or size <= MAX_DECOYED_ELEMENTS)
-        if again:
-            call.fill_with_decoys()
-            next(_outcomes(call, poison=poison))
-            call.restore()
+        ran = again and _call_with_decoys(call, poison=poison)
         expected = results.expected(call.original)
-        how = {"poison": poison, "thorough": thorough, "again": again, "late": late}
+        repeated = again and (not settings.interpreted or is_repeated(self.run.case))
+        how = {"poison": poison, "repeated": repeated, "again": again, "late": late}
         try:
             self._check_outcomes(call, results, expected, **how)
         except Wrong as wrong:
@@ -623,7 +622,7 @@ class Kernel:
                 raise left from None
             raise
         if self.strict and settings.interpreted:
-            if not again:
+            if not ran:
                 results.check_other_contents(arguments, expected, poison=poison)
             if size <= MAX_DECOYED_ELEMENTS:
                 results.check_other_sizes(arguments, expected, poison=poison)
@@ -635,7 +634,7 @@ class Kernel:
         expected: Expected,
         *,
         poison: bool,
-        thorough: bool,
+        repeated: bool,
         again: bool,
         late: bool,
     ) -> None:
@@ -646,13 +645,15 @@ class Kernel:
                 results.check_alike(outcome.results)
             if late:
                 results.check_late(call, expected, poison=poison)
-            # Without atomics, nothing that the interpreter runs depends on the order.
+            # Without atomics and partitions, nothing that is interpreted depends on the order.
             watch = outcome.watch
-            unordered = thorough or (watch and watch.has_atomics)
+            once_more = repeated or (watch and watch.has_atomics)
+            if again and not once_more:
+                once_more = (watch and watch.has_partitions) or state.keeps(self.path)
             beyond = watch is not None and watch.waits_beyond_the_gpu
-            if number == 0 and self.rules.deterministic and unordered:
+            if number == 0 and self.rules.deterministic and once_more:
                 results.check_repeatable(call, outcome, poison=poison)
-            elif number == 0 and not beyond and (again or (watch and watch.has_atomics)):
+            elif number == 0 and not beyond and once_more:
                 # What answers from memory where the same contents come again is found out here, and
                 # so is what any two programs do in the other order.
                 call.restore()
@@ -722,9 +723,36 @@ def _with_parameters(function: Callable, like: Callable) -> Callable:
     return function
 
 
+def _call_with_decoys(call: GuardedCall, *, poison: bool) -> bool:
+    """Call the subject with other contents first. Return whether programs of its launches ran.
+
+    An answer that is kept is as wrong next time if nothing was computed, as long as the launcher
+    does without it. What runs in orders of its own, or where the module cannot be seen, does run.
+    """
+    call.fill_with_decoys()
+    runs = not call.hides or settings.sealed
+    if not runs:
+        runs = True
+        # What reads a result is at a loss without it.
+        with contextlib.suppress(Verdict):
+            watch = call.run(programs="none", poison=poison).watch
+            runs = watch is None or watch.has_partitions
+        if runs:
+            call.fill_with_decoys()
+    if runs:
+        next(_outcomes(call, poison=poison))
+    call.restore()
+    return runs
+
+
 def is_thorough(case: str) -> bool:
-    """Return whether a case is run on other contents first, and repeated: one in THOROUGH."""
+    """Return whether a case is run on other contents first: one in THOROUGH."""
     return zlib.crc32(case.encode()) % THOROUGH == 0
+
+
+def is_repeated(case: str) -> bool:
+    """Return whether a case that is run on other contents first is run once more after."""
+    return zlib.crc32(case.encode()) % REPEATED == 0
 
 
 def require_interpreter() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import itertools
 import linecache
 import os
@@ -126,21 +127,27 @@ class Mutant(NamedTuple):
 def mutants(puzzle: str) -> Iterator[Mutant]:
     """Yield the wrong versions of a solution, in the order of its lines, each once."""
     text = (paths.SOLUTIONS / CHAPTER / f"{puzzle}.py").read_text()
-    programs = {_program(text)}
-    for function in ast.parse(text).body:
+    for number, function in enumerate(ast.parse(text).body):
         if isinstance(function, ast.FunctionDef) and function.decorator_list:
+            programs = {_program(function)}
             edits = [*_of_calls(function, text), *_of_slots(function)]
             for at, edit, changes in sorted(edits, key=lambda it: it[0].lineno):
                 source = _changed(text, changes)
-                program = _program(source)
+                program = _program(ast.parse(source).body[number])
                 if program not in programs:
                     programs.add(program)
                     yield Mutant(puzzle, at.lineno, _line(at, text), edit, source)
 
 
-def _program(source: str) -> str:
-    """Return what a source does, without layout and lines that do nothing."""
-    return " ".join(ast.unparse(ast.parse(source)).replace(" pass\n", "\n").split())
+@functools.cache
+def all_mutants() -> dict[tuple, Mutant]:
+    """Return those of all solutions by what the page tells of them: all but the source."""
+    return {mutant[:4]: mutant for puzzle in SIZES for mutant in mutants(puzzle)}
+
+
+def _program(function: ast.AST) -> str:
+    """Return what a function does, without layout and lines that do nothing."""
+    return " ".join(ast.unparse(function).replace(" pass\n", "\n").split())
 
 
 Edit = tuple[ast.AST, str, list[tuple[ast.AST, str]]]
@@ -269,7 +276,8 @@ def _names(node: ast.AST, context: type) -> list[ast.Name]:
 
 
 def _text(node: ast.AST, text: str) -> str:
-    return ast.get_source_segment(text, node) or ""
+    begin, end = _span(node, text)
+    return text[begin:end]
 
 
 def _line(node: ast.AST, text: str) -> str:
@@ -278,14 +286,23 @@ def _line(node: ast.AST, text: str) -> str:
 
 
 def _changed(text: str, changes: list[tuple[ast.AST, str]]) -> str:
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    changed = text
     for node, new in sorted(changes, key=lambda it: (-it[0].lineno, -it[0].col_offset)):
-        begin = starts[node.lineno - 1] + node.col_offset
-        end = starts[node.end_lineno - 1] + node.end_col_offset
-        text = text[:begin] + new + text[end:]
-    return text
+        begin, end = _span(node, text)
+        changed = changed[:begin] + new + changed[end:]
+    return changed
+
+
+def _span(node: ast.AST, text: str) -> tuple[int, int]:
+    starts = _starts(text)
+    begin = starts[node.lineno - 1] + node.col_offset
+    return begin, starts[node.end_lineno - 1] + node.end_col_offset
+
+
+@functools.cache
+def _starts(text: str) -> list[int]:
+    """Return where each line begins."""
+    return [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
 
 
 def load(source: str, path: Path) -> ModuleType:
@@ -313,9 +330,6 @@ def run(module: ModuleType, puzzle: str, seed: int) -> None:
         with Watch(order="shuffled", seed=seed):
             result = getattr(module, puzzle)(*inputs)
         torch.testing.assert_close(result, expected, rtol=0, atol=allowed)
-
-
-MUTANTS = [mutant for puzzle in SIZES for mutant in mutants(puzzle)]
 
 
 class Verdict(NamedTuple):

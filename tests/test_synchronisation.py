@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -11,7 +13,7 @@ from course.plugin import ladder
 from course.proof import runner
 from tests import sampling, synchronisation
 from tests.launching import interpreted_only
-from tests.synchronisation import CHAPTER, MUTANTS, reason
+from tests.synchronisation import CHAPTER, all_mutants, reason
 
 PAGE = paths.ROOT / "docs" / "synchronisation.md"
 ROW = re.compile(r"\| (\d+) \| `(.*)` \| (.*?) \| (.*?) \|(.*)\|")
@@ -19,31 +21,47 @@ ROW = re.compile(r"\| (\d+) \| `(.*)` \| (.*?) \| (.*?) \|(.*)\|")
 ORDERS = 4
 
 
-def rows() -> dict[tuple, tuple[str, str]]:
-    """Return what the page says of each mutant: how it is found, and what the message names."""
-    found, puzzle = {}, ""
+class Row(NamedTuple):
+    """What the page says of a mutant: how it is found, and what the message names."""
+
+    puzzle: str
+    line: int
+    call: str
+    edit: str
+    found: str
+    named: str
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of its puzzle."""
+        return f"{self.line} {self.call}: {self.edit}"
+
+
+def rows() -> Iterator[Row]:
+    puzzle = ""
     for line in PAGE.read_text().splitlines():
         if line.startswith("## "):
             puzzle = line.removeprefix("## ")
         elif row := ROW.fullmatch(line):
-            number, call, edit, told, named = row.groups()
-            found[puzzle, int(number), call, edit] = told, named.strip()
-    return found
+            number, call, edit, found, named = row.groups()
+            yield Row(puzzle, int(number), call, edit, found, named.strip())
 
 
 def test_the_page_tells_of_each_mutant():
-    told = rows()
-    assert [it[:4] for it in MUTANTS] == list(told)
-    for mutant, (found, named) in zip(MUTANTS, told.values(), strict=True):
-        assert bool(reason(mutant)) == found.startswith("accepted: ")
-        assert bool(reason(mutant)) != bool(named)
+    told = [*rows()]
+    assert [*all_mutants()] == [it[:4] for it in told]
+    for mutant, row in zip(all_mutants().values(), told, strict=True):
+        assert mutant.name == row.name
+        assert bool(reason(mutant)) == row.found.startswith("accepted: ")
+        assert bool(reason(mutant)) != bool(row.named)
 
 
 @interpreted_only
 @pytest.mark.proof
-@pytest.mark.parametrize("mutant", sampling.params(MUTANTS, one_in=4))
-def test_a_synchronisation_is_needed(mutant, tmp_path):
-    told, _ = rows()[mutant[:4]]
+@pytest.mark.parametrize("row", sampling.params(rows(), one_in=4))
+def test_a_synchronisation_is_needed(row, tmp_path):
+    # To make them takes seconds, which no run that only collects this test should spend.
+    told, mutant = row.found, all_mutants()[row[:4]]
     found = synchronisation.verdict(mutant, tmp_path / "wrong.py", range(ORDERS))
     if told.startswith("accepted: "):
         assert dict(found.kinds) == {"": ORDERS}

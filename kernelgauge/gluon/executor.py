@@ -21,6 +21,8 @@ from kernelgauge.memory.tracker import Tracker
 class GluonExecutor(Executor):
     """One launch of a Gluon kernel."""
 
+    has_partitions = True
+
     def __init__(self, fn: Callable, arg_names: list[str], *rest: Any) -> None:
         super().__init__(fn, arg_names, *rest)
         self._kernel = fn

@@ -63,7 +63,12 @@ def install() -> None:
 
 
 class Executor(interpreter.GridExecutor):
-    """One launch, made by `kernel[grid]`. Calling it runs it."""
+    """One launch, made by `kernel[grid]`. Calling it runs it.
+
+    has_partitions: whether parts of a program run side by side
+    """
+
+    has_partitions = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel with these arguments and launch options.
@@ -88,6 +93,7 @@ class Executor(interpreter.GridExecutor):
         watch.check_contents()
         launch = Launch(_undecorated(self.fn), grid, arguments, frozenset(self.constexprs), options)
         watch.launches.append(launch)
+        watch.has_partitions |= self.has_partitions
         run = functools.partial(self._run, watch, launch)
         if watch.programs != "none" and not (watch.puts_off and watch.puts_off(run)):
             with watch.showing():

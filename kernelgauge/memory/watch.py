@@ -81,6 +81,7 @@ class Watch:
     loaded: the parts of memory that the last load touched
     rounded: the formats that kernels rounded to, as in interpreter.arithmetic, "scratch fp16" for
         what they loaded from memory that is no input
+    has_partitions: whether a kernel has parts that run side by side, in orders of their own
     waits_beyond_the_gpu: whether a program waited in a launch of more than fit on the GPU
     puts_off: whether a launch runs later, if anything decides that; it then runs it
     showing: makes the context in which a launch runs, where inputs are hidden from the launcher
@@ -106,6 +107,7 @@ class Watch:
         self.case = case
         self.record, self.fixed_order = record, fixed_order
         self.as_started, self.waits_beyond_the_gpu = as_started, False
+        self.has_partitions = False
         self.launches: list[Launch] = []
         self.begun: list[tuple[int, Launch]] = []
         self.stored_at_ends: Counter[tuple[int, int, int]] = Counter()
