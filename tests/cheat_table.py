@@ -52,7 +52,8 @@ What each file of `tests/cheats` comes to in each mode. This page is made by
 - **not run**: nobody has seen it there.
 
 The last column is of an H100 with torch 2.11 and Triton 3.6, where an honest file was solved after
-each.
+each; `hangs_in_the_kernel` was graded in a class there, with an honest person beside it, since a
+hung GPU ends the process that waits for it.
 
 """
 

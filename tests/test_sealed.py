@@ -160,6 +160,23 @@ def test_functions_of_triton_may_be_imported_by_name(graded):
     assert graded("01_pointwise/swish", source.replace("tl.sigmoid(", "sigmoid(")) == ""
 
 
+UNUSUAL = sorted((paths.ROOT / "tests/alternatives/unusual").rglob("*.py"))
+# Whose grid is a torch.Size, and whose launcher torch.library.custom_op made.
+SHOWN = ("cumsum", "adam_step")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(it, id=it.stem, marks=[pytest.mark.nightly] * (it.stem not in SHOWN))
+        for it in UNUSUAL
+    ],
+)
+def test_unusual_answers_are_recorded(file, graded):
+    puzzle = f"{file.parent.name}/{file.stem}"
+    assert graded(puzzle, file.read_text(), 60.0) == ""
+
+
 GLUON = """
 import torch
 import triton

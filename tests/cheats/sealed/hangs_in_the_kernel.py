@@ -1,6 +1,7 @@
 # puzzle: 01_pointwise/swish
 # open: did not return within
 # sealed: did not return within
+# sealed on a GPU: could not be interrupted: the process was ended
 import torch
 import triton
 import triton.language as tl
