@@ -185,8 +185,9 @@ def one_for_all(what_if: WhatIf) -> Iterator[Mistake]:
 def index_of_others(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield indices along a dimension that belong to others, in one tensor or in two at once.
 
-    They are halved, as where bytes are counted that hold two numbers each; or all of a group have
-    that of its first one, where another tensor has one for each group.
+    They are halved, as where bytes are counted that hold two numbers each; all of a group have that
+    of its first one, where another tensor has one for each group; or each block has those of the
+    first block.
     """
     tensors = what_if.arguments.tensors
     for names in _alone_and_in_pairs(tensors):
@@ -197,6 +198,8 @@ def index_of_others(what_if: WhatIf) -> Iterator[Mistake]:
             for groups in sorted(it for it in sizes if 0 < it < length and length % it == 0):
                 group = length // groups
                 tried.append(("index-of-the-first", group, index // group * group))
+            for block in sorted({it for it in what_if.blocks if 1 < it < length}):
+                tried.append(("index-within-the-block", block, index % block))
             for what, group, taken in tried:
                 yield what_if.mistake(
                     note(what, tensors=names, dim=dim, group=group),

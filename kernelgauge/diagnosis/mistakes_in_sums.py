@@ -182,4 +182,16 @@ def _shrinking(what_if: WhatIf) -> Iterator[tuple[int, Dims]]:
                     yield length, list(chosen)
 
 
-KINDS = (partial, in_few_bits, advanced_without_stride)
+def once_more(what_if: WhatIf) -> Iterator[Mistake]:
+    """Yield sums that are added up again over a block in which each element has them."""
+    if not list(reduced(what_if)):
+        return
+    for block in sorted({it for it in what_if.blocks if it > 1}):
+
+        def made(block: int = block) -> torch.Tensor:
+            return what_if.evaluate(what_if.arguments) * block
+
+        yield Mistake(note("summed-once-more", block=block), made)
+
+
+KINDS = (partial, in_few_bits, advanced_without_stride, once_more)

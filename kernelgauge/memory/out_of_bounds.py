@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import numpy as np
 
@@ -162,6 +163,10 @@ def _remedy(
     if found and found.value <= placed.shape[dim]:
         return _shifted(placed, dim, found)
     if dim in placed.axis and _is_constant(access.mask, placed.axis[dim]):
+        others = {it for of, it in names_compared(access) if of == variable and it != limit}
+        if len(others) == 1 and (other := others.pop()) in access.sizes:
+            sizes = {"other": other, "value": access.sizes[other], "size": last + 1}
+            return note("index-of-another-size", tensor=name, **sizes, **compared)
         return note("mask-without-bound", many=many, **compared)
     if found and found.value == most + 1:
         if most == last + 1:
@@ -234,7 +239,10 @@ def _shifted(placed: LaneCoordinates, dim: int, limit: Limit) -> Note:
 
 def _is_call_of_tl(access: Access) -> bool:
     call = access.site.call(*ACCESS_CALLS[access.verb])
-    return "tl." in call or "triton.language." in call
+    if "tl." in call or "triton.language." in call:
+        return True
+    # Of Gluon's, an argument of a copy by TMA may be a call of it, too.
+    return bool(re.search(r"\bgl\.\w+$", call.partition("(")[0].rstrip()))
 
 
 def _is_constant(mask: np.ndarray, axis: int) -> bool:

@@ -573,6 +573,10 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "index-halved": lambda tensors, dim, group: (
         f"the index into {' and '.join(tensors)} along dimension {dim} is half of what it must be"
     ),
+    "index-within-the-block": lambda tensors, dim, group: (
+        f"each block of {group} along dimension {dim} gets what belongs to the first block of "
+        f"{' and '.join(tensors)}"
+    ),
     "index-of-the-first": lambda tensors, dim, group: (
         f"each {group} neighbours along dimension {dim} of {' and '.join(tensors)} get what "
         "belongs to the first of them"
@@ -585,6 +589,9 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "cast-on-the-way": _cast,
     "whole-numbers-rounded": (
         "{name} passes through {dtype}, which holds whole numbers exactly only up to {most}"
+    ),
+    "summed-once-more": (
+        "a sum is added up once more, over {block} elements of a tile that all have it"
     ),
     "ends-too-early": "a loop, a mask or the grid ends too early",
     "accumulator-overwritten": ("each step overwrites the accumulator instead of adding to it"),

@@ -613,6 +613,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "mask-without-bound": (
         "the mask lets all {many} of this tile through; it also needs {variable} < {limit}"
     ),
+    "index-of-another-size": (
+        "the mask compares {variable} with {other} ({value}), but {tensor} ends at {limit} "
+        "({size}): either the index or what it is compared with belongs to another dimension"
+    ),
     "mask-lets-through": "the mask lets {which} through, but the last one is {last}",
     "mask-is-too-wide": "{through}: compare with < {limit}, not {compared}",
     "mask-compares-with-another-size": (

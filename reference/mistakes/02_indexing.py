@@ -1,5 +1,6 @@
 """Results of the puzzles of chapter 02 with one step done wrong."""
 
+import itertools
 import math
 
 import torch
@@ -10,6 +11,11 @@ from kernelgauge.core.dtypes import dtype_name
 def triu(x, diagonal, blocks):
     yield "row and column are swapped in the comparison", (x.tril(-diagonal),)
     yield "the lower triangle is kept instead of the upper", (x.tril(diagonal),)
+    rows, columns = (torch.arange(size) for size in x.shape)
+    for tall, wide in itertools.product(blocks, blocks):
+        corner = columns // wide * wide - (rows // tall * tall)[:, None]
+        cause = "tiles whose upper left corner is below the diagonal count as below it altogether"
+        yield cause, (x.triu(diagonal).where(corner >= diagonal, 0.0),)
 
 
 def outer_add(x, y, blocks):

@@ -25,6 +25,9 @@ def _sums(x, blocks):
             running = running.cummax(1).values.repeat_interleave(block, 1)[:, :N]
             kept = torch.exp(x - running.where(running > -math.inf, 0.0)).sum(1, True)
             yield NOT_RESCALED, kept
+            upwards = torch.exp(x + largest - 2 * running.where(running > -math.inf, 0.0))
+            cause = "the sum is rescaled by exp(new - old maximum) instead of exp(old - new)"
+            yield cause, upwards.sum(1, True)
             yield NOT_RESCALED, _unscaled_lanes(x, block, largest)
             yield "the terms of a block are rescaled with the sum before them", _twice(x, block)
             own = torch.cat([part.amax(1, True).expand_as(part) for part in x.split(block, 1)], 1)

@@ -15,6 +15,8 @@ MAX_SEEDS = 64
 def swiglu(gate, up, blocks):
     sigmoid = torch.sigmoid(gate)
     yield "the sigmoid is not multiplied by gate", (sigmoid * up,)
+    cause = "the sign of the exponent is wrong: exp(gate) instead of exp(-gate)"
+    yield cause, (gate * torch.sigmoid(-gate) * up,)
     product = gate * up
     yield "silu is taken of the product of gate and up", (product * torch.sigmoid(product),)
     yield "silu(gate) and up are added instead of multiplied", (gate * sigmoid + up,)

@@ -44,10 +44,14 @@ def differentiable_attention(q, k, v, scale, causal, blocks, dout=None):
         ("delta is summed from q * dout instead of out * dout", lse, (q * dout).sum(-1)),
     ):
         given = q, k, v, dout, wrong_lse, wrong_delta, attention.effective(scale, q), mask
-        yield cause, (None, *attention.of_heads(*given, torch.arange(q.shape[1])))
+        yield from _by_kernel(cause, attention.of_heads(*given, torch.arange(q.shape[1])))
     given = q, k, v, dout, lse, delta, scale, causal
     for cause, *gradients in attention.backward(*given, blocks=blocks):
-        yield cause, (None, *gradients)
-        # One kernel computes dq, another dk and dv.
-        yield cause, (None, gradients[0], None, None)
-        yield cause, (None, None, *gradients[1:])
+        yield from _by_kernel(cause, gradients)
+
+
+def _by_kernel(cause, gradients):
+    """Yield wrong gradients: one kernel computes dq, another dk and dv."""
+    yield cause, (None, *gradients)
+    yield cause, (None, gradients[0], None, None)
+    yield cause, (None, None, *gradients[1:])

@@ -10,6 +10,9 @@ from kernelgauge.words.fault import note
 FIRST_TILE = (
     "every tile reads the rows of the first one: an offset leaves out where the tile begins"
 )
+RESCALED_UPWARDS = (
+    "the accumulator and the sum are rescaled by exp(new - old maximum) instead of exp(old - new)"
+)
 NOT_RESCALED = "{} not rescaled when a later tile has a larger maximum"
 HIDDEN_SCORE_0 = "hidden keys take part with the score 0 instead of -inf"
 WAY_ROUND = "the mask is the wrong way round: it hides the earlier keys instead of the later ones"
@@ -185,12 +188,22 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
             p = torch.softmax(wide, -1)[..., : k.shape[2]]
             yield PADDED_SCORE_0, p @ values, wide.logsumexp(-1)
             yield PADDED_SCORE_0, p @ values, None
+            for tall in blocks if causal else ():
+                below = positions(q, k)[0] // tall * tall
+                whole = torch.arange(wide.shape[-1]) // tile * tile + tile <= below
+                hidden = ~whole & (torch.arange(wide.shape[-1]) >= k.shape[2])
+                p = torch.softmax(wide.masked_fill(hidden, -math.inf), -1)[..., : k.shape[2]]
+                cause = "keys past the end are masked in the blocks that the diagonal cuts alone"
+                yield cause, p @ values, None
         if tile < k.shape[2]:
             p, right = torch.exp(x - running(x, tile)), torch.exp(x - x.amax(-1, True))
             total = right.sum(-1, True)
             kept, kept_total = p @ values, p.sum(-1, True)
             yield NOT_RESCALED.format("the accumulator is"), kept / total, None
             yield NOT_RESCALED.format("the sum is"), right @ values / kept_total, None
+            upwards = torch.exp(x + x.amax(-1, True) - 2 * running(x, tile))
+            cause = RESCALED_UPWARDS
+            yield cause, upwards @ values / upwards.sum(-1, True), None
             cause = NOT_RESCALED.format("the accumulator and the sum are")
             yield cause, kept / kept_total, None
     for rows, columns in first_tiles(q, k, blocks):
@@ -242,6 +255,12 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     after = p * (dp + delta[..., None]) - delta[..., None]
     for wrong in (after, after.where(mask, 0.0)):
         yield "delta is subtracted after p multiplies", *gradients(p, wrong)[:2], None
+    rows, columns = positions(q, k)
+    for tile in sorted({it for it in blocks if it > 1}):
+        along = rows // tile * tile + columns % tile
+        own = delta[..., along.clamp(max=q.shape[2] - 1)].where(along < q.shape[2], 0.0)
+        wrong = p * (dp + delta[..., None] - own)
+        yield "delta is subtracted along the keys, not the queries", *gradients(p, wrong)[:2], None
     yield "delta is added instead of subtracted", *gradients(p, p * (dp + 2 * delta[..., None]))
     for cause, wrong in (
         ("ds takes p in place of dp", p),
