@@ -48,12 +48,12 @@ def subject(how):
     return Kernel(total, reference=lambda x: x.sum(), strict=True)
 
 
-def told(how, dtype):
+def told(how, dtype, check="check"):
     kernel = subject(how)
     kernel.run.defers = True
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
     with pytest.raises(Wrong) as raised:
-        kernel.check((100 * x + 300 * x.sign().roll(1)).to(dtype))
+        getattr(kernel, check)((100 * x + 300 * x.sign().roll(1)).to(dtype))
     (fault,) = diagnose([raised.value.observation])
     return message(fault)
 
@@ -75,6 +75,10 @@ def test_the_line_is_named(how, dtype, line):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_roundings_are_not_blamed_for_another_fault(dtype):
     assert "rounds to" not in told("doubled", dtype)
+
+
+def test_nothing_is_said_where_no_error_is_allowed():
+    assert "rounds to" not in told("stored", torch.bfloat16, "check_exactly")
 
 
 @triton.jit

@@ -18,6 +18,7 @@ MAX_NOTED = 2**14
 
 REMEDIES = {
     "flag-of-another": "wait-for-its-flag",
+    "flag-before-the-store": "wait-for-all-flags",
     "flag-raised-too-early": "raise-it-after-the-store",
     "flag-set-from-the-start": "zero-flags-each-time",
     "flag-not-awaited": "wait-in-a-loop",
@@ -110,15 +111,17 @@ class Flags:
         if len(at) > 1 or any(it.element in at for it in after):
             return None
         others = [it for it in changes if it.element == last.element and it.number < last.number]
-        said = {"element": last.element, "line": self._line(last), **programs}
+        said: dict[str, object] = {"element": last.element, "line": self._line(last), **programs}
         if not others:
             kind = "flag-set-from-the-start" if last.found else "flag-not-awaited"
             return note(kind, found=last.found, **said)
         by = others[-1].program
-        if by in (writer, reader) or (verb == "reads" and not after):
+        if by in (writer, reader):
             return None
-        own = after[-1].element if after else ""
-        return note("flag-of-another", own=own, by=self._launch.program(by), **said)
+        said["by"] = self._launch.program(by)
+        if verb == "writes":
+            return note("flag-before-the-store", found=last.found, **said)
+        return note("flag-of-another", own=after[-1].element, **said) if after else None
 
     def _line(self, atomic: Atomic) -> int:
         return self._sites[self._history.site[atomic.number]].line

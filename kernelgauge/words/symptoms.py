@@ -34,6 +34,7 @@ WHY = {
     "index-leads-into-another-row",
     "index-leaves-its-dimension",
     "indices-have-one-stride",
+    "flag-before-the-store",
     "flag-ignored",
     "flag-not-awaited",
     "flag-of-another",

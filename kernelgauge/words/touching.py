@@ -807,8 +807,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "flag-of-another": lambda element, line, own, by, reader, writer: (
         f"why: before its load, program {reader} looks at {element} in line {line}, which program "
-        f"{by} raises; what it loads is stored by program {writer}"
-        + (f", which raises {own}" if own else "")
+        f"{by} raises; what it loads is stored by program {writer}, which raises {own}"
+    ),
+    "flag-before-the-store": lambda element, line, found, by, reader, writer: (
+        f"why: program {reader} goes on with {found} in {element}, in line {line}, once program "
+        f"{by} has raised that; what it loads is stored by program {writer}, and only later"
+    ),
+    "wait-for-all-flags": (
+        "let a program wait until each program that stores what it loads has raised its flag"
     ),
     "wait-for-its-flag": "let a program wait for the flag of the program that stores what it loads",
     "flag-set-from-the-start": lambda element, line, found, reader, writer: (
