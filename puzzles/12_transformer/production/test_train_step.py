@@ -168,7 +168,7 @@ def small():
 
 # What spreads is put into one input at a time. It reaches all weights, whose gradients add it up.
 @cases(x="x", params="params", cos="cos", sin="sin")
-def test_numerics_nan_and_infinity_spread(name):
+def test_numerics_special_values_spread(name):
     for value in ("nan", "inf"):
         inputs, named = small()
         put(named[name], value)
