@@ -42,8 +42,6 @@ def row_kernel(
     row = first
     while row < last:
         ac.wait_group(DEPTH - 2)
-        # Every thread has read the slot of the row before, which the next copy fills.
-        gl.barrier()
         ask(ring, source, row + DEPTH - 1, last, cols, N, stride)
         x = ring.index(row % DEPTH).load(held).to(gl.float32)
         x = gl.where(cols < N, x, float("-inf"))
