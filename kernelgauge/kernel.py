@@ -612,8 +612,9 @@ class Kernel:
         again = thorough and (not settings.interpreted or size <= MAX_DECOYED_ELEMENTS)
         ran = again and _call_with_decoys(call, poison=poison)
         expected = results.expected(call.original)
-        seen = settings.interpreted and not settings.sealed
-        repeated = again and not (seen and not is_repeated(self.run.case))
+        # What a module keeps in a cell is not seen here.
+        unseen = not settings.interpreted or settings.sealed
+        repeated = again and (unseen or is_repeated(self.run.case))
         how = {"poison": poison, "repeated": repeated, "again": again, "late": late}
         try:
             self._check_outcomes(call, results, expected, **how)
@@ -623,7 +624,7 @@ class Kernel:
             if left := results.left_over(wrong.fault, arguments, expected, after, poison=poison):
                 raise left from None
             raise
-        if self.strict and settings.interpreted:
+        if self.strict and settings.interpreted and state.keeps(self.path):
             if not ran:
                 results.check_other_contents(arguments, expected, poison=poison)
             if size <= MAX_DECOYED_ELEMENTS:
