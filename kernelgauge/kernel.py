@@ -51,9 +51,9 @@ from kernelgauge.subject.guard import MAX_SCALARS_READ, one_stream
 from kernelgauge.subject.guarded_call import GuardedCall, Outcome, name_of
 from kernelgauge.words.fault import Call, Fault, Note, note
 
-# The interpreter is slow: of so many cases one is run on other contents first, and of so many one
-# is run once more after, and so is each whose module keeps something. Its name chooses it, so that
-# no case depends on which others ran, or where.
+# The interpreter is slow: of so many cases one is called on other contents first, and of so many
+# one is run once more after. Its name chooses it, so that no case depends on which others ran, or
+# where.
 THOROUGH, REPEATED = 3, 9
 # Larger inputs are not run a second time with other contents: the interpreter is slow.
 MAX_DECOYED_ELEMENTS = 2**16
@@ -611,7 +611,9 @@ class Kernel:
         again = thorough and (not settings.interpreted or size <= MAX_DECOYED_ELEMENTS)
         ran = again and _call_with_decoys(call, poison=poison)
         expected = results.expected(call.original)
-        repeated = again and (not settings.interpreted or is_repeated(self.run.case))
+        # What a module keeps in a cell is not seen here.
+        unseen = not settings.interpreted or settings.sealed
+        repeated = again and (unseen or is_repeated(self.run.case))
         how = {"poison": poison, "repeated": repeated, "again": again, "late": late}
         try:
             self._check_outcomes(call, results, expected, **how)
@@ -621,7 +623,7 @@ class Kernel:
             if left := results.left_over(wrong.fault, arguments, expected, after, poison=poison):
                 raise left from None
             raise
-        if self.strict and settings.interpreted:
+        if self.strict and settings.interpreted and state.keeps(self.path):
             if not ran:
                 results.check_other_contents(arguments, expected, poison=poison)
             if size <= MAX_DECOYED_ELEMENTS:
@@ -645,7 +647,8 @@ class Kernel:
                 results.check_alike(outcome.results)
             if late:
                 results.check_late(call, expected, poison=poison)
-            # Without atomics and partitions, nothing that is interpreted depends on the order.
+            # Without atomics and partitions, nothing that is interpreted depends on the order, and
+            # what keeps nothing cannot answer from memory.
             watch = outcome.watch
             once_more = repeated or (watch and watch.has_atomics)
             if again and not once_more:
@@ -726,14 +729,14 @@ def _with_parameters(function: Callable, like: Callable) -> Callable:
 def _call_with_decoys(call: GuardedCall, *, poison: bool) -> bool:
     """Call the subject with other contents first. Return whether programs of its launches ran.
 
-    An answer that is kept is as wrong next time if nothing was computed, as long as the launcher
-    does without it. What runs in orders of its own, or where the module cannot be seen, does run.
+    An answer that is kept is as wrong next time if nothing was computed, so none has to run, unless
+    the launcher reads what they compute, they run in orders of their own, or it is another process
+    that may keep something.
     """
     call.fill_with_decoys()
     runs = not call.hides or settings.sealed
     if not runs:
         runs = True
-        # What reads a result is at a loss without it.
         with contextlib.suppress(Verdict):
             watch = call.run(programs="none", poison=poison).watch
             runs = watch is None or watch.has_partitions
@@ -746,12 +749,12 @@ def _call_with_decoys(call: GuardedCall, *, poison: bool) -> bool:
 
 
 def is_thorough(case: str) -> bool:
-    """Return whether a case is run on other contents first: one in THOROUGH."""
+    """Return whether a case is called on other contents first: one in THOROUGH."""
     return zlib.crc32(case.encode()) % THOROUGH == 0
 
 
 def is_repeated(case: str) -> bool:
-    """Return whether a case that is run on other contents first is run once more after."""
+    """Return whether such a case is run once more after, whatever its module keeps."""
     return zlib.crc32(case.encode()) % REPEATED == 0
 
 

@@ -66,7 +66,7 @@ class NoMemory:
 class Run:
     """What the checks of one test measured.
 
-    case: the test's name. It decides whether a case is run on other contents first, and repeated
+    case: the test's name. It decides whether a case is called on other contents first, and repeated
     observers: look on
     defers: whether somebody diagnoses the wrong results of several tests together, and is given
         what each of them observed

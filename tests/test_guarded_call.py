@@ -726,6 +726,42 @@ def test_what_a_module_keeps_of_large_tensors(copying, kept, case):
         puzzle.check(inputs.randn(70_001))
 
 
+# How often a call's program runs, by the case's name: repeated, on other contents, neither.
+HOW_OFTEN = {
+    "nothing is kept": ("", (2, 1, 1)),
+    # Then once more, and three times on other contents.
+    "something is kept": ("SPACE.append(0)", (6, 6, 5)),
+    # Of what no program has stored that is not possible.
+    "a result is read": ("int(y[0].item())", (3, 2, 1)),
+}
+
+
+@in_the_interpreter
+@pytest.mark.parametrize("launcher", HOW_OFTEN)
+def test_how_often_programs_run(copying, launcher, capfd):
+    line, expected = HOW_OFTEN[launcher]
+    source = f"""
+        @triton.jit
+        def told(x_ptr, y_ptr, BLOCK: tl.constexpr):
+            print("a program")
+            offs = tl.arange(0, BLOCK)
+            tl.store(y_ptr + offs, tl.load(x_ptr + offs))
+
+        SPACE = []
+        def copy(x):
+            y = torch.empty_like(x)
+            told[(1,)](x, y, BLOCK=64)
+            {line}
+            return y
+        """
+    puzzle, counts = copying(source), []
+    for case in ("", "d", "b"):
+        running.begin(case)
+        puzzle.check(inputs.integers(64))
+        counts.append(capfd.readouterr().out.count("a program"))
+    assert tuple(counts) == expected
+
+
 @in_the_interpreter
 def test_traffic_of_one_config(copying):
     puzzle, x = copying(PRUNED), inputs.randn(512)

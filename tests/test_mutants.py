@@ -23,7 +23,7 @@ def test_mutant_is_caught(mutant, tmp_path, monkeypatch):
     cases = [case for case in runner.cases_of(mutant.puzzle, mutant.level) if mutant.concerns(case)]
     assert cases, f"{mutant.puzzle} has no test {mutant.test} of its {mutant.check}"
     with runner.graded(mutant.puzzle, source, tmp_path):
-        # In the interpreter one case in three runs on other contents too. What the others do not
+        # In the interpreter one case in three is called on other contents too. What others do not
         # show, those must; their names choose them, and so each of these is tried as such a case.
         for thorough in (False, True) if settings.interpreted else (True,):
             with monkeypatch.context() as patch:

@@ -107,9 +107,10 @@ def test_masks_more_heads_than_axis_1_takes():
 
 @cases(queries=0, keys=1, values=2)
 def test_masks_offsets_beyond_32_bits(which):
-    for dim, size in enumerate((3, 3, 3, 16)):
-        inputs = list(heads(3, 3, 3, 3, 3, 16))
-        inputs[which] = along(far_apart(randn(size, dtype="float16")), dim, 3, 3, 3, 16)
+    for B, H, S, dim in ((3, 1, 2, 0), (1, 3, 2, 1), (1, 1, 3, 2), (1, 1, 2, 3)):
+        inputs = list(heads(B, H, H, S, S, 16))
+        shape = inputs[which].shape
+        inputs[which] = along(far_apart(randn(shape[dim], dtype="float16")), dim, *shape)
         puzzle.check(*inputs, 2)
 
 
