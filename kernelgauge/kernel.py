@@ -25,7 +25,7 @@ from triton.runtime.errors import OutOfResources
 from kernelgauge import words
 from kernelgauge.compilation.ahead_of_time import Compiled, DoesNotFit, check_compiles
 from kernelgauge.core.arguments import Arguments
-from kernelgauge.core.dtypes import dtype_name
+from kernelgauge.core.dtypes import dtype_name, rounds
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.functions import launcher_name, underlying
 from kernelgauge.core.launch import Launch
@@ -730,8 +730,8 @@ def _call_with_decoys(call: GuardedCall, *, poison: bool) -> bool:
     """Call the subject with other contents first. Return whether programs of its launches ran.
 
     An answer that is kept is as wrong next time if nothing was computed, so none has to run, unless
-    the launcher reads what they compute, they run in orders of their own, or it is another process
-    that may keep something.
+    the launcher reads what they compute, they run in orders of their own, they are given whole
+    numbers, with which they may go elsewhere in memory, or another process may keep something.
     """
     call.fill_with_decoys()
     runs = not call.hides or settings.sealed
@@ -739,13 +739,21 @@ def _call_with_decoys(call: GuardedCall, *, poison: bool) -> bool:
         runs = True
         with contextlib.suppress(Verdict):
             watch = call.run(programs="none", poison=poison).watch
-            runs = watch is None or watch.has_partitions
+            runs = (
+                watch is None or watch.has_partitions or any(map(_takes_integers, watch.launches))
+            )
         if runs:
             call.fill_with_decoys()
     if runs:
         next(_outcomes(call, poison=poison))
     call.restore()
     return runs
+
+
+def _takes_integers(launch: Launch) -> bool:
+    """Return whether a kernel is given a tensor of whole numbers."""
+    given = flat(list(launch.arguments.values()))
+    return any(isinstance(it, torch.Tensor) and not rounds(it.dtype) for it in given)
 
 
 def is_thorough(case: str) -> bool:

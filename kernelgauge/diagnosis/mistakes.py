@@ -121,7 +121,7 @@ def candidates(
         # It is written for what our tests pass, and a learner's own test may pass anything.
         with contextlib.suppress(*IMPOSSIBLE):
             yield from _own(what_if, own)
-    for kind in mistakes_in_inputs.LAST:
+    for kind in (*mistakes_in_inputs.LAST, *mistakes_in_sums.LAST):
         yield from kind(what_if)
 
 

@@ -194,4 +194,6 @@ def once_more(what_if: WhatIf) -> Iterator[Mistake]:
         yield Mistake(note("summed-once-more", block=block), made)
 
 
-KINDS = (partial, in_few_bits, advanced_without_stride, once_more)
+KINDS = (partial, in_few_bits, advanced_without_stride)
+# What is tried after the mistakes of one puzzle alone.
+LAST = (once_more,)

@@ -44,6 +44,9 @@ MAX_ACCESSES_OF_AN_END = 1000
 # The records of a `Ledger` of who loaded a unit.
 READS = ("reads", "reads before")
 
+# Why two tiles have an element, where the number of one may be meant for its place.
+OVERLAPS = ("tiles-overlap", "tile-covers-another")
+
 # Of these, a sum is the same in any order.
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -384,7 +387,7 @@ class Tracker:
         if why and why.id in REMEDIES:
             remedy = note(REMEDIES[why.id])
         if writes:
-            if not why or why.id == "tiles-overlap" or _begin_close(why, self.program, other):
+            if not why or why.id in OVERLAPS or _begin_close(why, self.program, other):
                 remedy = _at_tile_numbers(access, other, region, units, conflict.index) or remedy
             if why and why.id == "tiles-begin":
                 begin, one = why.values["begin"], why.values["one"]
@@ -457,6 +460,8 @@ class Tracker:
             if len(self._releasing) == 1:
                 its = units.reshape(changed.size, -1)[changed].ravel()
             self.history.release(region.storage.ledger, its)
+        # An atomic without active lanes touches nothing.
+        self._releasing = []
         self.flags.found(number, result, bool(changed.any()))
         before = self._last_atomic
         self._last_atomic = (number, site, pointers, result)

@@ -16,6 +16,9 @@ def triu(x, diagonal, blocks):
         corner = columns // wide * wide - (rows // tall * tall)[:, None]
         cause = "tiles whose upper left corner is below the diagonal count as below it altogether"
         yield cause, (x.triu(diagonal).where(corner >= diagonal, 0.0),)
+        right = columns // wide * wide + wide - 1 - (rows // tall * tall)[:, None]
+        cause = "tiles below the main diagonal are skipped, whatever diagonal is"
+        yield cause, (x.triu(diagonal).where(right >= 0, 0.0),)
 
 
 def outer_add(x, y, blocks):
