@@ -111,6 +111,11 @@ def test_first_chapter_of_a_fresh_clone(grade):
     )
 
 
+def test_without_xdist(grade):
+    result = grade("-p", "no:xdist", HERE, "-k", "traffic", swish=solution("swish"))
+    result.stdout.fnmatch_lines(["01_pointwise/swish *1/1 *"])
+
+
 @pytest.mark.parametrize(
     ("folder", "arguments"),
     [
