@@ -947,6 +947,15 @@ def test_a_call_leaves_no_tensor_to_the_garbage_collection(copying):
         gc.enable()
 
 
+def test_an_edit_of_the_same_length_within_a_second_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "copy.py"
+    for value in (1, 2):
+        path.write_text(f"VALUE = {value}\n")
+        monkeypatch.setattr(core_paths, "_modules", {})
+        assert value == core_paths.load(path).VALUE
+
+
 def test_two_results_may_lie_in_one_allocation_but_not_in_one_place(copying, monkeypatch):
     source = """
         def copy(x):

@@ -328,7 +328,8 @@ def drafts_kernel(q_ptr, y_ptr, K, V, BLOCK: tl.constexpr):
 def test_a_loop_over_rows_is_no_tile_that_begins_late():
     told = fault(drafts_kernel, (2,), torch.randn(2, 3, 5), torch.empty(2), 3, 5, 8)
     assert "the tile begins at" not in told
-    assert "hint: draft is 3, but q has size 3 in dimension 1: the index is wrong" in told
+    assert "hint: draft is 3, but q has size 3 in dimension 1: the loop of line" in told
+    assert "lets draft count up to K + 1, which is 4 there" in told
 
 
 def test_a_tensor_of_gigabytes_is_not_read_for_an_explanation():

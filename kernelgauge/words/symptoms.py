@@ -27,6 +27,7 @@ WHY = {
     "comes-from",
     "depends",
     "address-from-memory",
+    "begins-among",
     "address-of-another-axis",
     "address-of-no-program",
     "factor-is-no-stride",

@@ -1,11 +1,11 @@
 """19.7  Gluon attention: one good answer.
 
-Two consumers take 64 queries each of a tile of 128, and a producer brings keys and values through
-two rings. A consumer takes the softmax of a block while a product is under way, in turns with the
-other, so that the tensor cores have one's products while the other takes exponentials. At D 64,
-with many queries, it has the scores of the next block under way as well, and waits for no turn.
-Queries have two slots for each consumer, so that the next tile's come while this one's are in use.
-The last block of keys comes first, and it alone has a mask: the end and the diagonal cut no other.
+Two consumers take 64 queries each of a tile of 128. A producer brings keys and values
+through two rings, and the next tile's queries while this one's are in use. A consumer
+takes the softmax of a block under a product, in turns with the other, so that the
+tensor cores have one's products while the other takes exponentials; at D 64, with
+many queries, it has the next block's scores under way as well, and waits for no turn.
+The last block of keys comes first, and it alone has a mask.
 """
 
 from __future__ import annotations
