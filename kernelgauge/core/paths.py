@@ -35,7 +35,7 @@ def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleTyp
             with watched or nullcontext():
                 # Python's own cache does not see an edit of the same length within a second.
                 source = _replaced.get(path) or path.read_bytes()
-                exec(compile(source, str(path), "exec"), vars(module))
+                exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
         except BaseException:
             sys.modules.pop(name, None)
             raise
