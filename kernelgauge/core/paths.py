@@ -28,7 +28,6 @@ def load(path: Path, watched: AbstractContextManager | None = None) -> ModuleTyp
         name = "kata:" + display_path(path).removesuffix(".py").replace(os.sep, ":")
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
-        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

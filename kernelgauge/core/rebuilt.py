@@ -437,8 +437,8 @@ def _public() -> frozenset[str]:
     core = importlib.import_module("triton.language.core")
     gluon = importlib.import_module(f"{GLUON}.language")
     kinds = [tl.tensor, tl.dtype, tl.pointer_type, core.block_type, core.tensor_descriptor]
-    kinds += [gluon.shared_memory_descriptor, *_layouts().values()]
-    kinds += [importlib.import_module(f"{GLUON}.language.nvidia.hopper.tma").tensor_descriptor]
+    kinds += [gluon.shared_memory_descriptor, gluon.nvidia.hopper.tma.tensor_descriptor]
+    kinds += _layouts().values()
     named = {name for kind in kinds for name in dir(kind) if not name.startswith("_")}
     # What is set in __init__, where dir() does not see it.
     named |= {"shape", "dtype", "type", "value", "element_ty", "numel", "scalar", "strides"}

@@ -99,16 +99,20 @@ def _of_splits(access: Access) -> Note | None:
 
 def _of_memory(access: Access) -> Note | None:
     """The address is made of what was loaded, and the number of the program is not in it."""
-    function, names = function_of(access), AddressSource(access).names
-    if function is None or any(name.startswith("program_id") for name in names):
+    if any(name.startswith("program_id") for name in AddressSource(access).names):
         return None
-    lines = {
-        value.lineno
-        for name in names
-        for value in values_of(name, function)
-        if any(map(is_load, ast.walk(value)))
-    }
-    return note("address-from-memory", lines=sorted(lines)) if lines else None
+    lines = _lines_that_load(access)
+    return note("address-from-memory", lines=lines) if lines else None
+
+
+def _lines_that_load(access: Access) -> list[int]:
+    """Return the lines in which parts of the address are loaded."""
+    function = function_of(access)
+    if function is None:
+        return []
+    names = AddressSource(access).names
+    values = (value for name in names for value in values_of(name, function))
+    return sorted({it.lineno for it in values if any(map(is_load, ast.walk(it)))})
 
 
 def past_its_part(access: Access, begin: int, one: str) -> Note | None:
@@ -116,13 +120,7 @@ def past_its_part(access: Access, begin: int, one: str) -> Note | None:
 
     begin, one: where this tile begins, into which another one goes on, and what that is one of
     """
-    function, source = function_of(access), AddressSource(access)
-    loaded = function and any(
-        any(map(is_load, ast.walk(value)))
-        for name in source.names
-        for value in values_of(name, function)
-    )
-    for limit in limits_of(access).values() if loaded else ():
+    for limit in limits_of(access).values() if _lines_that_load(access) else ():
         # What is an argument is the same in the other program.
         known = limit.name in access.launch.arguments
         if known and int(limit.values.min()) == begin < limit.value:

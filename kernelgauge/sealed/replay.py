@@ -29,7 +29,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelgauge.core import blame, timeouts
 from kernelgauge.core.dtypes import dtype_name
-from kernelgauge.core.rebuilt import Kernels, NotAKernel, Record, Unknown, torch_dtype
+from kernelgauge.core.rebuilt import GLUON, Kernels, NotAKernel, Record, Unknown, torch_dtype
 from kernelgauge.core.settings import settings
 from kernelgauge.core.tensors import flat
 from kernelgauge.core.verdict import NotMeasured, Wrong
@@ -46,7 +46,7 @@ MAX_BYTES = 2**32
 # What is done: what it works on, looked up, and the doing.
 Step = tuple[Callable[[], Any], Callable[..., None]]
 # Where @gluon.jit makes its kernels.
-GLUON = "triton.experimental.gluon._runtime"
+GLUON_JIT = f"{GLUON}._runtime"
 # What a cell may say that its launcher did, and the kind of each; and the remedies.
 REFUSALS = {
     "kernel-without-source": "outside-kernel", "hook-in-a-cell": "outside-kernel",
@@ -452,10 +452,10 @@ class _Replay:
         chosen = dict(self.session.kernels.decode(options))
         if set(chosen) - {"do_not_specialize", "do_not_specialize_on_alignment", "noinline"}:
             raise Forged("unknown options of a kernel")
-        if module not in ("triton.runtime.jit", GLUON):
+        if module not in ("triton.runtime.jit", GLUON_JIT):
             raise Forged("a kernel of another kind than @triton.jit")
         chosen = {n: list(v) if isinstance(v, tuple) else v for n, v in chosen.items()}
-        record = Record(place[0], place[1], str(name), dict(names), chosen, module == GLUON)
+        record = Record(place[0], place[1], str(name), dict(names), chosen, module == GLUON_JIT)
         if self.session.kernels.records.setdefault(number, record) != record:
             raise Forged("a kernel that changed")
 

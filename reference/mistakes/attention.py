@@ -188,10 +188,11 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
             p = torch.softmax(wide, -1)[..., : k.shape[2]]
             yield PADDED_SCORE_0, p @ values, wide.logsumexp(-1)
             yield PADDED_SCORE_0, p @ values, None
+            columns = torch.arange(wide.shape[-1])
             for tall in blocks if causal else ():
                 below = positions(q, k)[0] // tall * tall
-                whole = torch.arange(wide.shape[-1]) // tile * tile + tile <= below
-                hidden = ~whole & (torch.arange(wide.shape[-1]) >= k.shape[2])
+                whole = columns // tile * tile + tile <= below
+                hidden = ~whole & (columns >= k.shape[2])
                 p = torch.softmax(wide.masked_fill(hidden, -math.inf), -1)[..., : k.shape[2]]
                 cause = "keys past the end are masked in the blocks that the diagonal cuts alone"
                 yield cause, p @ values, None
@@ -202,8 +203,7 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
             yield NOT_RESCALED.format("the accumulator is"), kept / total, None
             yield NOT_RESCALED.format("the sum is"), right @ values / kept_total, None
             upwards = torch.exp(x + x.amax(-1, True) - 2 * running(x, tile))
-            cause = RESCALED_UPWARDS
-            yield cause, upwards @ values / upwards.sum(-1, True), None
+            yield RESCALED_UPWARDS, upwards @ values / upwards.sum(-1, True), None
             cause = NOT_RESCALED.format("the accumulator and the sum are")
             yield cause, kept / kept_total, None
     for rows, columns in first_tiles(q, k, blocks):
