@@ -240,6 +240,42 @@ def test_a_gluon_kernel_uses_nothing_but_gluon(graded, name):
     assert f"kernel uses {name}, which is no part of Triton's language" in said
 
 
+BUSY = """
+import subprocess, sys, time
+
+def busy(seconds):
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        pass
+
+computed = swish
+
+def swish(x):
+    {waits}
+    return computed(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        # A cell that others keep from the processor waits like this one.
+        ("time.sleep(3)", ""),
+        ("busy(4)", "did not return within 2 s of processor time"),
+        (
+            "subprocess.run([sys.executable, '-c', 'while True: pass'])",
+            "did not return within 2 s of processor time",
+        ),
+        ("time.sleep(60)", "did not return within 8 s"),
+    ],
+)
+def test_a_cell_may_be_kept_waiting(graded, waits, said):
+    """A step of a call has a third of the limit, of processor time, and four times that to wait."""
+    source = (paths.SOLUTIONS / "01_pointwise/swish.py").read_text()
+    found = graded("01_pointwise/swish", source + BUSY.format(waits=waits), 6.0)
+    assert said in found if said else not found
+
+
 def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "subjects", tmp_path)
     own, link = tmp_path / "own.py", tmp_path / "link.py"

@@ -135,7 +135,7 @@ def next_step() -> None:
 
 
 def step_seconds() -> float:
-    """Return how many seconds of the clock a step may take where nothing is computed here."""
+    """Return how many seconds of processor time a step may take; inf if there is no limit."""
     return _seconds * STEP if seconds_left() < math.inf else math.inf
 
 

@@ -19,9 +19,11 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kernelgauge.core import timeouts
 from kernelgauge.sealed import recorder_file, system_calls
 
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache")
@@ -35,7 +37,10 @@ ENVIRONMENT = {
 # What of the judge may be installed beside torch, and is hidden.
 HIDDEN = ("kernelgauge", "course")
 TMPFS_BYTES = 2**25
+# Of its processor time.
 STARTUP_SECONDS, CLOSING_SECONDS = 60.0, 5.0
+# Of the clock, before a look at how much it has used.
+SHORTEST_WAIT, LONGEST_WAIT = 0.1, 3600.0
 # Of one message, and of all that is told in one call.
 MAX_LINE_BYTES, MAX_CALL_BYTES = 2**22, 2**26
 # What is copied of a subject's folder.
@@ -56,7 +61,7 @@ class Ended(Exception):
 
 
 class Silent(Exception):
-    """The cell did not answer in time. Its argument: the seconds."""
+    """The cell did not answer in time. Its arguments: the seconds, and whether of the clock."""
 
 
 class Forged(Exception):
@@ -180,6 +185,7 @@ class Cell:
         """Begin a test: a process of its own executes the file. Returns what it tells of it.
 
         gpus: what it is to be told of GPUs, as `gpus.facts` has it
+        seconds: as in `receive`
 
         Raises Ended, Silent or Forged.
         """
@@ -195,10 +201,9 @@ class Cell:
     def is_free(self) -> bool:
         """Wait for the end of the test before, and return whether there was one in time."""
         self.close()
-        deadline = time.monotonic() + CLOSING_SECONDS
         try:
             while self._is_closing:
-                self._is_closing = self._receive(deadline)[:1] != ["closed"]
+                self._is_closing = self._receive(CLOSING_SECONDS)[:1] != ["closed"]
         except (Ended, Silent, Forged):
             return False
         return self.process.poll() is None
@@ -222,21 +227,32 @@ class Cell:
             raise Ended from None
 
     def receive(self, seconds: float) -> list:
-        """Return the next message. Raises Ended, Silent or Forged."""
-        message = self._receive(time.monotonic() + seconds, seconds)
+        """Return the next message. Raises Ended, Silent or Forged.
+
+        seconds: of the cell's processor time; `timeouts.PATIENCE` times as many of the clock
+        """
+        message = self._receive(seconds)
         if message[:1] == ["closed"]:
             self.is_open = False
             raise Ended
         return message
 
-    def _receive(self, deadline: float, seconds: float = CLOSING_SECONDS) -> list:
+    def _receive(self, seconds: float) -> list:
+        begun, used = time.monotonic(), None
         while (at := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > MAX_LINE_BYTES or self._left < 0:
                 raise Forged("more than a call tells")
-            left = deadline - time.monotonic()
-            ready = left > 0 and select.select([self._socket], [], [], min(left, 3600))[0]
-            if not ready:
-                raise Silent(seconds)
+            if not self._has_more(SHORTEST_WAIT):
+                # Most answers come at once, and cost no look at other processes.
+                used = self._processor_seconds() if used is None else used
+                left = seconds - (self._processor_seconds() - used)
+                of_clock = seconds * timeouts.PATIENCE - (time.monotonic() - begun)
+                if left <= 0:
+                    raise Silent(seconds, False)
+                if of_clock <= 0:
+                    raise Silent(seconds * timeouts.PATIENCE, True)
+                if not self._has_more(min(max(left, SHORTEST_WAIT), of_clock, LONGEST_WAIT)):
+                    continue
             try:
                 data = self._socket.recv(2**16)
             except OSError:
@@ -254,6 +270,25 @@ class Cell:
             raise Forged("no message")
         return message
 
+    def _has_more(self, seconds: float) -> bool:
+        return bool(select.select([self._socket], [], [], seconds)[0])
+
+    def _processor_seconds(self) -> float:
+        """Return what the sandbox and every process in it have used until now."""
+        parents, ticks = {}, {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            # Of a process that has just ended there is nothing to read.
+            with contextlib.suppress(OSError):
+                # After the program's name, which may have anything in it.
+                told = path.read_bytes().rpartition(b")")[2].split()
+                process = int(path.parent.name)
+                parents[process] = int(told[1])
+                # In user and system mode, its own and of children that it has waited for.
+                ticks[process] = sum(map(int, told[11:15]))
+        return sum(
+            ticks[process] for process in ticks if self.process.pid in _line(process, parents)
+        ) / os.sysconf("SC_CLK_TCK")
+
     def kill(self) -> None:
         """End the sandbox, and every process in it."""
         with contextlib.suppress(ProcessLookupError):
@@ -262,6 +297,13 @@ class Cell:
         self._socket.close()
         self._copy.cleanup()
         os.close(self._lock)
+
+
+def _line(process: int, parents: dict[int, int]) -> Iterator[int]:
+    """Give a process, its parent, and so on."""
+    while process in parents:
+        yield process
+        process = parents[process]
 
 
 def _remove_left_over() -> None:

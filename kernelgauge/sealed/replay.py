@@ -131,7 +131,7 @@ class Session:
         self.storages: dict[int, tuple[torch.Tensor, int, int]] = {}
         self.next = 0
         with self._answering():
-            begun = self.cell.open(self.path, self.function, gpus.facts(), _seconds())
+            begun = self.cell.open(self.path, self.function, gpus.facts(), timeouts.step_seconds())
             what, meets = self._opened(begun)
         if what != "function":
             said = note("no-function", function=self.function)
@@ -160,7 +160,9 @@ class Session:
             stop()
             call = Call(str(self.path), self.function)
             if isinstance(error, Silent):
-                raise timeouts.TimeLimit(signal.SIGALRM, error.args[0]) from None
+                seconds, by_clock = error.args
+                signum = signal.SIGALRM if by_clock else signal.SIGPROF
+                raise timeouts.TimeLimit(signum, seconds) from None
             if isinstance(error, Ended):
                 raise Wrong(Fault("process-ended", (note("cell-ended"),), call=call)) from None
             said = note("no-recording", why=str(error))
@@ -188,7 +190,7 @@ class Session:
             self.goes_on = False
             self.cell.send(["call", *recording.told, gradients])
             while True:
-                message = self.cell.receive(_seconds())
+                message = self.cell.receive(timeouts.step_seconds())
                 self.goes_on = message[0] in ("return", "raise", "refuse")
                 if message[0] == "return":
                     with _forged():
@@ -720,10 +722,6 @@ def _forged() -> Iterator[None]:
 def _entered(context: contextlib.AbstractContextManager) -> contextlib.AbstractContextManager:
     context.__enter__()
     return context
-
-
-def _seconds() -> float:
-    return timeouts.step_seconds()
 
 
 def _sizes(told: list) -> tuple[int, ...]:
