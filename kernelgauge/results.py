@@ -20,7 +20,7 @@ from kernelgauge.core.dtypes import double, rounds, wide
 from kernelgauge.core.launch import blocks_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
-from kernelgauge.diagnosis import influence, mistakes, report, roundings
+from kernelgauge.diagnosis import influence, mistakes, repair, report, roundings
 from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, Right, diagnose
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
@@ -130,7 +130,8 @@ class ResultCheck:
                     raise Wrong(diagnose([observation])[0])
                 raise Wrong(observation.told(observation.fault.cause), observation)
         shapes = tuple(it.shape for it in outcome.results)
-        self.kernel.run.right.append(Right(_programs(outcome), shapes))
+        case = self._case(call, outcome, expected, {})
+        self.kernel.run.right.append(Right(_programs(outcome), shapes, case))
 
     def mismatch_of(
         self, outcome: Outcome, expected: Expected, *, partly: bool = False
@@ -187,6 +188,45 @@ class ResultCheck:
             partial(self._option_at_fault, call, number),
             partial(self._depends, call, mismatches[number], number, again),
             partial(self._rounds, call, wrong[number], number, again),
+            self._case(call, outcome, expected, again),
+        )
+
+    def _case(
+        self, call: GuardedCall, outcome: Outcome, expected: Expected, part: Mapping[str, Any]
+    ) -> repair.Case | None:
+        """Return this call, to be made again with edits of the subject's source.
+
+        part: how to run as much of it as one element needs
+        """
+        watch, path = outcome.watch, self.kernel.path
+        elements = sum(it.numel() for it in outcome.results)
+        if watch is None or not self.kernel.run.defers or elements > MAX_DEFERRED_ELEMENTS:
+            return None
+        if self.kernel.rules.ranks or call.original.lists or watch.has_partitions:
+            return None
+        whole = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
+
+        def is_right(file: Path, *, how: Mapping[str, Any], partly: bool) -> bool:
+            before = call.subject, call.path
+            try:
+                subject = getattr(paths.load(file), self.kernel.name)
+                call.subject, call.path = self.kernel.graded(subject), file
+                call.restore()
+                call.forget_tuning()
+                again = call.run(rehearse=False, **how)
+                return self.mismatch_of(again, expected, partly=partly) is None
+            finally:
+                paths.discard(file)
+                call.subject, call.path = before
+                call.restore()
+
+        kernels = dict.fromkeys(launch.kernel.__name__ for launch in outcome.launches)
+        return repair.Case(
+            path,
+            [*kernels, self.kernel.name],
+            elements,
+            partial(is_right, how=part or whole, partly="programs" in part),
+            partial(is_right, how=whole, partly=False),
         )
 
     def _again(self, outcome: Outcome, store: Store | None) -> Mapping[str, Any]:

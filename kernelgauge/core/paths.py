@@ -47,6 +47,12 @@ def forget(path: Path) -> None:
     _modules.pop(path.resolve(), None)
 
 
+def discard(path: Path) -> None:
+    """Keep nothing of a module that is not needed any more."""
+    if module := _modules.pop(path.resolve(), None):
+        sys.modules.pop(module.__name__, None)
+
+
 @contextmanager
 def replaced(path: Path, tree: ast.Module) -> Iterator[None]:
     """Let `load` execute this syntax tree in place of a file, in the body.

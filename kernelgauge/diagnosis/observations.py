@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from kernelgauge.core.dtypes import double
-from kernelgauge.diagnosis import report
+from kernelgauge.diagnosis import repair, report
 from kernelgauge.diagnosis.symptoms import FEW_BITS, GUESSES, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
@@ -45,10 +45,16 @@ MAX_PROBES = 12
 
 
 class Right(NamedTuple):
-    """A call that was right: how many programs made it, and the shapes of its results."""
+    """A call that was right.
+
+    programs: how many made it
+    shapes: of its results
+    case: makes it again with edits of the subject's source
+    """
 
     programs: int
     shapes: tuple[torch.Size, ...]
+    case: repair.Case | None = None
 
 
 @dataclass(eq=False)
@@ -66,6 +72,7 @@ class Observation:
     depends: finds on which parts of the inputs its worst element wrongly depends, or does not
     rounds: finds the line whose roundings to 16 bits make its worst element wrong, and what is said
         of it. It takes the one line to look at, or None for all
+    case: makes the call again with edits of the subject's source
     """
 
     fault: Fault
@@ -77,6 +84,7 @@ class Observation:
     at_fault: Callable[[Iterable[Mapping[str, object]]], Cause | None] = lambda others: None
     depends: Callable[[], Note | None] = lambda: None
     rounds: Callable[[CallSite | None], tuple[CallSite, Note] | None] = lambda only: None
+    case: repair.Case | None = None
     _weighed: dict[int, _AllWeighed] = field(default_factory=dict)
     _suggestions: dict[int, report.Suggestions] = field(default_factory=dict)
     _reached: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -104,17 +112,19 @@ class Observation:
             self._reached[number] = tuple(at.amin(0).tolist())
         return self._reached[number]
 
-    def told(self, cause: Cause | None, *, patterns: bool = False, depends: bool = False) -> Fault:
+    def told(
+        self, cause: Cause | None, *, patterns: bool = False, depends: Note | None = None
+    ) -> Fault:
         """Return the fault with this cause.
 
         patterns: whether to look for patterns, where no mistake explains the result
-        depends: whether to call the subject again, and see what its worst element depends on
+        depends: what its worst element depends on
         """
         explained = cause is not None and cause.known == PROVEN
         shown = self.suggestions(self.number).patterns if patterns and not explained else ()
         fault = self.fault
-        if depends and (found := self.depends()):
-            fault = fault.but(said=(*fault.said, found))
+        if depends:
+            fault = fault.but(said=(*fault.said, depends))
         return report.describe(fault, self.result, cause, shown)
 
     def candidates(self, number: int) -> Iterable[Weighed]:
@@ -216,7 +226,31 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
             causes[id(it)] = suggested
     causes |= _rounded(observations, causes)
     close = _to_look_at(observations, causes, VAGUE)
-    return [it.told(causes.get(id(it)), patterns=True, depends=it is close) for it in observations]
+    depends = close.depends() if close else None
+    if close and not depends:
+        causes |= _repaired(close, observations, causes, right)
+    return [
+        it.told(causes.get(id(it)), patterns=True, depends=depends if it is close else None)
+        for it in observations
+    ]
+
+
+def _repaired(
+    close: Observation,
+    observations: Sequence[Observation],
+    causes: Mapping[int, Cause],
+    right: Sequence[Right],
+) -> dict[int, Cause]:
+    """Return which edit of the source makes the cases right that have no cause or a vague one."""
+    if close.case is None:
+        return {}
+    vague = [it for it in observations if _is_vague(causes.get(id(it)), VAGUE)]
+    wrong = [it.case for it in vague if it.case]
+    if len(wrong) < len(vague):
+        return {}
+    also = [it.case for it in observations if it.case and it not in vague]
+    found = repair.find(wrong, also, [it.case for it in right if it.case])
+    return {id(it): Cause(found) for it in vague} if found else {}
 
 
 def _rounded(observations: Sequence[Observation], causes: Mapping[int, Cause]) -> dict[int, Cause]:
@@ -237,7 +271,15 @@ def _rounded(observations: Sequence[Observation], causes: Mapping[int, Cause]) -
 
 
 def _is_vague(cause: Cause | None, vague: Set[str]) -> bool:
-    return cause is None or (cause.known == CONSISTENT and cause.note.id in vague)
+    if cause is None:
+        return True
+    return cause.known == CONSISTENT and not vague.isdisjoint(_ids(cause.note))
+
+
+def _ids(said: Note) -> set[str]:
+    """Return the id of a note, and those of notes in it."""
+    within = (_ids(it) for it in said.values.values() if isinstance(it, Note))
+    return {said.id}.union(*within)
 
 
 def _to_look_at(

@@ -607,12 +607,34 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "given-rounding-around": "a sum rounded to {dtype} before and after every {block} of {length}",
 }
 
+
+
+def _is_right(others: int, of: int, stay: int) -> str:
+    """Return where the result is right with an edit."""
+    if not of:
+        return f"the result is right, and {stay} other results stay right"
+    if others == of:
+        return f"the result is right, here and in all {of} other wrong cases" if of > 1 else (
+            "the result is right, here and in the other wrong case"
+        )
+    return f"the result is right, here and in {others} of {of} other wrong cases"
+
+
 # What a run without it shows to be the cause.
 SHOWN: Mapping[str, str | Callable[..., str]] = {
     "rounded-on-the-way": lambda source, line, bits, moved, allowed: (
         f"{source}, in line {line}, rounds to {'float16' if bits == 11 else 'bfloat16'}, and too "
         f"much is lost: with other roundings in that line alone the element changes by up to "
         f"{moved:.2g}, and {allowed:.2g} is allowed. Keep these numbers in float32"
+    ),
+    "repaired": lambda line, source, instead, **where: (
+        f"line {line}, {source}: with {instead} in its place {_is_right(**where)}"
+    ),
+    "repaired-by-order": lambda line, source, before, other, **where: (
+        f"line {line}, {source}: with it before line {before}, {other}, {_is_right(**where)}"
+    ),
+    "repaired-in-loop": lambda line, source, loop, **where: (
+        f"line {line}, {source}: with it in the loop of line {loop} {_is_right(**where)}"
     ),
     "wrong-with-a-call-between": (
         "right alone, wrong where another forward pass runs before this call's backward pass"

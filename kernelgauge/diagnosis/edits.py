@@ -1,0 +1,417 @@
+"""Single small edits of a subject's source, such as one that made a kernel wrong, the likeliest first.
+
+Each is made in the text itself, so that all other lines stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernelgauge.words.fault import Note, note
+
+# What names of a function held while it ran, by function and name; of names in it alone one may
+# stand for another that holds the same kind.
+Kinds = Mapping[tuple[str, str], object]
+
+REDUCTIONS = {"sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod", "sort", "flip"}
+# What may be written for another function of as many arguments.
+PARTNERS = {
+    "exp": "exp2",
+    "exp2": "exp",
+    "log": "log2",
+    "log2": "log",
+    "sqrt": "rsqrt",
+    "rsqrt": "sqrt",
+    "max": "min",
+    "min": "max",
+    "maximum": "minimum",
+    "minimum": "maximum",
+    "floor": "ceil",
+    "ceil": "floor",
+    "sin": "cos",
+    "cos": "sin",
+}
+# Calls that may be one too many: their first argument may stand for them, or their second, too.
+WRAPPERS = {
+    "abs", "ceil", "clamp", "exp", "exp2", "fdiv", "floor", "log", "log2", "maximum", "minimum",
+    "rsqrt", "sigmoid", "sqrt", "where",
+}  # fmt: skip
+ROOTS = {"sqrt", "rsqrt"}
+# What is no number of the formula.
+SHAPES = {"arange", "zeros", "full", "reshape", "broadcast_to", "make_block_ptr", "static_range"}
+COMPARED = {
+    ast.Lt: (ast.LtE, ast.GtE, ast.Gt),
+    ast.LtE: (ast.Lt, ast.Gt, ast.GtE),
+    ast.Gt: (ast.GtE, ast.LtE, ast.Lt),
+    ast.GtE: (ast.Gt, ast.Lt, ast.LtE),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+}
+OTHERS = "0.0", 'float("-inf")', 'float("inf")'
+AXES = "None", "0", "1"
+# Longer code is not quoted.
+MAX_QUOTED = 90
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit.
+
+    text: the whole file with it
+    lines: the first and the last line that it changes
+    size: by how much it changes them, to choose one of several
+    said: what it is, for words
+    """
+
+    text: str
+    lines: tuple[int, int]
+    size: int
+    said: Note
+
+
+def edits(text: str, functions: Iterable[str], kinds: Kinds) -> list[Edit]:
+    """Return edits of these functions, the likeliest first, each text once.
+
+    functions: those that ran, the kernels first
+    """
+    source = _Source(text)
+    found: list[tuple[int, Edit]] = []
+    named = {it.name: it for it in ast.walk(source.tree) if isinstance(it, ast.FunctionDef)}
+    for number, name in enumerate(functions):
+        if name in named:
+            found += ((rank, it) for rank, it in _Function(source, named[name], kinds).edits())
+    seen = {text}
+    unique = []
+    for _, it in sorted(found, key=lambda pair: pair[0]):
+        if it.text not in seen:
+            seen.add(it.text)
+            unique.append(it)
+    return unique
+
+
+class _Source:
+    """The text of a file, and its syntax tree."""
+
+    def __init__(self, text: str):
+        self.text, self.tree = text, ast.parse(text)
+        self._bytes = text.encode()
+        lines = self._bytes.splitlines(keepends=True)
+        self._starts = [0, *itertools.accumulate(map(len, lines))]
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """Return where a node begins and ends."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        first = self._starts[node.lineno - 1] + node.col_offset
+        return first, self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def of(self, node: ast.expr | ast.stmt) -> str:
+        first, last = self.span(node)
+        return self._bytes[first:last].decode()
+
+    def with_parts(self, parts: Iterable[tuple[int, int, str]]) -> str:
+        """Return the text with other code in these places."""
+        made = self._bytes
+        for first, last, code in sorted(parts, reverse=True):
+            made = made[:first] + code.encode() + made[last:]
+        return made.decode()
+
+    def replaced(self, shown: ast.expr, node: ast.expr, code: str) -> str:
+        """Return the code of an expression with other code in the place of a part of it.
+
+        With parentheses around what is put in, or already there, only where they are needed.
+        """
+        begin, end = self.span(shown)
+        first, last = self.span(node)
+        before, after = (self._bytes[a:b].decode() for a, b in ((begin, first), (last, end)))
+        made = f"{before}({code}){after}"
+        plain = f"{before}{code}{after}"
+        meant = _dumped(made)
+        if before.endswith("(") and after.startswith(")"):
+            bare = f"{before[:-1]}{code}{after[1:]}"
+            if _dumped(bare) == meant:
+                return bare
+        return plain if _dumped(plain) == meant else made
+
+
+def _dumped(code: str) -> str:
+    try:
+        return ast.dump(ast.parse(f"({code})", mode="eval"))
+    except SyntaxError:
+        return ""
+
+
+class _Function:
+    """The edits of one function."""
+
+    def __init__(self, source: _Source, function: ast.FunctionDef, kinds: Kinds):
+        self.source, self.function = source, function
+        self.kinds = {name: kind for (of, name), kind in kinds.items() if of == function.name}
+        self.parents = {
+            child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)
+        }
+
+    def edits(self) -> Iterator[tuple[int, Edit]]:
+        """Yield edits, each with its rank: of a lower one are likelier ones."""
+        for node in self._inside():
+            if isinstance(node, ast.Call):
+                yield from self._of_call(node)
+            elif isinstance(node, ast.Compare):
+                yield from self._of_comparison(node)
+            elif isinstance(node, ast.BinOp):
+                yield from self._of_operation(node)
+            elif isinstance(node, ast.UnaryOp):
+                yield from self._of_sign(node)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                yield from self._of_name(node)
+            elif isinstance(node, ast.Constant):
+                yield from self._of_constant(node)
+            elif isinstance(node, ast.AugAssign):
+                yield from self._of_step(node)
+        for body in self._bodies():
+            yield from self._of_order(body)
+
+    def _inside(self) -> Iterator[ast.AST]:
+        for statement in self.function.body:
+            yield from ast.walk(statement)
+
+    def _bodies(self) -> Iterator[list[ast.stmt]]:
+        for node in [self.function, *self._inside()]:
+            for field in ("body", "orelse"):
+                body = getattr(node, field, None)
+                if isinstance(body, list):
+                    yield body
+
+    def _edit(self, node: ast.expr, code: str) -> Edit | None:
+        """Return the edit that puts this code in the place of an expression."""
+        shown = self._quoted(node)
+        made = self.source.replaced(shown, node, code)
+        own = self.source.of(shown)
+        if shown is not node and (len(own) > MAX_QUOTED or "\n" in own):
+            return None
+        first, last = self.source.span(shown)
+        text = self.source.with_parts([(first, last, made)])
+        said = note("repaired", line=node.lineno, source=own, instead=made)
+        size = abs(len(made) - len(own)) + len(code)
+        return Edit(text, (node.lineno, node.end_lineno or node.lineno), size, said)
+
+    def _quoted(self, node: ast.expr) -> ast.expr:
+        """Return the smallest operation around what is edited, for a reader to recognise it."""
+        outer: ast.AST = node
+        while not isinstance(outer, (ast.BinOp, ast.Call, ast.Compare, ast.Subscript)) or (
+            outer is node and not isinstance(node, (ast.Call, ast.BinOp, ast.Compare))
+        ):
+            parent = self.parents.get(outer)
+            if parent is None or isinstance(parent, ast.stmt):
+                return outer if isinstance(outer, ast.expr) else node
+            outer = parent
+        assert isinstance(outer, ast.expr)
+        return outer
+
+    def _all(self, rank: int, node: ast.expr, codes: Iterable[str]) -> Iterator[tuple[int, Edit]]:
+        for code in codes:
+            if edit := self._edit(node, code):
+                yield rank, edit
+
+    def _of_call(self, call: ast.Call) -> Iterator[tuple[int, Edit]]:
+        name, of = _called(call), self.source.of
+        for keyword in call.keywords:
+            value = of(keyword.value)
+            if name == "load" and keyword.arg == "other":
+                yield from self._all(0, keyword.value, OTHERS)
+            elif keyword.arg == "axis" and name in REDUCTIONS:
+                yield from self._all(0, keyword.value, AXES)
+            elif value in ("True", "False"):
+                yield from self._all(3, keyword.value, [str(value != "True")])
+        function, arguments = call.func, call.args
+        if name in REDUCTIONS and len(arguments) == 2:
+            yield from self._all(0, arguments[1], AXES)
+        elif name in REDUCTIONS and len(arguments) == 1 and not call.keywords:
+            codes = (f"{of(function)}({of(arguments[0])}, axis={axis})" for axis in AXES[1:])
+            yield from self._all(0, call, codes)
+        if name in PARTNERS and isinstance(function, ast.Attribute):
+            partner = f"{of(function.value)}.{PARTNERS[name]}"
+            given = of(call)[len(of(function)) :]
+            yield from self._all(1, call, [partner + given])
+        if name in WRAPPERS:
+            rank = 1 if name in ("clamp", "maximum", "minimum", "where", "abs") else 2
+            values = arguments[1:] if name == "where" else arguments[:2]
+            yield from self._all(rank, call, map(of, values))
+        if name == "where" and len(arguments) == 3:
+            condition, one, other = map(of, arguments)
+            yield from self._all(2, call, [f"{of(function)}({condition}, {other}, {one})"])
+        if name == "to" and isinstance(function, ast.Attribute):
+            yield from self._all(2, call, [of(function.value)])
+        if name in ROOTS and len(arguments) == 1 and isinstance(arguments[0], ast.BinOp):
+            inner = arguments[0]
+            if isinstance(inner.op, ast.Add):
+                root, left, right = of(function), of(inner.left), of(inner.right)
+                yield from self._all(1, call, [f"{root}({left}) + {right}"])
+
+    def _of_comparison(self, node: ast.Compare) -> Iterator[tuple[int, Edit]]:
+        if len(node.ops) != 1 or type(node.ops[0]) not in COMPARED:
+            return
+        for number, other in enumerate(COMPARED[type(node.ops[0])]):
+            made = ast.unparse(ast.Compare(node.left, [other()], node.comparators))
+            yield from self._all(0 if number == 0 else 2, node, [made])
+
+    def _of_operation(self, node: ast.BinOp) -> Iterator[tuple[int, Edit]]:
+        of, op = self.source.of, type(node.op)
+        left, right = of(node.left), of(node.right)
+        one, other = _in_parentheses(node.left, left), _in_parentheses(node.right, right)
+        swaps: dict[type, list[str]] = {
+            ast.Add: [f"{one} - {other}", f"{one} * {other}"],
+            ast.Sub: [f"{other} - {one}", f"{one} + {other}"],
+            ast.Mult: [f"{one} / {other}"],
+            ast.Div: [f"{one} * {other}", f"{other} / {one}"],
+            ast.Mod: [f"{one} // {other}"],
+            ast.FloorDiv: [f"{one} % {other}", f"({one} + {other} - 1) // {other}"],
+            ast.BitAnd: [f"{one} | {other}"],
+            ast.BitOr: [f"{one} & {other}"],
+        }
+        yield from self._all(2, node, [*swaps.get(op, ()), left, right])
+        if op is ast.Div:
+            if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, (ast.Add, ast.Sub)):
+                sign = "+" if isinstance(node.left.op, ast.Add) else "-"
+                first, second = (
+                    _in_parentheses(it, of(it)) for it in (node.left.left, node.left.right)
+                )
+                codes = [f"{first} / {other} {sign} {second}", f"{first} {sign} {second} / {other}"]
+                yield from self._all(1, node, codes)
+            if isinstance(node.right, ast.BinOp):
+                first, second = of(node.right.left), _in_parentheses(
+                    node.right.right, of(node.right.right)
+                )
+                sign = {ast.Add: "+", ast.Sub: "-"}.get(type(node.right.op))
+                if sign:
+                    yield from self._all(1, node, [f"{one} / ({first}) {sign} {second}"])
+        if op in (ast.Add, ast.Sub):
+            sign = "+" if op is ast.Add else "-"
+            for term, rest, first in ((node.left, other, True), (node.right, one, False)):
+                code = self._moved_in(term, rest, sign, first=first)
+                if code:
+                    yield from self._all(1, node, [code])
+
+    def _moved_in(self, term: ast.expr, rest: str, sign: str, *, first: bool) -> str:
+        """Return a quotient, a product or a root with what is added to it inside, "" if none."""
+        of = self.source.of
+
+        def joined(it: ast.expr) -> str:
+            own = of(it)
+            return f"{own} {sign} {rest}" if first else f"{rest} {sign} {own}"
+
+        if isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Div, ast.Mult)):
+            mark = "/" if isinstance(term.op, ast.Div) else "*"
+            return f"({joined(term.left)}) {mark} {_in_parentheses(term.right, of(term.right))}"
+        if isinstance(term, ast.Call) and _called(term) in ROOTS and len(term.args) == 1:
+            return f"{of(term.func)}({joined(term.args[0])})"
+        return ""
+
+    def _of_sign(self, node: ast.UnaryOp) -> Iterator[tuple[int, Edit]]:
+        if isinstance(node.op, (ast.USub, ast.Not, ast.Invert)):
+            yield from self._all(2, node, [self.source.of(node.operand)])
+
+    def _of_name(self, node: ast.Name) -> Iterator[tuple[int, Edit]]:
+        parent = self.parents.get(node)
+        if isinstance(parent, ast.Attribute) or node.id not in self.kinds:
+            return
+        if isinstance(parent, ast.Call) and parent.func is node:
+            return
+        kind = self.kinds[node.id]
+        alike = [name for name, it in self.kinds.items() if it == kind and name != node.id]
+        yield from self._all(1, node, alike)
+
+    def _of_constant(self, node: ast.Constant) -> Iterator[tuple[int, Edit]]:
+        value = node.value
+        call = self._call_around(node)
+        if type(value) not in (int, float) or (call and _called(call) in SHAPES):
+            return
+        parent = self.parents.get(node)
+        if isinstance(parent, ast.keyword) and parent.arg in ("axis", "other", "num_warps"):
+            return
+        if isinstance(parent, (ast.Slice, ast.Subscript)):
+            return
+        if isinstance(parent, ast.Call) and _called(parent) in ("program_id", "num_programs"):
+            yield from self._all(3, node, {"0", "1", "2"} - {str(value)})
+            return
+        if isinstance(parent, ast.Call) and _called(parent) in REDUCTIONS:
+            return
+        others = [0, 1, -value, value + 1, value - 1, 2 * value, value / 2]
+        if isinstance(value, int):
+            others[-1] = value // 2
+        codes = dict.fromkeys(repr(type(value)(it)) for it in others)
+        yield from self._all(2, node, codes)
+
+    def _call_around(self, node: ast.AST) -> ast.Call | None:
+        while (parent := self.parents.get(node)) is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.Call):
+                return parent
+            node = parent
+        return None
+
+    def _of_step(self, node: ast.AugAssign) -> Iterator[tuple[int, Edit]]:
+        """Yield the other assignments to the same name: = for +=, and -= for it."""
+        target, value = self.source.of(node.target), self.source.of(node.value)
+        own = self.source.of(node)
+        others = {ast.Add: ["-=", "="], ast.Sub: ["+="], ast.Mult: ["=", "/="], ast.Div: ["*="]}
+        for mark in others.get(type(node.op), ()):
+            made = f"{target} {mark} {value}"
+            first, last = self.source.span(node)
+            text = self.source.with_parts([(first, last, made)])
+            said = note("repaired", line=node.lineno, source=own, instead=made)
+            yield 2, Edit(text, _lines(node), len(made), said)
+
+    def _of_order(self, body: list[ast.stmt]) -> Iterator[tuple[int, Edit]]:
+        for one, other in itertools.pairwise(body):
+            if isinstance(one, SIMPLE) and isinstance(other, SIMPLE):
+                yield 1, self._swapped(one, other)
+            if isinstance(one, SIMPLE) and isinstance(other, (ast.For, ast.While)):
+                yield 3, self._moved_into(one, other)
+
+    def _swapped(self, one: ast.stmt, other: ast.stmt) -> Edit:
+        of, span = self.source.of, self.source.span
+        text = self.source.with_parts([(*span(one), of(other)), (*span(other), of(one))])
+        said = note(
+            "repaired-by-order",
+            line=other.lineno,
+            source=of(other).splitlines()[0],
+            before=one.lineno,
+            other=of(one).splitlines()[0],
+        )
+        return Edit(text, (_lines(one)[0], _lines(other)[1]), 1, said)
+
+    def _moved_into(self, one: ast.stmt, loop: ast.For | ast.While) -> Edit:
+        first = loop.body[0]
+        begin, end = self.source.span(one)
+        at = self.source.span(first)[0]
+        indent = " " * first.col_offset
+        code = self.source.of(one)
+        text = self.source.with_parts([(begin, end, "pass"), (at, at, f"{code}\n{indent}")])
+        said = note(
+            "repaired-in-loop", line=one.lineno, source=code.splitlines()[0], loop=loop.lineno
+        )
+        return Edit(text, (_lines(one)[0], loop.lineno), len(code), said)
+
+
+SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+
+
+def _lines(node: ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.end_lineno or node.lineno
+
+
+def _called(call: ast.Call) -> str:
+    """Return the last name of what is called."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _in_parentheses(node: ast.expr, code: str) -> str:
+    """Return the code of an operand, in parentheses if it is an operation itself."""
+    return f"({code})" if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)) else code

@@ -1,0 +1,193 @@
+"""Find by trial which single edit of a subject's source makes its wrong results right.
+
+What is said is what was run: with other code in one place, every wrong result whose cause is not
+known becomes right, and what was right stays so. Where edits in different places do that, none of
+them is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import triton.language as tl
+
+from kernelgauge.core import timeouts
+from kernelgauge.core.work import at_most
+from kernelgauge.diagnosis.edits import Edit, Kinds, edits
+from kernelgauge.words.fault import Note
+
+# Seconds of the processor for trials, and for the other cases after them.
+MAX_SECONDS, MAX_SECONDS_MORE = 3.0, 1.5
+# What a trial may take: so many times what the call takes as it is, and so many seconds.
+TIMES, LEAST, MOST = 10.0, 0.3, 2.0
+MAX_WORK = 15_000.0
+# An edit that a single call stands for is not named.
+MIN_CALLS = 2
+# Larger calls that are right are not made again.
+MAX_ELEMENTS = 2**16
+
+
+@dataclass(eq=False)
+class Case:
+    """A call that can be made again, with a file in place of the subject's.
+
+    file: the subject's
+    functions: those that ran, the kernels first
+    elements: how many its results have
+    nearly: whether the part of the results that is quick to compute is right then
+    right: whether all results are
+    """
+
+    file: Path
+    functions: Sequence[str]
+    elements: int
+    nearly: Callable[[Path], bool]
+    right: Callable[[Path], bool]
+
+
+def find(wrong: Sequence[Case], also: Sequence[Case], right: Sequence[Case]) -> Note | None:
+    """Return the edit that makes these calls right, if there is one place for it.
+
+    wrong: calls that are wrong and have no cause yet
+    also: others that are wrong
+    right: calls that are right
+    """
+    ordered = sorted(wrong, key=lambda it: it.elements)
+    if not ordered or len(wrong) + len(also) + len(right) < MIN_CALLS:
+        return None
+    with tempfile.TemporaryDirectory() as folder, _quietly():
+        return _Search(ordered, also, right, Path(folder)).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        wrong: Sequence[Case],
+        also: Sequence[Case],
+        right: Sequence[Case],
+        folder: Path,
+    ):
+        self.first, *self.others = wrong
+        self.also, self.folder = also, folder
+        small = [it for it in right if it.elements <= MAX_ELEMENTS]
+        self.stay = sorted(small, key=lambda it: it.elements)
+        self.tried = 0
+
+    def run(self) -> Note | None:
+        text = self.first.file.read_text(encoding="utf-8")
+        begun = time.process_time()
+        with _kinds(self.first.functions) as kinds:
+            if self._tried(self.first.nearly, text, MOST) or kinds == {}:
+                return None
+        took = time.process_time() - begun
+        limit = min(max(TIMES * took, LEAST), MOST)
+        until = begun + MAX_SECONDS
+        found = []
+        for edit in edits(text, self.first.functions, kinds):
+            if time.process_time() > until:
+                break
+            if self._tried(self.first.nearly, edit.text, limit) and self._tried(
+                self.first.right, edit.text, MOST
+            ):
+                found.append(edit)
+        until = time.process_time() + MAX_SECONDS_MORE
+        confirmed = [it for it in found if self._holds(it, until)]
+        if time.process_time() > until:
+            return None
+        return self._said(confirmed, until)
+
+    def _tried(self, ask: Callable[[Path], bool], text: str, seconds: float) -> bool:
+        """Return whether a call is right with this code; not if it fails or takes too long."""
+        self.tried += 1
+        file = self.folder / str(self.tried) / self.first.file.name
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+        try:
+            # A step may take a part of a time limit.
+            with timeouts.time_limit(seconds / timeouts.STEP), at_most(MAX_WORK):
+                return ask(file)
+        except Exception:
+            return False
+
+    def _holds(self, edit: Edit, until: float) -> bool:
+        """Return whether an edit makes all right that has no cause yet, and nothing wrong."""
+        calls = [*self.others, *self.stay]
+        return len(calls) + 1 >= MIN_CALLS and all(
+            time.process_time() <= until and self._tried(it.right, edit.text, MOST) for it in calls
+        )
+
+    def _said(self, confirmed: Sequence[Edit], until: float) -> Note | None:
+        if not confirmed:
+            return None
+        best = min(confirmed, key=lambda it: it.size)
+        first, last = best.lines
+        if any(it.lines[1] < first or it.lines[0] > last for it in confirmed):
+            return None
+        also = [it for it in self.also if time.process_time() <= until]
+        repaired = sum(self._tried(it.right, best.text, MOST) for it in also)
+        values = best.said.values
+        counts = {
+            "others": len(self.others) + repaired,
+            "of": len(self.others) + len(self.also),
+            "stay": len(self.stay),
+        }
+        return replace(best.said, values={**values, **counts})
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def _kinds(functions: Sequence[str]) -> Iterator[dict[tuple[str, str], object]]:
+    """Yield what kind of value each name of these functions holds when they return."""
+    kinds: dict[tuple[str, str], object] = {}
+
+    def returned(frame: FrameType, event: str, _: Any) -> None:
+        name = frame.f_code.co_name
+        if event == "return" and name in functions:
+            for local, value in frame.f_locals.items():
+                if (kind := _kind(value)) is not None:
+                    kinds[name, local] = kind
+
+    before = sys.getprofile()
+    sys.setprofile(returned)
+    try:
+        yield kinds
+    finally:
+        sys.setprofile(before)
+
+
+def _kind(value: object) -> object:
+    """Return what has to be the same of two values of which one may stand for the other."""
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if isinstance(value, tl.tensor):
+        scalar = value.type.scalar
+        sort = "pointer" if scalar.is_ptr() else "float" if scalar.is_floating() else "integer"
+        sort = "bool" if scalar.is_int1() else sort
+        return sort, tuple(map(int, value.shape))
+    if isinstance(value, torch.Tensor):
+        return "tensor", value.dim()
+    if isinstance(value, bool):
+        return "bool", ()
+    if isinstance(value, (int, float)):
+        return ("integer" if isinstance(value, int) else "float"), ()
+    return None
