@@ -156,24 +156,39 @@ class _Function:
         }
 
     def edits(self) -> Iterator[tuple[int, Edit]]:
-        """Yield edits, each with its rank: of a lower one are likelier ones."""
+        """Yield edits, each with its rank: of a lower one are likelier ones.
+
+        A result is wrong by its formula sooner than by whole numbers, which are mostly addresses.
+        """
         for node in self._inside():
-            if isinstance(node, ast.Call):
-                yield from self._of_call(node)
-            elif isinstance(node, ast.Compare):
-                yield from self._of_comparison(node)
-            elif isinstance(node, ast.BinOp):
-                yield from self._of_operation(node)
-            elif isinstance(node, ast.UnaryOp):
-                yield from self._of_sign(node)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                yield from self._of_name(node)
-            elif isinstance(node, ast.Constant):
-                yield from self._of_constant(node)
-            elif isinstance(node, ast.AugAssign):
-                yield from self._of_step(node)
+            for rank, edit in self._of(node):
+                yield rank if rank < 2 or self._is_number(node) else rank + 2, edit
         for body in self._bodies():
             yield from self._of_order(body)
+
+    def _is_number(self, node: ast.AST) -> bool:
+        """Return whether a float stands in a node, or in the operation that it belongs to."""
+        around = self._quoted(node) if isinstance(node, ast.expr) else node
+        if isinstance(node, ast.Name):
+            around = node
+        kinds = (self.kinds.get(it.id) for it in ast.walk(around) if isinstance(it, ast.Name))
+        return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
+
+    def _of(self, node: ast.AST) -> Iterator[tuple[int, Edit]]:
+        if isinstance(node, ast.Call):
+            yield from self._of_call(node)
+        elif isinstance(node, ast.Compare):
+            yield from self._of_comparison(node)
+        elif isinstance(node, ast.BinOp):
+            yield from self._of_operation(node)
+        elif isinstance(node, ast.UnaryOp):
+            yield from self._of_sign(node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield from self._of_name(node)
+        elif isinstance(node, ast.Constant):
+            yield from self._of_constant(node)
+        elif isinstance(node, ast.AugAssign):
+            yield from self._of_step(node)
 
     def _inside(self) -> Iterator[ast.AST]:
         for statement in self.function.body:
@@ -274,6 +289,9 @@ class _Function:
             ast.BitOr: [f"{one} & {other}"],
         }
         yield from self._all(2, node, [*swaps.get(op, ()), left, right])
+        if op in (ast.Div, ast.Mult) and isinstance(node.left, ast.Call):
+            mark = "/" if op is ast.Div else "*"
+            yield from self._all(1, node, self._within(node.left, f" {mark} {other}"))
         if op is ast.Div:
             if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, (ast.Add, ast.Sub)):
                 sign = "+" if isinstance(node.left.op, ast.Add) else "-"
@@ -295,6 +313,17 @@ class _Function:
                 code = self._moved_in(term, rest, sign, first=first)
                 if code:
                     yield from self._all(1, node, [code])
+
+    def _within(self, call: ast.Call, code: str) -> Iterator[str]:
+        """Yield a choice between two with an operation on one of them in place of both."""
+        of = self.source.of
+        chosen = {"where": 1, "maximum": 0, "minimum": 0}.get(_called(call))
+        if chosen is None or call.keywords or len(call.args) != chosen + 2:
+            return
+        for number in (chosen, chosen + 1):
+            given = [*map(of, call.args)]
+            given[number] = _in_parentheses(call.args[number], given[number]) + code
+            yield f"{of(call.func)}({', '.join(given)})"
 
     def _moved_in(self, term: ast.expr, rest: str, sign: str, *, first: bool) -> str:
         """Return a quotient, a product or a root with what is added to it inside, "" if none."""
@@ -323,12 +352,15 @@ class _Function:
             return
         kind = self.kinds[node.id]
         alike = [name for name, it in self.kinds.items() if it == kind and name != node.id]
-        yield from self._all(1, node, alike)
+        yield from self._all(2, node, alike)
 
     def _of_constant(self, node: ast.Constant) -> Iterator[tuple[int, Edit]]:
         value = node.value
         call = self._call_around(node)
         if type(value) not in (int, float) or (call and _called(call) in SHAPES):
+            return
+        if type(value) is int and not self.function.decorator_list:
+            # With other tiles a fault shows elsewhere, or nowhere.
             return
         parent = self.parents.get(node)
         if isinstance(parent, ast.keyword) and parent.arg in ("axis", "other", "num_warps"):
@@ -367,10 +399,13 @@ class _Function:
 
     def _of_order(self, body: list[ast.stmt]) -> Iterator[tuple[int, Edit]]:
         for one, other in itertools.pairwise(body):
-            if isinstance(one, SIMPLE) and isinstance(other, SIMPLE):
+            if not isinstance(one, SIMPLE) or not (_stored(one) & _names(other)):
+                # Another order is no other meaning.
+                continue
+            if isinstance(other, SIMPLE):
                 yield 1, self._swapped(one, other)
-            if isinstance(one, SIMPLE) and isinstance(other, (ast.For, ast.While)):
-                yield 3, self._moved_into(one, other)
+            elif isinstance(other, (ast.For, ast.While)) and not _loads(one):
+                yield 2, self._moved_into(one, other)
 
     def _swapped(self, one: ast.stmt, other: ast.stmt) -> Edit:
         of, span = self.source.of, self.source.span
@@ -398,6 +433,19 @@ class _Function:
 
 
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {it.id for it in ast.walk(node) if isinstance(it, ast.Name)}
+
+
+def _loads(node: ast.AST) -> bool:
+    return any(isinstance(it, ast.Call) and _called(it) == "load" for it in ast.walk(node))
+
+
+def _stored(node: ast.AST) -> set[str]:
+    names = (it for it in ast.walk(node) if isinstance(it, ast.Name))
+    return {it.id for it in names if isinstance(it.ctx, ast.Store)}
 
 
 def _lines(node: ast.stmt) -> tuple[int, int]:

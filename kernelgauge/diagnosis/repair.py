@@ -27,10 +27,10 @@ from kernelgauge.core.work import at_most
 from kernelgauge.diagnosis.edits import Edit, Kinds, edits
 from kernelgauge.words.fault import Note
 
-# Seconds of the processor for trials, and for the other cases after them.
-MAX_SECONDS, MAX_SECONDS_MORE = 3.0, 1.5
+# Seconds of the processor for trials, and for these and what is asked of the other cases.
+MAX_SECONDS, MAX_SECONDS_IN_ALL = 3.0, 4.5
 # What a trial may take: so many times what the call takes as it is, and so many seconds.
-TIMES, LEAST, MOST = 10.0, 0.3, 2.0
+TIMES, LEAST, MOST = 4.0, 0.15, 2.0
 MAX_WORK = 15_000.0
 # An edit that a single call stands for is not named.
 MIN_CALLS = 2
@@ -88,7 +88,7 @@ class _Search:
         text = self.first.file.read_text(encoding="utf-8")
         begun = time.process_time()
         with _kinds(self.first.functions) as kinds:
-            if self._tried(self.first.nearly, text, MOST) or kinds == {}:
+            if self._tried(self.first.nearly, text, MOST) or not kinds:
                 return None
         took = time.process_time() - begun
         limit = min(max(TIMES * took, LEAST), MOST)
@@ -101,10 +101,12 @@ class _Search:
                 self.first.right, edit.text, MOST
             ):
                 found.append(edit)
-        until = time.process_time() + MAX_SECONDS_MORE
-        confirmed = [it for it in found if self._holds(it, until)]
-        if time.process_time() > until:
-            return None
+        until = begun + MAX_SECONDS_IN_ALL
+        confirmed = []
+        for number, edit in enumerate(found):
+            now = time.process_time()
+            if stay := self._holds(edit, until, now + (until - now) / (len(found) - number)):
+                confirmed.append((edit, stay))
         return self._said(confirmed, until)
 
     def _tried(self, ask: Callable[[Path], bool], text: str, seconds: float) -> bool:
@@ -120,27 +122,38 @@ class _Search:
         except Exception:
             return False
 
-    def _holds(self, edit: Edit, until: float) -> bool:
-        """Return whether an edit makes all right that has no cause yet, and nothing wrong."""
-        calls = [*self.others, *self.stay]
-        return len(calls) + 1 >= MIN_CALLS and all(
-            time.process_time() <= until and self._tried(it.right, edit.text, MOST) for it in calls
-        )
+    def _holds(self, edit: Edit, until: float, enough: float) -> int:
+        """Return how many calls an edit was seen to leave right that makes all wrong ones right.
 
-    def _said(self, confirmed: Sequence[Edit], until: float) -> Note | None:
+        Of those that are right not all are made again where that takes until `enough`. 0 stands
+        for an edit that does not hold, or of which that is not certain.
+        """
+        for it in self.others:
+            if time.process_time() > until or not self._tried(it.right, edit.text, MOST):
+                return 0
+        stay = 0
+        for it in self.stay:
+            if time.process_time() > enough:
+                break
+            if not self._tried(it.right, edit.text, MOST):
+                return 0
+            stay += 1
+        return stay if len(self.others) + stay + 1 >= MIN_CALLS else 0
+
+    def _said(self, confirmed: Sequence[tuple[Edit, int]], until: float) -> Note | None:
         if not confirmed:
             return None
-        best = min(confirmed, key=lambda it: it.size)
+        best, stay = confirmed[0]
         first, last = best.lines
-        if any(it.lines[1] < first or it.lines[0] > last for it in confirmed):
+        if any(it.lines[1] < first or it.lines[0] > last for it, _ in confirmed):
             return None
         also = [it for it in self.also if time.process_time() <= until]
         repaired = sum(self._tried(it.right, best.text, MOST) for it in also)
         values = best.said.values
         counts = {
             "others": len(self.others) + repaired,
-            "of": len(self.others) + len(self.also),
-            "stay": len(self.stay),
+            "of": len(self.others) + len(also),
+            "stay": stay,
         }
         return replace(best.said, values={**values, **counts})
 
@@ -167,12 +180,15 @@ def _kinds(functions: Sequence[str]) -> Iterator[dict[tuple[str, str], object]]:
                 if (kind := _kind(value)) is not None:
                     kinds[name, local] = kind
 
-    before = sys.getprofile()
+    if sys.getprofile():
+        # Somebody else looks on, who could not be put back.
+        yield kinds
+        return
     sys.setprofile(returned)
     try:
         yield kinds
     finally:
-        sys.setprofile(before)
+        sys.setprofile(None)
 
 
 def _kind(value: object) -> object:

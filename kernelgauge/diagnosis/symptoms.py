@@ -57,14 +57,16 @@ FEW_BITS = frozenset(
         "step-in-lower-precision",
     }
 )
-# Causes that leave open which terms are wrong.
+# Causes that leave open which terms are wrong, or what leaves nothing of them.
 VAGUE = (GUESSES - FEW_BITS) | {
     "carry-missing",
     "counted-twice",
     "diagonal-off-by-one",
     "formula-off",
     "holds-another",
+    "no-guard",
     "not-stored",
+    "nothing-left",
     "offsets-wrong",
     "rows-and-columns-swapped",
     "triangle-wrong",
