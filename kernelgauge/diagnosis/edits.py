@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kernelgauge.words.fault import Note, note
 
@@ -53,6 +52,8 @@ COMPARED = {
 }
 OTHERS = "0.0", 'float("-inf")', 'float("inf")'
 AXES = "None", "0", "1"
+# The highest rank of usual slips.
+LIKELY = 1
 # Longer code is not quoted.
 MAX_QUOTED = 90
 
@@ -62,35 +63,50 @@ class Edit:
     """One edit.
 
     text: the whole file with it
+    rank: that of a likelier one is lower; up to LIKELY it is a usual slip
     lines: the first and the last line that it changes
-    size: by how much it changes them, to choose one of several
     said: what it is, for words
     """
 
     text: str
+    rank: int
     lines: tuple[int, int]
-    size: int
     said: Note
 
 
-def edits(text: str, functions: Iterable[str], kinds: Kinds) -> list[Edit]:
+def edits(text: str, functions: Sequence[str], kinds: Kinds) -> list[Edit]:
     """Return edits of these functions, the likeliest first, each text once.
 
-    functions: those that ran, the kernels first
+    functions: those to edit, as `reached` returns them
     """
     source = _Source(text)
-    found: list[tuple[int, Edit]] = []
-    named = {it.name: it for it in ast.walk(source.tree) if isinstance(it, ast.FunctionDef)}
-    for number, name in enumerate(functions):
-        if name in named:
-            found += ((rank, it) for rank, it in _Function(source, named[name], kinds).edits())
-    seen = {text}
-    unique = []
-    for _, it in sorted(found, key=lambda pair: pair[0]):
-        if it.text not in seen:
-            seen.add(it.text)
-            unique.append(it)
-    return unique
+    named = _defined(source.tree)
+    found = [
+        it for name in functions for it in _Function(source, named[name], kinds).edits()
+    ]
+    first: dict[str, Edit] = {}
+    for it in sorted(found, key=lambda it: it.rank):
+        first.setdefault(it.text, it)
+    first.pop(text, None)
+    return [*first.values()]
+
+
+def reached(text: str, functions: Iterable[str]) -> list[str]:
+    """Return these functions of a file, and those that they call."""
+    named = _defined(ast.parse(text))
+    found: dict[str, None] = {}
+    left = [*functions]
+    while left:
+        name = left.pop(0)
+        if name in named and name not in found:
+            found[name] = None
+            calls = (it for it in ast.walk(named[name]) if isinstance(it, ast.Call))
+            left[:0] = [it for it in map(_called, calls) if it in named]
+    return [*found]
+
+
+def _defined(tree: ast.AST) -> dict[str, ast.FunctionDef]:
+    return {it.name: it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef)}
 
 
 class _Source:
@@ -150,19 +166,24 @@ class _Function:
 
     def __init__(self, source: _Source, function: ast.FunctionDef, kinds: Kinds):
         self.source, self.function = source, function
+        self.is_kernel = bool(function.decorator_list)
         self.kinds = {name: kind for (of, name), kind in kinds.items() if of == function.name}
         self.parents = {
             child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)
         }
 
-    def edits(self) -> Iterator[tuple[int, Edit]]:
-        """Yield edits, each with its rank: of a lower one are likelier ones.
+    def edits(self) -> Iterator[Edit]:
+        """Yield edits.
 
         A result is wrong by its formula sooner than by whole numbers, which are mostly addresses.
+        Those of a launcher are tiles and grids: with others a fault shows elsewhere, or nowhere.
         """
         for node in self._inside():
-            for rank, edit in self._of(node):
-                yield rank if rank < 2 or self._is_number(node) else rank + 2, edit
+            is_number = self._is_number(node)
+            if self.is_kernel or is_number or isinstance(node, ast.Name):
+                for edit in self._of(node):
+                    likely = is_number or edit.rank <= LIKELY
+                    yield edit if likely else replace(edit, rank=edit.rank + 2)
         for body in self._bodies():
             yield from self._of_order(body)
 
@@ -174,7 +195,9 @@ class _Function:
         kinds = (self.kinds.get(it.id) for it in ast.walk(around) if isinstance(it, ast.Name))
         return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
 
-    def _of(self, node: ast.AST) -> Iterator[tuple[int, Edit]]:
+    def _of(self, node: ast.AST) -> Iterator[Edit]:
+        if isinstance(node, ast.BinOp):
+            yield from self._all(1, node, self._around(node))
         if isinstance(node, ast.Call):
             yield from self._of_call(node)
         elif isinstance(node, ast.Compare):
@@ -201,7 +224,7 @@ class _Function:
                 if isinstance(body, list):
                     yield body
 
-    def _edit(self, node: ast.expr, code: str) -> Edit | None:
+    def _edit(self, rank: int, node: ast.expr, code: str) -> Edit | None:
         """Return the edit that puts this code in the place of an expression."""
         shown = self._quoted(node)
         made = self.source.replaced(shown, node, code)
@@ -211,8 +234,7 @@ class _Function:
         first, last = self.source.span(shown)
         text = self.source.with_parts([(first, last, made)])
         said = note("repaired", line=node.lineno, source=own, instead=made)
-        size = abs(len(made) - len(own)) + len(code)
-        return Edit(text, (node.lineno, node.end_lineno or node.lineno), size, said)
+        return Edit(text, rank, (node.lineno, node.end_lineno or node.lineno), said)
 
     def _quoted(self, node: ast.expr) -> ast.expr:
         """Return the smallest operation around what is edited, for a reader to recognise it."""
@@ -227,12 +249,12 @@ class _Function:
         assert isinstance(outer, ast.expr)
         return outer
 
-    def _all(self, rank: int, node: ast.expr, codes: Iterable[str]) -> Iterator[tuple[int, Edit]]:
+    def _all(self, rank: int, node: ast.expr, codes: Iterable[str]) -> Iterator[Edit]:
         for code in codes:
-            if edit := self._edit(node, code):
-                yield rank, edit
+            if edit := self._edit(rank, node, code):
+                yield edit
 
-    def _of_call(self, call: ast.Call) -> Iterator[tuple[int, Edit]]:
+    def _of_call(self, call: ast.Call) -> Iterator[Edit]:
         name, of = _called(call), self.source.of
         for keyword in call.keywords:
             value = of(keyword.value)
@@ -267,14 +289,14 @@ class _Function:
                 root, left, right = of(function), of(inner.left), of(inner.right)
                 yield from self._all(1, call, [f"{root}({left}) + {right}"])
 
-    def _of_comparison(self, node: ast.Compare) -> Iterator[tuple[int, Edit]]:
+    def _of_comparison(self, node: ast.Compare) -> Iterator[Edit]:
         if len(node.ops) != 1 or type(node.ops[0]) not in COMPARED:
             return
         for number, other in enumerate(COMPARED[type(node.ops[0])]):
             made = ast.unparse(ast.Compare(node.left, [other()], node.comparators))
             yield from self._all(0 if number == 0 else 2, node, [made])
 
-    def _of_operation(self, node: ast.BinOp) -> Iterator[tuple[int, Edit]]:
+    def _of_operation(self, node: ast.BinOp) -> Iterator[Edit]:
         of, op = self.source.of, type(node.op)
         left, right = of(node.left), of(node.right)
         one, other = _in_parentheses(node.left, left), _in_parentheses(node.right, right)
@@ -314,6 +336,14 @@ class _Function:
                 if code:
                     yield from self._all(1, node, [code])
 
+    def _around(self, node: ast.expr) -> Iterator[str]:
+        """Yield what stands elsewhere around the same operation."""
+        own = ast.dump(node)
+        for other in self._inside():
+            if isinstance(other, ast.Call) and _called(other) not in ("load", "store"):
+                if any(ast.dump(it) == own and it is not node for it in other.args):
+                    yield self.source.of(other)
+
     def _within(self, call: ast.Call, code: str) -> Iterator[str]:
         """Yield a choice between two with an operation on one of them in place of both."""
         of = self.source.of
@@ -340,11 +370,11 @@ class _Function:
             return f"{of(term.func)}({joined(term.args[0])})"
         return ""
 
-    def _of_sign(self, node: ast.UnaryOp) -> Iterator[tuple[int, Edit]]:
+    def _of_sign(self, node: ast.UnaryOp) -> Iterator[Edit]:
         if isinstance(node.op, (ast.USub, ast.Not, ast.Invert)):
             yield from self._all(2, node, [self.source.of(node.operand)])
 
-    def _of_name(self, node: ast.Name) -> Iterator[tuple[int, Edit]]:
+    def _of_name(self, node: ast.Name) -> Iterator[Edit]:
         parent = self.parents.get(node)
         if isinstance(parent, ast.Attribute) or node.id not in self.kinds:
             return
@@ -354,13 +384,10 @@ class _Function:
         alike = [name for name, it in self.kinds.items() if it == kind and name != node.id]
         yield from self._all(2, node, alike)
 
-    def _of_constant(self, node: ast.Constant) -> Iterator[tuple[int, Edit]]:
+    def _of_constant(self, node: ast.Constant) -> Iterator[Edit]:
         value = node.value
         call = self._call_around(node)
         if type(value) not in (int, float) or (call and _called(call) in SHAPES):
-            return
-        if type(value) is int and not self.function.decorator_list:
-            # With other tiles a fault shows elsewhere, or nowhere.
             return
         parent = self.parents.get(node)
         if isinstance(parent, ast.keyword) and parent.arg in ("axis", "other", "num_warps"):
@@ -385,7 +412,7 @@ class _Function:
             node = parent
         return None
 
-    def _of_step(self, node: ast.AugAssign) -> Iterator[tuple[int, Edit]]:
+    def _of_step(self, node: ast.AugAssign) -> Iterator[Edit]:
         """Yield the other assignments to the same name: = for +=, and -= for it."""
         target, value = self.source.of(node.target), self.source.of(node.value)
         own = self.source.of(node)
@@ -395,17 +422,17 @@ class _Function:
             first, last = self.source.span(node)
             text = self.source.with_parts([(first, last, made)])
             said = note("repaired", line=node.lineno, source=own, instead=made)
-            yield 2, Edit(text, _lines(node), len(made), said)
+            yield Edit(text, 2, _lines(node), said)
 
-    def _of_order(self, body: list[ast.stmt]) -> Iterator[tuple[int, Edit]]:
+    def _of_order(self, body: list[ast.stmt]) -> Iterator[Edit]:
         for one, other in itertools.pairwise(body):
             if not isinstance(one, SIMPLE) or not (_stored(one) & _names(other)):
                 # Another order is no other meaning.
                 continue
             if isinstance(other, SIMPLE):
-                yield 1, self._swapped(one, other)
+                yield self._swapped(one, other)
             elif isinstance(other, (ast.For, ast.While)) and not _loads(one):
-                yield 2, self._moved_into(one, other)
+                yield self._moved_into(one, other)
 
     def _swapped(self, one: ast.stmt, other: ast.stmt) -> Edit:
         of, span = self.source.of, self.source.span
@@ -417,7 +444,7 @@ class _Function:
             before=one.lineno,
             other=of(one).splitlines()[0],
         )
-        return Edit(text, (_lines(one)[0], _lines(other)[1]), 1, said)
+        return Edit(text, 1, (_lines(one)[0], _lines(other)[1]), said)
 
     def _moved_into(self, one: ast.stmt, loop: ast.For | ast.While) -> Edit:
         first = loop.body[0]
@@ -429,7 +456,7 @@ class _Function:
         said = note(
             "repaired-in-loop", line=one.lineno, source=code.splitlines()[0], loop=loop.lineno
         )
-        return Edit(text, (_lines(one)[0], loop.lineno), len(code), said)
+        return Edit(text, 2, (_lines(one)[0], loop.lineno), said)
 
 
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)

@@ -24,7 +24,7 @@ import triton.language as tl
 
 from kernelgauge.core import timeouts
 from kernelgauge.core.work import at_most
-from kernelgauge.diagnosis.edits import Edit, Kinds, edits
+from kernelgauge.diagnosis.edits import LIKELY, Edit, edits, reached
 from kernelgauge.words.fault import Note
 
 # Seconds of the processor for trials, and for these and what is asked of the other cases.
@@ -32,8 +32,8 @@ MAX_SECONDS, MAX_SECONDS_IN_ALL = 3.0, 4.5
 # What a trial may take: so many times what the call takes as it is, and so many seconds.
 TIMES, LEAST, MOST = 4.0, 0.15, 2.0
 MAX_WORK = 15_000.0
-# An edit that a single call stands for is not named.
-MIN_CALLS = 2
+# An unusual edit is not named that fewer wrong calls stand for, and none that fewer calls do.
+MIN_WRONG, MIN_CALLS = 2, 3
 # Larger calls that are right are not made again.
 MAX_ELEMENTS = 2**16
 
@@ -82,19 +82,21 @@ class _Search:
         self.also, self.folder = also, folder
         small = [it for it in right if it.elements <= MAX_ELEMENTS]
         self.stay = sorted(small, key=lambda it: it.elements)
+        self.text = self.first.file.read_text(encoding="utf-8")
         self.tried = 0
 
     def run(self) -> Note | None:
-        text = self.first.file.read_text(encoding="utf-8")
+        text = self.text
+        functions = reached(text, self.first.functions)
         begun = time.process_time()
-        with _kinds(self.first.functions) as kinds:
+        with _kinds(functions) as kinds:
             if self._tried(self.first.nearly, text, MOST) or not kinds:
                 return None
         took = time.process_time() - begun
         limit = min(max(TIMES * took, LEAST), MOST)
         until = begun + MAX_SECONDS
         found = []
-        for edit in edits(text, self.first.functions, kinds):
+        for edit in edits(text, functions, kinds):
             if time.process_time() > until:
                 break
             if self._tried(self.first.nearly, edit.text, limit) and self._tried(
@@ -105,7 +107,8 @@ class _Search:
         confirmed = []
         for number, edit in enumerate(found):
             now = time.process_time()
-            if stay := self._holds(edit, until, now + (until - now) / (len(found) - number)):
+            enough = now + (until - now) / (len(found) - number)
+            if (stay := self._holds(edit, until, enough)) is not None:
                 confirmed.append((edit, stay))
         return self._said(confirmed, until)
 
@@ -122,29 +125,32 @@ class _Search:
         except Exception:
             return False
 
-    def _holds(self, edit: Edit, until: float, enough: float) -> int:
+    def _holds(self, edit: Edit, until: float, enough: float) -> int | None:
         """Return how many calls an edit was seen to leave right that makes all wrong ones right.
 
-        Of those that are right not all are made again where that takes until `enough`. 0 stands
+        Of those that are right not all are made again where that takes until `enough`. None stands
         for an edit that does not hold, or of which that is not certain.
         """
         for it in self.others:
             if time.process_time() > until or not self._tried(it.right, edit.text, MOST):
-                return 0
+                return None
         stay = 0
         for it in self.stay:
             if time.process_time() > enough:
                 break
-            if not self._tried(it.right, edit.text, MOST):
-                return 0
-            stay += 1
-        return stay if len(self.others) + stay + 1 >= MIN_CALLS else 0
+            if self._tried(it.right, edit.text, MOST):
+                stay += 1
+            elif self._tried(it.right, self.text, MOST):
+                return None
+        return stay if len(self.others) + stay + 1 >= MIN_CALLS else None
 
     def _said(self, confirmed: Sequence[tuple[Edit, int]], until: float) -> Note | None:
         if not confirmed:
             return None
         best, stay = confirmed[0]
         first, last = best.lines
+        if best.rank > LIKELY and len(self.others) + 1 < MIN_WRONG:
+            return None
         if any(it.lines[1] < first or it.lines[0] > last for it, _ in confirmed):
             return None
         also = [it for it in self.also if time.process_time() <= until]
