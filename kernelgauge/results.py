@@ -198,13 +198,12 @@ class ResultCheck:
 
         part: how to run as much of it as one element needs
         """
-        watch, path = outcome.watch, self.kernel.path
-        elements = sum(it.numel() for it in outcome.results)
+        watch, elements = outcome.watch, sum(it.numel() for it in outcome.results)
         if watch is None or not self.kernel.run.defers or elements > MAX_DEFERRED_ELEMENTS:
             return None
-        if self.kernel.rules.ranks or call.original.lists or watch.has_partitions:
-            return None
         whole = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
+        if call.original.lists or watch.has_partitions or not self._may_call(whole):
+            return None
 
         def is_right(file: Path, *, how: Mapping[str, Any], partly: bool) -> bool:
             before = call.subject, call.path
@@ -222,7 +221,7 @@ class ResultCheck:
 
         kernels = dict.fromkeys(launch.kernel.__name__ for launch in outcome.launches)
         return repair.Case(
-            path,
+            self.kernel.path,
             [*kernels, self.kernel.name],
             elements,
             partial(is_right, how=part or whole, partly="programs" in part),

@@ -51,6 +51,9 @@ class Diagnoses:
         withheld: whether a learner is to find its cause
         """
         if verdict.observation is not None:
+            if withheld:
+                # No edits are tried that nobody is told.
+                verdict.observation.case = None
             self._kept.setdefault(item.path, []).append(
                 (order, item.nodeid, verdict.without_traceback(), withheld)
             )

@@ -1,4 +1,4 @@
-"""Single small edits of a subject's source, such as one that made a kernel wrong, the likeliest first.
+"""Single small edits of a subject's source, as small as slips are, the likeliest first.
 
 Each is made in the text itself, so that all other lines stay as they are.
 """
@@ -39,6 +39,7 @@ WRAPPERS = {
     "abs", "ceil", "clamp", "exp", "exp2", "fdiv", "floor", "log", "log2", "maximum", "minimum",
     "rsqrt", "sigmoid", "sqrt", "where",
 }  # fmt: skip
+SIGNS: Mapping[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 ROOTS = {"sqrt", "rsqrt"}
 # What is no number of the formula.
 SHAPES = {"arange", "zeros", "full", "reshape", "broadcast_to", "make_block_ptr", "static_range"}
@@ -81,9 +82,7 @@ def edits(text: str, functions: Sequence[str], kinds: Kinds) -> list[Edit]:
     """
     source = _Source(text)
     named = _defined(source.tree)
-    found = [
-        it for name in functions for it in _Function(source, named[name], kinds).edits()
-    ]
+    found = [it for name in functions for it in _Function(source, named[name], kinds).edits()]
     first: dict[str, Edit] = {}
     for it in sorted(found, key=lambda it: it.rank):
         first.setdefault(it.text, it)
@@ -196,8 +195,6 @@ class _Function:
         return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
 
     def _of(self, node: ast.AST) -> Iterator[Edit]:
-        if isinstance(node, ast.BinOp):
-            yield from self._all(1, node, self._around(node))
         if isinstance(node, ast.Call):
             yield from self._of_call(node)
         elif isinstance(node, ast.Compare):
@@ -283,11 +280,9 @@ class _Function:
             yield from self._all(2, call, [f"{of(function)}({condition}, {other}, {one})"])
         if name == "to" and isinstance(function, ast.Attribute):
             yield from self._all(2, call, [of(function.value)])
-        if name in ROOTS and len(arguments) == 1 and isinstance(arguments[0], ast.BinOp):
-            inner = arguments[0]
-            if isinstance(inner.op, ast.Add):
-                root, left, right = of(function), of(inner.left), of(inner.right)
-                yield from self._all(1, call, [f"{root}({left}) + {right}"])
+        inner = arguments[0] if len(arguments) == 1 else None
+        if name in ROOTS and isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add):
+            yield from self._all(1, call, [f"{of(function)}({of(inner.left)}) + {of(inner.right)}"])
 
     def _of_comparison(self, node: ast.Compare) -> Iterator[Edit]:
         if len(node.ops) != 1 or type(node.ops[0]) not in COMPARED:
@@ -297,10 +292,8 @@ class _Function:
             yield from self._all(0 if number == 0 else 2, node, [made])
 
     def _of_operation(self, node: ast.BinOp) -> Iterator[Edit]:
-        of, op = self.source.of, type(node.op)
-        left, right = of(node.left), of(node.right)
-        one, other = _in_parentheses(node.left, left), _in_parentheses(node.right, right)
-        swaps: dict[type, list[str]] = {
+        op, one, other = type(node.op), self._operand(node.left), self._operand(node.right)
+        others: dict[type, list[str]] = {
             ast.Add: [f"{one} - {other}", f"{one} * {other}"],
             ast.Sub: [f"{other} - {one}", f"{one} + {other}"],
             ast.Mult: [f"{one} / {other}"],
@@ -310,39 +303,53 @@ class _Function:
             ast.BitAnd: [f"{one} | {other}"],
             ast.BitOr: [f"{one} & {other}"],
         }
-        yield from self._all(2, node, [*swaps.get(op, ()), left, right])
-        if op in (ast.Div, ast.Mult) and isinstance(node.left, ast.Call):
-            mark = "/" if op is ast.Div else "*"
-            yield from self._all(1, node, self._within(node.left, f" {mark} {other}"))
-        if op is ast.Div:
-            if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, (ast.Add, ast.Sub)):
-                sign = "+" if isinstance(node.left.op, ast.Add) else "-"
-                first, second = (
-                    _in_parentheses(it, of(it)) for it in (node.left.left, node.left.right)
-                )
-                codes = [f"{first} / {other} {sign} {second}", f"{first} {sign} {second} / {other}"]
-                yield from self._all(1, node, codes)
-            if isinstance(node.right, ast.BinOp):
-                first, second = of(node.right.left), _in_parentheses(
-                    node.right.right, of(node.right.right)
-                )
-                sign = {ast.Add: "+", ast.Sub: "-"}.get(type(node.right.op))
-                if sign:
-                    yield from self._all(1, node, [f"{one} / ({first}) {sign} {second}"])
-        if op in (ast.Add, ast.Sub):
-            sign = "+" if op is ast.Add else "-"
-            for term, rest, first in ((node.left, other, True), (node.right, one, False)):
-                code = self._moved_in(term, rest, sign, first=first)
-                if code:
-                    yield from self._all(1, node, [code])
+        alone = self.source.of(node.left), self.source.of(node.right)
+        yield from self._all(2, node, [*others.get(op, ()), *alone])
+        yield from self._all(1, node, self._around(node))
+        yield from self._all(1, node, self._rearranged(node))
+
+    def _rearranged(self, node: ast.BinOp) -> Iterator[str]:
+        """Yield what parentheses that end elsewhere would make of an operation."""
+        sign = SIGNS.get(type(node.op))
+        if sign is None:
+            return
+        left, right = node.left, node.right
+        one, other = self._operand(left), self._operand(right)
+        if sign in "+-":
+            yield from self._moved_in(left, "", f" {sign} {other}")
+            yield from self._moved_in(right, f"{one} {sign} ", "")
+            return
+        if isinstance(left, ast.Call):
+            yield from self._within(left, f" {sign} {other}")
+        if isinstance(left, ast.BinOp) and (inner := SIGNS.get(type(left.op), "*")) in "+-":
+            first, second = self._operand(left.left), self._operand(left.right)
+            yield f"{first} {sign} {other} {inner} {second}"
+            yield f"{first} {inner} {second} {sign} {other}"
+        if isinstance(right, ast.BinOp) and (inner := SIGNS.get(type(right.op), "*")) in "+-":
+            first, second = self._operand(right.left), self._operand(right.right)
+            yield f"{one} {sign} {first} {inner} {second}"
+
+    def _moved_in(self, term: ast.expr, before: str, after: str) -> Iterator[str]:
+        """Yield a quotient, a product or a root with what is added to it inside."""
+        of = self.source.of
+        if isinstance(term, ast.BinOp) and (sign := SIGNS.get(type(term.op), "+")) in "*/":
+            yield f"({before}{of(term.left)}{after}) {sign} {self._operand(term.right)}"
+        if isinstance(term, ast.Call) and _called(term) in ROOTS and len(term.args) == 1:
+            yield f"{of(term.func)}({before}{of(term.args[0])}{after})"
+
+    def _operand(self, node: ast.expr) -> str:
+        """Return the code of an operand, in parentheses if it is an operation itself."""
+        code = self.source.of(node)
+        return f"({code})" if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)) else code
 
     def _around(self, node: ast.expr) -> Iterator[str]:
         """Yield what stands elsewhere around the same operation."""
         own = ast.dump(node)
         for other in self._inside():
-            if isinstance(other, ast.Call) and _called(other) not in ("load", "store"):
-                if any(ast.dump(it) == own and it is not node for it in other.args):
-                    yield self.source.of(other)
+            if not isinstance(other, ast.Call) or _called(other) in ("load", "store"):
+                continue
+            if any(ast.dump(it) == own and it is not node for it in other.args):
+                yield self.source.of(other)
 
     def _within(self, call: ast.Call, code: str) -> Iterator[str]:
         """Yield a choice between two with an operation on one of them in place of both."""
@@ -352,23 +359,8 @@ class _Function:
             return
         for number in (chosen, chosen + 1):
             given = [*map(of, call.args)]
-            given[number] = _in_parentheses(call.args[number], given[number]) + code
+            given[number] = self._operand(call.args[number]) + code
             yield f"{of(call.func)}({', '.join(given)})"
-
-    def _moved_in(self, term: ast.expr, rest: str, sign: str, *, first: bool) -> str:
-        """Return a quotient, a product or a root with what is added to it inside, "" if none."""
-        of = self.source.of
-
-        def joined(it: ast.expr) -> str:
-            own = of(it)
-            return f"{own} {sign} {rest}" if first else f"{rest} {sign} {own}"
-
-        if isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Div, ast.Mult)):
-            mark = "/" if isinstance(term.op, ast.Div) else "*"
-            return f"({joined(term.left)}) {mark} {_in_parentheses(term.right, of(term.right))}"
-        if isinstance(term, ast.Call) and _called(term) in ROOTS and len(term.args) == 1:
-            return f"{of(term.func)}({joined(term.args[0])})"
-        return ""
 
     def _of_sign(self, node: ast.UnaryOp) -> Iterator[Edit]:
         if isinstance(node.op, (ast.USub, ast.Not, ast.Invert)):
@@ -385,25 +377,18 @@ class _Function:
         yield from self._all(2, node, alike)
 
     def _of_constant(self, node: ast.Constant) -> Iterator[Edit]:
-        value = node.value
-        call = self._call_around(node)
-        if type(value) not in (int, float) or (call and _called(call) in SHAPES):
+        value, parent, call = node.value, self.parents.get(node), self._call_around(node)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             return
-        parent = self.parents.get(node)
-        if isinstance(parent, ast.keyword) and parent.arg in ("axis", "other", "num_warps"):
+        if isinstance(parent, ast.keyword) and parent.arg in ("axis", "other"):
             return
-        if isinstance(parent, (ast.Slice, ast.Subscript)):
-            return
-        if isinstance(parent, ast.Call) and _called(parent) in ("program_id", "num_programs"):
-            yield from self._all(3, node, {"0", "1", "2"} - {str(value)})
+        if isinstance(parent, (ast.Slice, ast.Subscript)) or (call and _called(call) in SHAPES):
             return
         if isinstance(parent, ast.Call) and _called(parent) in REDUCTIONS:
             return
-        others = [0, 1, -value, value + 1, value - 1, 2 * value, value / 2]
-        if isinstance(value, int):
-            others[-1] = value // 2
-        codes = dict.fromkeys(repr(type(value)(it)) for it in others)
-        yield from self._all(2, node, codes)
+        half = value // 2 if isinstance(value, int) else value / 2
+        others = [0, 1, -value, value + 1, value - 1, 2 * value, half]
+        yield from self._all(2, node, (repr(type(value)(it)) for it in others))
 
     def _call_around(self, node: ast.AST) -> ast.Call | None:
         while (parent := self.parents.get(node)) is not None and not isinstance(parent, ast.stmt):
@@ -485,8 +470,3 @@ def _called(call: ast.Call) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
-
-
-def _in_parentheses(node: ast.expr, code: str) -> str:
-    """Return the code of an operand, in parentheses if it is an operation itself."""
-    return f"({code})" if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)) else code

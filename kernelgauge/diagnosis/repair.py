@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import sys
 import tempfile
 import time
@@ -64,7 +65,8 @@ def find(wrong: Sequence[Case], also: Sequence[Case], right: Sequence[Case]) -> 
     right: calls that are right
     """
     ordered = sorted(wrong, key=lambda it: it.elements)
-    if not ordered or len(wrong) + len(also) + len(right) < MIN_CALLS:
+    if len(wrong) + len(right) < MIN_CALLS or timeouts.seconds_left() < math.inf:
+        # A trial has a time limit of its own, which would end the one that runs.
         return None
     with tempfile.TemporaryDirectory() as folder, _quietly():
         return _Search(ordered, also, right, Path(folder)).run()

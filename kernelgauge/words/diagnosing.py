@@ -608,16 +608,15 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
 }
 
 
-
 def _is_right(others: int, of: int, stay: int) -> str:
     """Return where the result is right with an edit."""
     if not of:
         return f"the result is right, and {stay} other results stay right"
+    where = f"{others} of {of} other wrong cases"
     if others == of:
-        return f"the result is right, here and in all {of} other wrong cases" if of > 1 else (
-            "the result is right, here and in the other wrong case"
-        )
-    return f"the result is right, here and in {others} of {of} other wrong cases"
+        few = {1: "the other wrong case", 2: "both other wrong cases"}
+        where = few.get(of, f"all {of} other wrong cases")
+    return f"the result is right, here and in {where}"
 
 
 # What a run without it shows to be the cause.
