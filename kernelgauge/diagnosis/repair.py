@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 import sys
 import tempfile
 import time
@@ -65,10 +64,10 @@ def find(wrong: Sequence[Case], also: Sequence[Case], right: Sequence[Case]) -> 
     right: calls that are right
     """
     ordered = sorted(wrong, key=lambda it: it.elements)
-    if len(wrong) + len(right) < MIN_CALLS or timeouts.seconds_left() < math.inf:
-        # A trial has a time limit of its own, which would end the one that runs.
+    if len(wrong) + len(right) < MIN_CALLS:
         return None
-    with tempfile.TemporaryDirectory() as folder, _quietly():
+    # A trial has a time limit of its own.
+    with tempfile.TemporaryDirectory() as folder, _quietly(), timeouts.no_time_limit():
         return _Search(ordered, also, right, Path(folder)).run()
 
 
