@@ -52,6 +52,8 @@ COMPARED = {
     ast.NotEq: (ast.Eq,),
 }
 OTHERS = "0.0", 'float("-inf")', 'float("inf")'
+# What changes nothing in a reduction.
+FILLERS = {"sum": "0.0", "max": OTHERS[1], "min": OTHERS[2]}
 AXES = "None", "0", "1"
 # The highest rank of usual slips.
 LIKELY = 1
@@ -267,6 +269,8 @@ class _Function:
         elif name in REDUCTIONS and len(arguments) == 1 and not call.keywords:
             codes = (f"{of(function)}({of(arguments[0])}, axis={axis})" for axis in AXES[1:])
             yield from self._all(0, call, codes)
+        if name in FILLERS and isinstance(function, ast.Attribute) and arguments:
+            yield from self._all(1, arguments[0], self._masked(function.value, arguments[0], name))
         if name in PARTNERS and isinstance(function, ast.Attribute):
             partner = f"{of(function.value)}.{PARTNERS[name]}"
             given = of(call)[len(of(function)) :]
@@ -283,6 +287,13 @@ class _Function:
         inner = arguments[0] if len(arguments) == 1 else None
         if name in ROOTS and isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add):
             yield from self._all(1, call, [f"{of(function)}({of(inner.left)}) + {of(inner.right)}"])
+
+    def _masked(self, library: ast.expr, node: ast.expr, name: str) -> Iterator[str]:
+        """Yield what is reduced with a constant in the lanes that a mask leaves out."""
+        for mask, kind in self.kinds.items():
+            if isinstance(kind, tuple) and kind[0] == "bool" and kind[1]:
+                where = f"{self.source.of(library)}.where"
+                yield f"{where}({mask}, {self.source.of(node)}, {FILLERS[name]})"
 
     def _of_comparison(self, node: ast.Compare) -> Iterator[Edit]:
         if len(node.ops) != 1 or type(node.ops[0]) not in COMPARED:
