@@ -30,11 +30,11 @@ from kernelgauge.words.fault import Note
 # Seconds of the processor for trials, and for these and what is asked of the other cases.
 MAX_SECONDS, MAX_SECONDS_IN_ALL = 3.0, 4.5
 # What a trial may take: so many times what the call takes as it is, and so many seconds.
-TIMES, LEAST, MOST = 4.0, 0.15, 2.0
+TIMES, LEAST, MOST = 4.0, 0.15, 1.0
 MAX_WORK = 15_000.0
 # An unusual edit is not named that fewer wrong calls stand for, and none that fewer calls do.
 MIN_WRONG, MIN_CALLS = 2, 3
-# Larger calls that are right are not made again.
+# Larger calls that are right are not kept, to be made again.
 MAX_ELEMENTS = 2**16
 
 
@@ -63,15 +63,17 @@ def find(wrong: Sequence[Case], also: Sequence[Case], right: Sequence[Case]) -> 
     also: others that are wrong
     right: calls that are right
     """
-    ordered = sorted(wrong, key=lambda it: it.elements)
     if len(wrong) + len(right) < MIN_CALLS:
         return None
+    given = [sorted(cases, key=lambda it: it.elements) for cases in (wrong, also, right)]
     # A trial has a time limit of its own.
     with tempfile.TemporaryDirectory() as folder, _quietly(), timeouts.no_time_limit():
-        return _Search(ordered, also, right, Path(folder)).run()
+        return _Search(*given, Path(folder)).run()
 
 
 class _Search:
+    """The trials of one file, and what they show."""
+
     def __init__(
         self,
         wrong: Sequence[Case],
@@ -80,24 +82,22 @@ class _Search:
         folder: Path,
     ):
         self.first, *self.others = wrong
-        self.also, self.folder = also, folder
-        small = [it for it in right if it.elements <= MAX_ELEMENTS]
-        self.stay = sorted(small, key=lambda it: it.elements)
+        self.also, self.stay, self.folder = also, right, folder
         self.text = self.first.file.read_text(encoding="utf-8")
         self.tried = 0
 
     def run(self) -> Note | None:
-        text = self.text
-        functions = reached(text, self.first.functions)
+        """Try the edits on the smallest wrong case, and those that help on the others."""
         begun = time.process_time()
+        functions = reached(self.text, self.first.functions)
         with _kinds(functions) as kinds:
-            if self._tried(self.first.nearly, text, MOST) or not kinds:
+            if self._tried(self.first.nearly, self.text, MOST) or not kinds:
                 return None
         took = time.process_time() - begun
         limit = min(max(TIMES * took, LEAST), MOST)
         until = begun + MAX_SECONDS
         found = []
-        for edit in edits(text, functions, kinds):
+        for edit in edits(self.text, functions, kinds):
             if time.process_time() > until:
                 break
             if self._tried(self.first.nearly, edit.text, limit) and self._tried(
@@ -146,6 +146,7 @@ class _Search:
         return stay if len(self.others) + stay + 1 >= MIN_CALLS else None
 
     def _said(self, confirmed: Sequence[tuple[Edit, int]], until: float) -> Note | None:
+        """Return what is said of the likeliest of these edits, each with how many stay right."""
         if not confirmed:
             return None
         best, stay = confirmed[0]
@@ -154,23 +155,18 @@ class _Search:
             return None
         if any(it.lines[1] < first or it.lines[0] > last for it, _ in confirmed):
             return None
-        also = [it for it in self.also if time.process_time() <= until]
-        repaired = sum(self._tried(it.right, best.text, MOST) for it in also)
-        values = best.said.values
-        counts = {
-            "others": len(self.others) + repaired,
-            "of": len(self.others) + len(also),
-            "stay": stay,
-        }
-        return replace(best.said, values={**values, **counts})
+        repaired = len(self.others)
+        for it in self.also:
+            if time.process_time() > until:
+                return None
+            repaired += self._tried(it.right, best.text, MOST)
+        counts = {"others": repaired, "of": len(self.others) + len(self.also), "stay": stay}
+        return replace(best.said, values={**best.said.values, **counts})
 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        warnings.catch_warnings(),
-    ):
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
