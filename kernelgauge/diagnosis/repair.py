@@ -65,10 +65,9 @@ def find(wrong: Sequence[Case], also: Sequence[Case], right: Sequence[Case]) -> 
     """
     if len(wrong) + len(right) < MIN_CALLS:
         return None
-    given = [sorted(cases, key=lambda it: it.elements) for cases in (wrong, also, right)]
     # A trial has a time limit of its own.
     with tempfile.TemporaryDirectory() as folder, _quietly(), timeouts.no_time_limit():
-        return _Search(*given, Path(folder)).run()
+        return _Search(wrong, also, right, Path(folder)).run()
 
 
 class _Search:
@@ -81,8 +80,9 @@ class _Search:
         right: Sequence[Case],
         folder: Path,
     ):
-        self.first, *self.others = wrong
-        self.also, self.stay, self.folder = also, right, folder
+        self.first, *self.others = sorted(wrong, key=lambda it: it.elements)
+        self.stay = sorted(right, key=lambda it: it.elements)
+        self.also, self.folder = also, folder
         self.text = self.first.file.read_text(encoding="utf-8")
         self.tried = 0
 
