@@ -43,8 +43,8 @@ def produce(a_desc, b_desc, a_slots, b_slots, full, empty, M, N, K):
     tiles = gl.cdiv(M, 128) * gl.cdiv(N, BLOCK_N)
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         row, col = place(tile, M, N, BLOCK_N)
-        turn = 0
         for k in range(0, K, BLOCK_K):
+            turn = k // BLOCK_K
             slot, phase = turn % SLOTS, turn // SLOTS & 1
             barrier = full.index(slot)
             mbarrier.wait(empty.index(slot), phase ^ 1)
@@ -54,7 +54,6 @@ def produce(a_desc, b_desc, a_slots, b_slots, full, empty, M, N, K):
                 a_desc, [row + 64, k], barrier, a_slots.index(2 * slot + 1)
             )
             tma.async_copy_global_to_shared(b_desc, [k, col], barrier, b_slots.index(slot))
-            turn += 1
 
 
 @gluon.jit
