@@ -116,7 +116,7 @@ def test_masks_one_token_for_all():
     widest_heads=(1, 20, 1, 128, 16, 16),
     one_token=(2, 1, 1, 16, 3, 5),
     one_class=(1, 6, 1, 16, 1, 1),
-    batches_of_one_token=(33, 1, 1, 16, 1, 3),
+    batches_of_one_token=(33, 1, 1, 16, 513, 3),
     nine_heads=(1, 2, 9, 16, 1, 3),
 )
 def test_shapes(B, S, heads, E, F, V):
