@@ -311,8 +311,8 @@ class Ring:
     @gluon.jit
     def allocate(desc, slots: gl.constexpr):
         tiles = gl.allocate_shared_memory(desc.dtype, [slots, 1, desc.block_shape[1]], desc.layout)
-        free = mbarrier.allocate_mbarrier(batch=slots)
-        full = mbarrier.allocate_mbarrier(batch=slots)
+        free = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+        full = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
         for i in gl.static_range(slots):
             mbarrier.init(free.index(i), count=1)
             mbarrier.init(full.index(i), count=1)
