@@ -16,7 +16,7 @@ import pytest
 from course import paths
 from course.plugin import ladder
 from course.proof import runner
-from kernelgauge.core import timeouts
+from kernelgauge.core import rebuilt, timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.sealed import cell, replay, system_calls
@@ -311,7 +311,16 @@ HOSTILE = {
     ),
     **{
         name: (FIELD, METHOD.format(name), f"has a part named {name}, a name that")
-        for name in ("__getattr__", "__get__", "_flatten_ir", "type", "handle", "memory", "func")
+        for name in (
+            "__getattr__",
+            "__get__",
+            "_flatten_ir",
+            "type",
+            "handle",
+            "memory",
+            "func",
+            "hash_attrs",
+        )
     },
     "field": (FIELD, f"{FIELD}    data: gl.tensor\n", "has a part named data, a name that"),
     "twice": ("    def following(self):", "    def first(self):", "uses first twice"),
@@ -345,6 +354,19 @@ def test_an_aggregate_is_nothing_but_fields_and_functions(name, graded):
     assert source.count(find) == 1
     found = graded("19_gluon/gluon_ws_matmul", source.replace(find, replace))
     assert re.search(rf" (Turn|Ring) {re.escape(said)}", found)
+
+
+def test_a_cell_names_nothing_that_a_kernel_does_not(tmp_path):
+    """Nor what Python itself looks up, where a kernel is told to stand for it."""
+    file = tmp_path / "subject.py"
+    file.write_text("@__builtins__\n@other\ndef kernel(x):\n    kernel(x)\n")
+    asked = "__builtins__", "_jit", "kernel", "other", "np"
+    told = {name: ["kernel", 0] for name in asked}
+    made = rebuilt.Kernels({0: rebuilt.Record(str(file), 1, "kernel", told, {})}).get(0)
+    names = made.fn.__globals__
+    assert {*names} == {"__builtins__", "__name__", "kernel", "other"}
+    assert {*names["__builtins__"]} == {*rebuilt.BUILTINS}
+    assert names["kernel"] is names["other"] is made
 
 
 def test_an_annotation_of_an_aggregate_is_not_evaluated(graded):

@@ -151,7 +151,9 @@ class Kernels:
         try:
             tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
             definition = _definition(tree, record)
-            names = {name: self.decode(value) for name, value in record.names.items()}
+            used = {it.id for it in ast.walk(definition) if isinstance(it, ast.Name)}
+            used = {it for it in used if not it.startswith("__") and it != "_jit"}
+            names = {name: self.decode(record.names[name]) for name in used & {*record.names}}
             names = {name: value for name, value in names.items() if value is not Unknown}
             attributes = _public() | (self._parts() - _reachable())
             space = _space(names)
@@ -636,5 +638,5 @@ def _reachable() -> frozenset[str]:
     }
     # What is set in __init__, of kernels and of what the interpreter has for Gluon's memory.
     names |= {*vars(tl.cdiv), *vars(triton.constexpr_function(_reachable.__wrapped__))}
-    names |= {"memory", "ids", "future", "box"}
+    names |= {"memory", "ids", "future", "box", "hash_attrs"}
     return frozenset(names | DENIED)
