@@ -255,7 +255,9 @@ class Block:
                 "arrives-too-often",
                 barrier=self.name(view), count=barrier.count, missing=barrier.missing, more=count,
             )  # fmt: skip
-            raise self._wrong("barrier-misuse", [said], note("count-the-arrivals"))
+            in_flight = expected and barrier.issued and barrier.bytes > 0
+            hint = note("refill-after-the-readers" if in_flight else "count-the-arrivals")
+            raise self._wrong("barrier-misuse", [said], hint)
         if isinstance(agent, Partition):
             barrier.arrived.setdefault(barrier.phase, set()).add(agent.name)
         agent.step()

@@ -134,6 +134,14 @@ def permute_tokens(experts, num_experts, block, blocks):
                 "the rank counts within a tile only, without the tiles before",
                 (wrong, places, None),
             )
+    full = (counts > 0) & (counts % block == 0)
+    slot = torch.arange(slots * block)
+    padding = ((slot[:, None] >= ends - block) & (slot[:, None] < ends) & full).any(1)
+    cause = (
+        "the last block of an expert is padded from count % block on, which is 0 where it is full"
+    )
+    yield cause, (order.where(~padding, N), inverse, owners)
+    yield cause, (order.where(~padding, N), None, None)
     extra = (counts // block + 1) * block
     extra = extra.where(counts > 0, 0)
     ends = torch.cumsum(extra, 0)

@@ -197,13 +197,12 @@ def step_ahead(
 
 @gluon.jit
 def ahead(s, seen, o, q, rings, blocks, step, scale):
-    """Take a tile's blocks with two products under way, but for the last product."""
+    """Take a tile's blocks with two products under way, but for the last product.
+
+    The totals are those of lanes.
+    """
     # Finite, so that a row that sees only -inf here may still see more in the next block.
-    if blocks == 1:
-        s, p, o, largest, total = step_ahead(
-            s, None, o, -1e38, None, seen, q, rings, step, scale, True, True
-        )
-    else:
+    if blocks > 1:
         s, p, o, largest, total = step_ahead(
             s, None, o, -1e38, None, seen, q, rings, step, scale, True, False
         )
@@ -214,7 +213,11 @@ def ahead(s, seen, o, q, rings, blocks, step, scale):
         s, p, o, largest, total = step_ahead(
             s, p, o, largest, total, None, q, rings, step + blocks - 1, scale, False, True
         )
-    return p, o, gl.sum(total, 1), step + blocks - 1
+    else:
+        s, p, o, largest, total = step_ahead(
+            s, None, o, -1e38, None, seen, q, rings, step, scale, True, True
+        )
+    return p, o, total, step + blocks - 1
 
 
 @gluon.jit
@@ -266,7 +269,9 @@ def consumer(
             mbarrier.arrive(v_empty.index(slot), count=1)
             step += 1
             done += 1
-            o /= gl.convert_layout(total, gl.SliceLayout(1, o_layout))[:, None]
+            if AHEAD:
+                total = gl.sum(total, 1)
+            o *= gl.convert_layout(1 / total, gl.SliceLayout(1, o_layout))[:, None]
             tma.store_wait(0)
             out_slots.index(half).reshape([HALF, D]).store(o.to(out_desc.dtype))
             fence_async_shared()
@@ -360,7 +365,7 @@ def gluon_attention(
         describe(q, HALF), describe(k, 2 * HALF), describe(v, 2 * HALF), describe(out, HALF),
         tiles, H, H // k.shape[1], S, k.shape[2],
         scale,
-        D=D, HALF=HALF, SLOTS=2 if D == 128 else 4,
+        D=D, HALF=HALF, SLOTS=2 if D == 128 else 3,
         CAUSAL=causal, AHEAD=D == 64 and S >= MANY, num_warps=4, maxnreg=168,
     )  # fmt: skip
     return out
