@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from triton.runtime.jit import get_full_name
 
 from course import paths
 from course.plugin import ladder
@@ -367,6 +368,17 @@ def test_a_cell_names_nothing_that_a_kernel_does_not(tmp_path):
     assert {*names} == {"__builtins__", "__name__", "kernel", "other"}
     assert {*names["__builtins__"]} == {*rebuilt.BUILTINS}
     assert names["kernel"] is names["other"] is made
+
+
+def test_the_compiler_tells_functions_of_one_name_apart(tmp_path):
+    """Triton compiles one of a module, a name and types of arguments."""
+    records = {}
+    for number, term in enumerate(("1", "2")):
+        file = tmp_path / f"helpers_{number}.py"
+        file.write_text(f"@triton.jit\ndef act(x):\n    return x + {term}\n")
+        records[number] = rebuilt.Record(str(file), 1, "act", {}, {})
+    kernels = rebuilt.Kernels(records)
+    assert get_full_name(kernels.get(0).fn) != get_full_name(kernels.get(1).fn)
 
 
 def test_an_annotation_of_an_aggregate_is_not_evaluated(graded):

@@ -13,6 +13,7 @@ import ast
 import copy
 import functools
 import importlib
+import itertools
 import inspect
 import os
 import re
@@ -77,6 +78,7 @@ MAX_SOURCE_BYTES = 2**20
 # Kernels that were made, by all that decides what each is.
 MAX_KEPT = 200
 _kept: dict[str, Any] = {}
+_modules = itertools.count()
 
 
 class NotAKernel(Exception):
@@ -319,7 +321,8 @@ def _space(names: dict[str, Any]) -> dict[str, Any]:
     import builtins
 
     known = {name: getattr(builtins, name) for name in BUILTINS}
-    return {**names, "__builtins__": known, "__name__": "sealed"}
+    # Triton's compiler tells functions of one name apart by their modules.
+    return {**names, "__builtins__": known, "__name__": f"sealed_{next(_modules)}"}
 
 
 def _jit(kind: str) -> Any:
@@ -374,7 +377,7 @@ def _aggregate(
             raise NotAKernel(f"a statement that is no field: {ast.unparse(node)[:80]}", node.lineno)
     if sorted(declared) != sorted(fields) or {*members} & {*fields}:
         raise NotAKernel("fields that change", definition.lineno)
-    made = {**members, "__annotations__": {n: fields[n] for n in declared}, "__module__": "sealed"}
+    made = {**members, "__annotations__": {n: fields[n] for n in declared}, "__module__": space["__name__"]}
     core = importlib.import_module("triton.language.core")
     return core._aggregate(type(record.name, (), made))
 
