@@ -377,7 +377,11 @@ def _aggregate(
             raise NotAKernel(f"a statement that is no field: {ast.unparse(node)[:80]}", node.lineno)
     if sorted(declared) != sorted(fields) or {*members} & {*fields}:
         raise NotAKernel("fields that change", definition.lineno)
-    made = {**members, "__annotations__": {n: fields[n] for n in declared}, "__module__": space["__name__"]}
+    made = {
+        **members,
+        "__annotations__": {n: fields[n] for n in declared},
+        "__module__": space["__name__"],
+    }
     core = importlib.import_module("triton.language.core")
     return core._aggregate(type(record.name, (), made))
 

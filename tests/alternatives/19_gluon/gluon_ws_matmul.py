@@ -198,8 +198,8 @@ def aggregates_kernel(a_desc, b_desc, c_ptr, M, N, K, SLOTS: gl.constexpr):
     BLOCK_K: gl.constexpr = a_desc.block_shape[1]
     BLOCK_N: gl.constexpr = b_desc.block_shape[1]
     # Triton makes a constexpr of a size that is 1, and the fields are tensors.
-    sizes = gl.to_tensor(M), gl.to_tensor(N), gl.to_tensor(K)
-    work = Work(a_desc, b_desc, c_ptr, *sizes, ring, BLOCK_M, BLOCK_N, BLOCK_K)
+    M, N, K = gl.to_tensor(M), gl.to_tensor(N), gl.to_tensor(K)
+    work = Work(a_desc, b_desc, c_ptr, M, N, K, ring, BLOCK_M, BLOCK_N, BLOCK_K)
     gl.warp_specialize(
         [(consumer, (0, work)), (consumer, (1, work)), (producer, (work,))], [4, 1], [232, 40]
     )
