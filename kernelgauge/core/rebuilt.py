@@ -13,8 +13,8 @@ import ast
 import copy
 import functools
 import importlib
-import itertools
 import inspect
+import itertools
 import os
 import re
 import textwrap
