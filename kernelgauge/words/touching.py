@@ -784,8 +784,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "address-from-memory": lambda lines: (
         f"why: the address is made of what {'lines' if len(lines) > 1 else 'line'} "
-        f"{', '.join(map(str, lines))} loaded, and of no program's number: what was stored "
-        "there before leads both programs to one element"
+        f"{', '.join(map(str, lines))} loaded, and of no program's number: what that "
+        "gave leads both programs to one element"
     ),
     "indices-meet": _meet,
     "index-leads-into-another-row": (

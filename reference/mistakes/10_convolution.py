@@ -126,6 +126,11 @@ def max_pool2d(x, kernel_size, stride, padding, blocks):
     last = inside.shape[-1] - 1 - (inside == out[..., None]).flip(-1).long().argmax(-1)
     cause = "of equal elements the last one wins instead of the first: compare with > instead of >="
     yield cause, (None, place(last))
+    equal = (inside == out[..., None]).unflatten(-1, kernel).transpose(-1, -2).flatten(-2)
+    turned = equal.long().argmax(-1)
+    by_columns = turned % kernel[0] * kernel[1] + turned // kernel[0]
+    cause = "of equal elements the first by columns wins: the window is walked row by row"
+    yield cause, (None, place(by_columns))
     yield "the index counts within the window", (None, first)
     cause = "the index counts in the padded image: subtract the padding"
     padded_width = width + 2 * pad[1]

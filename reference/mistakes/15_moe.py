@@ -48,6 +48,12 @@ def route_top_k(logits, k, blocks):
     turned = torch.softmax(values, dim=1).flip(1), experts.flip(1), None
     yield "the smallest of the chosen logits comes first", turned
     yield "the balance lacks its factor E", (None, None, balance(experts, mean, 1))
+    for tile in blocks:
+        if 1 < tile < T:
+            parts = zip(experts.split(tile), everything.split(tile), strict=True)
+            product = sum(balance(own, each.mean(0)) * (len(own) / T) ** 2 for own, each in parts)
+            cause = "f and P of each part are multiplied, and the products added: add them up first"
+            yield cause, (None, None, product)
     yield "f counts the first choice of each token only", (None, None, balance(best, mean))
     weights = torch.softmax(values, dim=1)
     chosen = torch.zeros_like(mean).scatter_add_(0, experts.flatten(), weights.flatten())
@@ -101,6 +107,8 @@ def permute_tokens(experts, num_experts, block, blocks):
     yield "padding holds 0 instead of N", (order.where(order < N, 0), None, None)
     yield "padding holds -1 instead of N", (order.where(order < N, -1), None, None)
     yield "unused blocks are given expert 0", (None, None, owners.where(owners >= 0, 0))
+    cause = "a block counts as used if it begins before N, which leaves padding out"
+    yield cause, (None, None, owners.where(torch.arange(slots) * block < N, -1))
     last = owners.where(owners >= 0, num_experts - 1)
     yield "unused blocks are given the last expert", (None, None, last)
     yield (

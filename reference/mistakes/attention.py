@@ -235,6 +235,8 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     yield cause, None, lse + largest * (1 / math.log(2) - 1)
     cause = "the logarithm of the sum is left in base 2, without ln(2)"
     yield cause, None, largest + (lse - largest) / math.log(2)
+    cause = "the natural logarithm of the sum is multiplied by ln(2), which the maximum alone needs"
+    yield cause, None, largest + (lse - largest) * math.log(2)
     cause = "the sum of the exponentials is stored, not its logarithm plus the largest score"
     yield cause, None, torch.exp(lse - largest)
     cause = "the sum of the exponentials is added to the largest score, not its logarithm"
