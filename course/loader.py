@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,12 @@ def load_subject(chapter: str, name: str, function: str) -> Callable:
 
 def gaps(path: Path) -> list[int]:
     """Return the lines of a file's kernels in which a `...` is still to be replaced."""
-    source = path.read_bytes()
+    return _gaps(path.read_bytes())
+
+
+# Each call of a case loads its subject.
+@functools.lru_cache(maxsize=4)
+def _gaps(source: bytes) -> list[int]:
     if b"..." not in source:
         return []
     kernels = (

@@ -16,9 +16,12 @@ it is told.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import functools
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +32,7 @@ from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.dtypes import dtype_name
 from kernelgauge.core.figure import Figure
 from kernelgauge.core.settings import settings
-from kernelgauge.core.verdict import NotMeasured, Wrong
+from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
 from kernelgauge.memory.executor import sample
 from kernelgauge.memory.watch import Programs
 from kernelgauge.results import Expected, ResultCheck
@@ -171,7 +174,7 @@ class _Search:
         for took, values in zip(self._took.values(), self.sizes.values(), strict=True):
             took[values[0]] = self.spent
         likely = [it for it in self.constants if it.rank == AT_AN_END and it.value >= SMALL]
-        fault = self._tried_alone(likely)
+        fault = self._tried_where_grids_end() or self._tried_alone(likely)
         if fault or not settings.interpreted:
             return fault
         skipped = self.skipped
@@ -185,6 +188,52 @@ class _Search:
         # What these leave out may still be tried next to its number.
         self.skipped = skipped
         return fault
+
+    def _tried_where_grids_end(self) -> Fault | None:
+        """Try sizes that some kernel has no more programs for, as the launches alone show.
+
+        A chain of kernels, where all programs have to run, seldom gets as far otherwise. Programs
+        may take turns, and so what such a kernel does with more is tried.
+        """
+        if not self._joint or not settings.interpreted:
+            return None
+        before = self.spent, self.skipped
+        for name in self.sizes:
+            for value, tile in self._beyond_grids(name):
+                self._step = tile
+                if fault := self._tried(name, value, MOST_OF_ALL):
+                    return fault
+                # What this took is no rung of the cases that follow, which keep their budget.
+                del self._took[name][value]
+        self._step, (self.spent, self.skipped) = 1, before
+        return None
+
+    def _beyond_grids(self, name: str) -> list[tuple[int, int]]:
+        """Return the sizes with a tile more than a kernel has programs, and how far that is."""
+        values = self.sizes[name]
+
+        @functools.cache
+        def counts(at: int) -> Counter[str]:
+            found: Counter[str] = Counter()
+            with self._case({name: values[at]}) as arguments, contextlib.suppress(Verdict):
+                call = self.kernel.guarded(arguments)
+                outcome = call.run(programs="none", poison=self.kernel.poison, rehearse=False)
+                for launch in outcome.launches:
+                    found[launch.kernel.__name__] += math.prod(launch.grid)
+            return found
+
+        found: set[tuple[int, int]] = set()
+        top = len(values) - 1
+        for kernel, most in counts(top).items():
+            if counts(top // 2)[kernel] < most or counts(0)[kernel] >= most:
+                continue
+            end = bisect.bisect_left(range(top), most, key=lambda at: counts(at)[kernel])
+            before = counts(end - 1)[kernel]
+            tile = end - bisect.bisect_left(range(end), before, key=lambda at: counts(at)[kernel])
+            # The last with enough programs is just before the next tile.
+            if end + 2 * tile - 1 <= top:
+                found.add((values[end + 2 * tile - 1], tile))
+        return sorted(found)
 
     def _tried_alone(self, likely: list[Constant]) -> Fault | None:
         """Try each size while the others are as small as they can be."""
@@ -542,7 +591,7 @@ class _Search:
         right, wrong, fault = self._between(name, smaller, value, fault, most)
         seen: Fault | None = fault
         before = self.spent
-        if self._step != TILE:
+        if self._step == 1:
             # What few programs seem not to fill all may fill, and the other way round.
             self._whole = True
             with contextlib.suppress(work.TooMuch):
@@ -587,7 +636,7 @@ class _Search:
                 high, fault = at, found
             else:
                 low = at
-            if self._step == TILE:
+            if self._step > 1:
                 break
         return values[low], values[high], fault
 
@@ -598,7 +647,7 @@ class _Search:
         """
         run = self.kernel.run
         with self._case(chosen) as arguments:
-            most = 0.0 if self._step == TILE else MOST_OF_ALL
+            most = 0.0 if self._step > 1 else MOST_OF_ALL
             # The limit is the cause: no other is looked for.
             before, run.defers = run.defers, True
             with contextlib.suppress(work.TooMuch), work.at_most(most) as meter:

@@ -3,8 +3,6 @@
 Each function returns its result and what it should be.
 """
 
-from __future__ import annotations
-
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -17,6 +15,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.core import _aggregate as aggregate
 
 
 def descriptor(x, block):
@@ -265,3 +264,115 @@ def divided():
         112, 64, 32, 16, num_warps=4,
     )  # fmt: skip
     return c, a @ b
+
+
+# The ring once more, as an aggregate with methods; another one goes round a loop
+
+
+@aggregate
+class Turn:
+    number: gl.tensor
+    slots: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, number, slots):
+        self.number = number
+        self.slots = gl.constexpr(slots)
+
+    @gluon.jit
+    def slot(self):
+        return self.number % self.slots
+
+    @gluon.jit
+    def phase(self):
+        return self.number // self.slots & 1
+
+    @gluon.jit
+    def following(self):
+        return Turn(self.number + 1, self.slots)
+
+
+@aggregate
+class Ring:
+    tiles: gl.shared_memory_descriptor
+    free: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    columns: gl.tensor
+    slots: gl.constexpr
+    dtype: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, tiles, free, full, columns, slots, dtype):
+        self.tiles, self.free, self.full, self.columns = tiles, free, full, columns
+        self.slots = gl.constexpr(slots)
+        self.dtype = gl.constexpr(dtype)
+
+    @staticmethod
+    @gluon.jit
+    def allocate(desc, slots: gl.constexpr):
+        tiles = gl.allocate_shared_memory(desc.dtype, [slots, 1, desc.block_shape[1]], desc.layout)
+        free = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+        full = gl.allocate_shared_memory(gl.int64, [slots, 1], mbarrier.MBarrierLayout())
+        for i in gl.static_range(slots):
+            mbarrier.init(free.index(i), count=1)
+            mbarrier.init(full.index(i), count=1)
+        return Ring(tiles, free, full, desc.shape[1], slots, desc.dtype)
+
+    @gluon.constexpr_function
+    def slot_bytes(self):
+        return self.tiles.numel // self.slots * (self.dtype.value.primitive_bitwidth // 8)
+
+    @gluon.jit
+    def fetch(self, desc, turn):
+        mbarrier.wait(self.free.index(turn.slot()), turn.phase() ^ 1)
+        bar = self.full.index(turn.slot())
+        gl.static_assert(self.dtype.primitive_bitwidth == 32)
+        mbarrier.expect(bar, self.slot_bytes())
+        tma.async_copy_global_to_shared(desc, [turn.number, 0], bar, self.tiles.index(turn.slot()))
+
+    @gluon.jit
+    def take(self, turn, layout: gl.constexpr):
+        mbarrier.wait(self.full.index(turn.slot()), turn.phase())
+        tile = self.tiles.index(turn.slot()).load(layout)
+        mbarrier.arrive(self.free.index(turn.slot()), count=1)
+        return tile
+
+
+@gluon.jit
+def fetching(desc, ring, first, steps):
+    turn = first
+    for _ in range(steps):
+        ring.fetch(desc, turn)
+        turn = turn.following()
+
+
+@gluon.jit
+def taking(y_ptr, ring, first, steps, layout: gl.constexpr):
+    turn = first
+    cols = gl.arange(0, ring.tiles.shape[2], gl.SliceLayout(0, layout))
+    for _ in range(steps):
+        tile = ring.take(turn, layout)
+        gl.store(y_ptr + turn.number * ring.columns + cols[None, :], 2 * tile)
+        turn = turn.following()
+
+
+@gluon.jit
+def aggregates_kernel(x_desc, y_ptr, steps):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [1, 4], [1, 0])
+    ring = Ring.allocate(x_desc, 2)
+    first = Turn(gl.to_tensor(0), 2)
+    gl.warp_specialize(
+        [
+            (taking, (y_ptr, ring, first, steps, layout)),
+            (fetching, (x_desc, ring, first, steps)),
+        ],
+        [1],
+        [24],
+    )
+
+
+def aggregates():
+    x = torch.arange(7 * 128, dtype=torch.float32).reshape(7, 128)
+    y = torch.empty_like(x)
+    aggregates_kernel[(1,)](descriptor(x, [1, 128]), y, 7, num_warps=4)
+    return y, 2 * x

@@ -18,6 +18,7 @@ import torch
 from course import paths
 from course.proof import mutants, runner
 from kernelgauge.core.verdict import Wrong
+from kernelgauge.memory.executor import KernelError
 from kernelgauge.memory.watch import Watch
 from kernelgauge.words import message
 from tests.launching import interpreted_only
@@ -26,7 +27,7 @@ pytestmark = interpreted_only
 
 KERNELS = Path(__file__).parent / "gluon_kernels.py"
 ORDERS, ORDERS_OF_A_MUTANT = 200, 6
-SHARED = r"(full|empty|bar|buffers|tile_in|tile_out|[abc]_s)\b|the (copy|product) that"
+SHARED = r"(full|empty|free|bar|buffers|tiles|tile_in|tile_out|[abc]_s)\b|the (copy|product) that"
 
 
 def load(source: str, path: Path):
@@ -46,7 +47,7 @@ def run(module, name: str, seed: int) -> None:
     torch.testing.assert_close(result, expected, rtol=1e-2, atol=1e-2)
 
 
-NAMES = ("ring", "copied", "prefetched", "product", "divided")
+NAMES = ("ring", "copied", "prefetched", "product", "divided", "aggregates")
 
 
 @pytest.mark.proof
@@ -278,6 +279,20 @@ MUTANTS = [
         ["left-in-flight"],
     ),
     ("divided", "c_s.index(c)", "c_s.index(0)", ["early-overwrite"]),
+    (
+        "aggregates",
+        "        mbarrier.wait(self.full.index(turn.slot()), turn.phase())\n",
+        "",
+        ["early-read"],
+    ),
+    (
+        "aggregates",
+        "        mbarrier.arrive(self.free.index(turn.slot()), count=1)\n",
+        "",
+        ["deadlock"],
+    ),
+    ("aggregates", "primitive_bitwidth // 8)", "primitive_bitwidth // 4)", ["wrong-bytes"]),
+    ("aggregates", "turn.phase() ^ 1)", "turn.phase())", ["deadlock"]),
 ]
 
 
@@ -294,6 +309,24 @@ def test_what_is_not_synchronised_is_found_in_every_order(name, find, replace, k
         assert fault.place.file.endswith("wrong_gluon.py")
         # The barrier, the buffer, or what was not waited for.
         assert re.search(SHARED, message(fault))
+
+
+@pytest.mark.parametrize(
+    ("find", "replace", "said"),
+    [
+        ("gl.constexpr(dtype)", "dtype", "for attribute 'dtype'"),
+        ("self.tiles, self.free, self.full, self.columns = tiles, free, full, columns",
+         "self.tiles, self.free, self.full = tiles, free, full",
+         "did not initialize attribute 'columns'"),
+    ],
+)  # fmt: skip
+def test_a_field_of_an_aggregate_is_what_it_is_annotated_with(find, replace, said, tmp_path):
+    source = KERNELS.read_text()
+    assert source.count(find) == 1
+    module = load(source.replace(find, replace), tmp_path / "wrong_gluon.py")
+    with pytest.raises(KernelError) as wrong:
+        run(module, "aggregates", 0)
+    assert said in str(wrong.value.__cause__)
 
 
 def test_each_kind_is_shown():

@@ -28,7 +28,7 @@ NATURAL, UNUSUAL = SHIPPED / "natural", SHIPPED / "unusual"
 # and where they wait.
 COMPILED = {
     "01_pointwise/vector_add", "07_matmul/tiled", "13_attention/flash_attention",
-    "19_gluon/sigmoid_attention",
+    "19_gluon/gluon_ws_matmul", "19_gluon/sigmoid_attention",
 }  # fmt: skip
 
 # Layouts, rings and partitions are chosen by hand, and so each level has to take any of them.

@@ -12,11 +12,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from triton.runtime.jit import get_full_name
 
 from course import paths
 from course.plugin import ladder
 from course.proof import runner
-from kernelgauge.core import timeouts
+from kernelgauge.core import rebuilt, timeouts
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.sealed import cell, replay, system_calls
@@ -238,6 +239,155 @@ def test_a_gluon_kernel_uses_nothing_but_gluon(graded, name):
     source = GLUON.replace("tma.store_wait(0)", f"tma.store_wait(0)\n    {name}")
     said = graded("19_gluon/gluon_copy", source)
     assert f"kernel uses {name}, which is no part of Triton's language" in said
+
+
+AGGREGATES = paths.ROOT / "tests/alternatives/19_gluon/gluon_ws_matmul.py"
+
+
+@pytest.mark.parametrize("check", ["numerics", "compiles"])
+def test_aggregates_are_recorded(check, graded):
+    assert graded("19_gluon/gluon_ws_matmul", AGGREGATES.read_text(), 60.0, check) == ""
+
+
+def test_an_aggregate_is_what_its_file_says(graded):
+    source = AGGREGATES.read_text()
+    assert source.count("self.slot + 1") == 1
+    said = graded("19_gluon/gluon_ws_matmul", source.replace("self.slot + 1", "self.slot + 2"))
+    assert "index 4 of" in said
+
+
+def test_aggregates_and_kernels_may_need_each_other(graded):
+    source = AGGREGATES.read_text()
+    begun = "Turn.first(ring.slots)"
+    made = """
+@gluon.jit
+def first_turn(slots: gl.constexpr):
+    return Turn(gl.to_tensor(0), gl.to_tensor(0), slots)
+
+
+@aggregate
+class Turn:"""
+    source = source.replace("\n@aggregate\nclass Turn:", made)
+    source = source.replace(
+        "return Turn(gl.to_tensor(0), gl.to_tensor(0), slots)\n\n    @gluon.must",
+        "return first_turn(slots)\n\n    @gluon.must",
+    )
+    assert source.count(begun) == 2
+    assert source.count("first_turn") == 2
+    assert graded("19_gluon/gluon_ws_matmul", source, 60.0) == ""
+
+
+CLASS = "@aggregate\nclass Turn:"
+FIELD = "    slot: gl.tensor\n"
+FIRST = "    def first(slots: gl.constexpr):\n"
+SET = "        self.slot = slot\n"
+METHOD = f"{FIELD}    @gluon.jit\n    def {{}}(self):\n        return 1\n"
+HOSTILE = {
+    "base": (CLASS, "class Base: pass\n@aggregate\nclass Turn(Base):", "uses a base class"),
+    "metaclass": (
+        CLASS,
+        "class M(type): pass\n@aggregate\nclass Turn(metaclass=M):",
+        "uses a base class",
+    ),
+    "decorator": (CLASS, "@(lambda c: c)\n@aggregate\nclass Turn:", "uses another decorator"),
+    "import": (FIELD, f"{FIELD}    import os\n", "uses a statement that is no field: import os"),
+    "call": (FIELD, f"{FIELD}    print()\n", "uses a statement that is no field: print()"),
+    "slots": (
+        FIELD,
+        f"{FIELD}    __slots__ = ()\n",
+        "uses a statement that is no field: __slots__",
+    ),
+    "value": (
+        FIELD,
+        "    slot: gl.tensor = print()\n",
+        "uses a statement that is no field: slot: gl.tensor = print()",
+    ),
+    "default": (FIRST, FIRST.replace("):", " = open):"), "uses open"),
+    "annotation": (FIRST, "    def first(slots: print()):\n", "uses print"),
+    "other_type": (FIELD, "    slot: object\n", "uses the field slot with its annotation"),
+    "property": (
+        FIELD,
+        METHOD.format("now").replace("gluon.jit", "property"),
+        "uses now, which neither jit nor constexpr_function made",
+    ),
+    **{
+        name: (FIELD, METHOD.format(name), f"has a part named {name}, a name that")
+        for name in (
+            "__getattr__",
+            "__get__",
+            "_flatten_ir",
+            "type",
+            "handle",
+            "memory",
+            "func",
+            "hash_attrs",
+        )
+    },
+    "field": (FIELD, f"{FIELD}    data: gl.tensor\n", "has a part named data, a name that"),
+    "twice": ("    def following(self):", "    def first(self):", "uses first twice"),
+    "python": (SET, f"{SET}        open('/etc/passwd')\n", "uses open"),
+    "imports": (SET, f"{SET}        import os\n", "uses import"),
+    "class_of_a_value": (SET, f"{SET}        slot.__class__\n", "uses .__class__"),
+    "sets_another": (SET, f"{SET}        slot.phase = 1\n", "uses an attribute that it sets"),
+    "sets_no_field": (SET, f"{SET}        self.other = 1\n", "uses an attribute that it sets"),
+    "another_self": (SET, f"        self = slot\n{SET}", "uses an attribute that it sets"),
+    "sets_later": (
+        "        is_last =",
+        "        self.slot = 1\n        is_last =",
+        "uses an attribute that it sets",
+    ),
+    "deletes": (SET, f"{SET}        del self.slot\n", "uses del"),
+    "shadow": (
+        "language as gl\n",
+        "language as real\n\nclass Shadow:\n  def __getattr__(self, name):\n"
+        "    return getattr(real, name)\n  def __eq__(self, other):\n    return True\n\n"
+        "gl = Shadow()\n",
+        # Only what stands for a module has parts like this one.
+        "uses .constexpr",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_aggregate_is_nothing_but_fields_and_functions(name, graded):
+    find, replace, said = HOSTILE[name]
+    source = AGGREGATES.read_text()
+    assert source.count(find) == 1
+    found = graded("19_gluon/gluon_ws_matmul", source.replace(find, replace))
+    assert re.search(rf" (Turn|Ring) {re.escape(said)}", found)
+
+
+def test_a_cell_names_nothing_that_a_kernel_does_not(tmp_path):
+    """Nor what Python itself looks up, where a kernel is told to stand for it."""
+    file = tmp_path / "subject.py"
+    file.write_text("@__builtins__\n@other\ndef kernel(x):\n    kernel(x)\n")
+    asked = "__builtins__", "_jit", "kernel", "other", "np"
+    told = {name: ["kernel", 0] for name in asked}
+    made = rebuilt.Kernels({0: rebuilt.Record(str(file), 1, "kernel", told, {})}).get(0)
+    names = made.fn.__globals__
+    assert {*names} == {"__builtins__", "__name__", "kernel", "other"}
+    assert {*names["__builtins__"]} == {*rebuilt.BUILTINS}
+    assert names["kernel"] is names["other"] is made
+
+
+def test_the_compiler_tells_functions_of_one_name_apart(tmp_path):
+    """Triton compiles one of a module, a name and types of arguments."""
+    records = {}
+    for number, term in enumerate(("1", "2")):
+        file = tmp_path / f"helpers_{number}.py"
+        file.write_text(f"@triton.jit\ndef act(x):\n    return x + {term}\n")
+        records[number] = rebuilt.Record(str(file), 1, "act", {}, {})
+    kernels = rebuilt.Kernels(records)
+    assert get_full_name(kernels.get(0).fn) != get_full_name(kernels.get(1).fn)
+
+
+def test_an_annotation_of_an_aggregate_is_not_evaluated(graded):
+    """The judge has its type from the cell, and takes no other than Triton's."""
+    marks = "__import__('os').environ.setdefault('EVALUATED', '1')"
+    source = AGGREGATES.read_text().replace(FIELD, f"    slot: (gl.tensor, {marks})[0]\n")
+    assert marks in source
+    assert graded("19_gluon/gluon_ws_matmul", source) == ""
+    assert "EVALUATED" not in os.environ
 
 
 BUSY = """

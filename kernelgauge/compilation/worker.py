@@ -201,6 +201,8 @@ def _rebuild(records: dict) -> None:
     kernels = Kernels({number: Record(*it) for number, it in records.items()})
     for number, record in kernels.records.items():
         kernel = kernels.get(number)
+        if record.fields is not None:
+            continue
         place = os.path.realpath(record.file), record.name, kernel.fn.__code__.co_firstlineno
         _functions[place] = kernel
 

@@ -14,11 +14,12 @@ import copy
 import functools
 import importlib
 import inspect
+import itertools
 import os
 import re
 import textwrap
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,6 +56,11 @@ DENIED = {
     "inline_asm_elementwise", "extern_elementwise", "handle", "tensor", "core", "semantic",
     "builtin", "str_to_ty",
 }  # fmt: skip
+# What a field of an aggregate may be annotated with, beside another aggregate.
+FIELDS = (
+    "tensor", "constexpr", "tuple", "shared_memory_descriptor", "tensor_descriptor",
+    "warpgroup_mma_accumulator",
+)  # fmt: skip
 CLASSES = ("constexpr", "range", "static_range", "dtype", "condition", "tuple", "PropagateNan")
 # Parts of a definition that a kernel has no use for, and what a message calls them.
 REFUSED = {
@@ -72,19 +78,28 @@ MAX_SOURCE_BYTES = 2**20
 # Kernels that were made, by all that decides what each is.
 MAX_KEPT = 200
 _kept: dict[str, Any] = {}
+_modules = itertools.count()
 
 
 class NotAKernel(Exception):
-    """A definition is not only a kernel. Its arguments: what it uses, and the line."""
+    """A definition is not only a kernel.
+
+    Its arguments: what it uses, the line, and how that is said.
+    record: of the definition
+    """
+
+    record: Record
 
 
 class Record(NamedTuple):
-    """What is told of a kernel.
+    """What is told of a kernel or an aggregate.
 
     file, line, name: of its definition, decorators included
     names: what its global names stand for, as a cell encodes values
     options: of @triton.jit
     gluon: whether it is decorated with @gluon.jit
+    fields: of an aggregate, what each is annotated with, encoded; None for a kernel
+    methods: of an aggregate, what made each: "triton" or "gluon", for its jit, or "constexpr"
     """
 
     file: str
@@ -93,6 +108,8 @@ class Record(NamedTuple):
     names: Mapping[str, Any]
     options: Mapping[str, Any]
     gluon: bool = False
+    fields: Mapping[str, Any] | None = None
+    methods: Mapping[str, str] | None = None
 
 
 class Kernels:
@@ -106,15 +123,25 @@ class Kernels:
         self.records = records
         self.fields: frozenset[str] = frozenset()
         self._made: dict[int, Any] = {}
+        # Those that are being made, and where to put one that others are made with before it is.
+        self._making: set[int] = set()
+        self._awaited: list[tuple[dict[str, Any], str, int]] = []
 
     def get(self, number: int) -> Any:
-        """Return a kernel, decorated as Triton's. Raises NotAKernel.
+        """Return a kernel or an aggregate, decorated as Triton's. Raises NotAKernel.
 
         Where nothing of it has changed it is that of an earlier test, with what Triton compiled.
         """
         if number not in self._made:
             key = self._key(number)
-            made = self._made[number] = _kept.get(key) or self._make(number)
+            self._making.add(number)
+            try:
+                made = self._made[number] = _kept.get(key) or self._make(number)
+            finally:
+                self._making.discard(number)
+            for space, name, awaited in self._awaited:
+                if awaited == number:
+                    space[name] = made
             if len(_kept) >= MAX_KEPT:
                 _kept.clear()
             if key:
@@ -123,21 +150,54 @@ class Kernels:
 
     def _make(self, number: int) -> Any:
         record = self.records[number]
-        tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
-        definition = _definition(tree, record)
-        names = {name: self.decode(value) for name, value in record.names.items()}
-        names = {name: value for name, value in names.items() if value is not Unknown}
-        _Checker(definition, names, _public() | (self.fields - _reachable())).check()
-        made = _made(definition, record, names, future)
+        try:
+            tree, future = _parsed(record.file, os.stat(record.file).st_mtime_ns)
+            definition = _definition(tree, record)
+            used = {it.id for it in ast.walk(definition) if isinstance(it, ast.Name)}
+            used = {it for it in used if not it.startswith("__") and it != "_jit"}
+            names = {name: self.decode(record.names[name]) for name in used & {*record.names}}
+            names = {name: value for name, value in names.items() if value is not Unknown}
+            attributes = _public() | (self._parts() - _reachable())
+            space = _space(names)
+            self._awaited += [
+                (space, n, record.names[n][1]) for n, it in names.items() if it is Later
+            ]
+            if isinstance(definition, ast.ClassDef) and record.fields is not None:
+                fields = {name: self._field(name, it, record) for name, it in record.fields.items()}
+                return _aggregate(definition, record, names, attributes, fields, space, future)
+            _Checker(definition, names, attributes).check()
+            jit = _jit("gluon" if record.gluon else "triton")
+            made = _made(definition, record, space, future, lambda fn: jit(fn, **record.options))
+        except NotAKernel as error:
+            error.record = getattr(error, "record", record)
+            raise
         needed = {at: tuple(it) for at, it in self.needed_by(number).items()}
         setattr(made.fn, NEEDED, needed)
         return made
+
+    def _field(self, name: str, told: Any, record: Record) -> Any:
+        """Return the type of a field of an aggregate. Raises NotAKernel."""
+        made = self.decode(told) if _is_kernel(told) else Unknown
+        if isinstance(made, type) and made is not Unknown:
+            return made
+        if isinstance(told, list) and told[0] == "tl" and told[2] in FIELDS:
+            return _types()[told[2]]
+        raise NotAKernel(f"the field {name} with its annotation", record.line)
+
+    def _parts(self) -> frozenset[str]:
+        """Return the names of parts of tuples and aggregates."""
+        of = [
+            it for record in self.records.values() for it in (record.fields, record.methods) if it
+        ]
+        return self.fields.union(*of)
 
     def _key(self, number: int) -> str:
         """Return all that decides what a kernel is; "" where that is told by our numbers."""
         needed = self.needed_by(number)
         order = {at: place for place, at in enumerate(needed)}
-        told: list[Any] = [sorted(self.fields)]
+        if any(it.fields is not None for it in needed.values()):
+            return ""
+        told: list[Any] = [sorted(self._parts())]
         for record in needed.values():
             values = {n: it for n, it in record.names.items() if not _is_kernel(it)}
             if "kernel" in repr(list(values.values())):
@@ -158,7 +218,8 @@ class Kernels:
             number = waiting.pop()
             if number not in found:
                 found[number] = self.records[number]
-                waiting += [int(it[1]) for it in found[number].names.values() if _is_kernel(it)]
+                told = found[number].names, found[number].fields or {}
+                waiting += [int(it[1]) for its in told for it in its.values() if _is_kernel(it)]
         return found
 
     def decode(self, value: Any) -> Any:
@@ -167,7 +228,7 @@ class Kernels:
             return value
         kind, *rest = value
         if kind == "kernel":
-            return self.get(rest[0])
+            return Later if rest[0] in self._making else self.get(rest[0])
         if kind == "constexpr":
             import triton.language as tl
 
@@ -188,6 +249,8 @@ class Kernels:
 
 # Stands for a value that no kernel may use.
 Unknown = type("Unknown", (), {})
+# Stands for a kernel or an aggregate that is being made.
+Later = object()
 
 
 def layout(name: str, fields: Mapping[str, Any]) -> Any:
@@ -243,22 +306,127 @@ def _parsed(file: str, changed: int) -> tuple[ast.Module, bool]:
     return tree, future
 
 
-def _definition(tree: ast.Module, record: Record) -> ast.FunctionDef:
+def _definition(tree: ast.Module, record: Record) -> Any:
+    kind = ast.FunctionDef if record.fields is None else ast.ClassDef
     for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef) or node.name != record.name:
+        if not isinstance(node, kind) or node.name != record.name:
             continue
         if min([node.lineno, *(it.lineno for it in node.decorator_list)]) == record.line:
             return node
     raise NotAKernel("a definition that does not stand in the file", record.line)
 
 
-def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], future: bool) -> Any:
+def _space(names: dict[str, Any]) -> dict[str, Any]:
+    """Return the global names of what is made."""
     import builtins
 
+    known = {name: getattr(builtins, name) for name in BUILTINS}
+    # Triton's compiler tells functions of one name apart by their modules.
+    return {**names, "__builtins__": known, "__name__": f"sealed_{next(_modules)}"}
+
+
+def _jit(kind: str) -> Any:
+    """Return what makes a kernel, or a function of an aggregate, of a function."""
     import triton
     from triton.experimental import gluon
 
-    jit = gluon.jit if record.gluon else triton.jit
+    return {"triton": triton.jit, "gluon": gluon.jit, "constexpr": triton.constexpr_function}[kind]
+
+
+@functools.cache
+def _types() -> dict[str, type]:
+    """Return what FIELDS names."""
+    import triton.language as tl
+    from triton.experimental.gluon import language as gl
+
+    hopper = gl.nvidia.hopper
+    found = {"tensor": tl.tensor, "constexpr": tl.constexpr, "tuple": tl.tuple}
+    found["shared_memory_descriptor"] = gl.shared_memory_descriptor
+    found["tensor_descriptor"] = hopper.tma.tensor_descriptor
+    return found | {"warpgroup_mma_accumulator": hopper.warpgroup_mma_accumulator}
+
+
+def _aggregate(
+    definition: ast.ClassDef,
+    record: Record,
+    names: Mapping[str, Any],
+    attributes: frozenset[str],
+    fields: Mapping[str, type],
+    space: dict[str, Any],
+    future: bool,
+) -> Any:
+    """Return an aggregate of fields and checked functions; its class is never executed.
+
+    Raises NotAKernel where it has anything else.
+    """
+    if definition.bases or definition.keywords or getattr(definition, "type_params", []):
+        raise NotAKernel("a base class", definition.lineno)
+    if len(definition.decorator_list) != 1:
+        raise NotAKernel("another decorator", definition.lineno)
+    declared: list[str] = []
+    members: dict[str, Any] = {}
+    for node in definition.body:
+        if isinstance(node, ast.FunctionDef):
+            members[node.name] = _method(node, record, names, attributes, members, space, future)
+        elif (
+            isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.value
+        ):
+            _check_part(node.target.id, node)
+            declared.append(node.target.id)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            raise NotAKernel(f"a statement that is no field: {ast.unparse(node)[:80]}", node.lineno)
+    if sorted(declared) != sorted(fields) or {*members} & {*fields}:
+        raise NotAKernel("fields that change", definition.lineno)
+    made = {
+        **members,
+        "__annotations__": {n: fields[n] for n in declared},
+        "__module__": space["__name__"],
+    }
+    core = importlib.import_module("triton.language.core")
+    return core._aggregate(type(record.name, (), made))
+
+
+def _method(
+    node: ast.FunctionDef,
+    record: Record,
+    names: Mapping[str, Any],
+    attributes: frozenset[str],
+    members: Mapping[str, Any],
+    space: dict[str, Any],
+    future: bool,
+) -> Any:
+    """Return a function of an aggregate. Raises NotAKernel."""
+    begins, kind = node.name == "__init__", (record.methods or {}).get(node.name)
+    if not begins:
+        _check_part(node.name, node)
+    if kind not in ("constexpr",) if begins else kind not in ("triton", "gluon", "constexpr"):
+        raise NotAKernel(f"{node.name}, which neither jit nor constexpr_function made", node.lineno)
+    if node.name in members:
+        raise NotAKernel(f"{node.name} twice", node.lineno)
+    fields = frozenset(record.fields or ()) if begins else frozenset()
+    _Checker(node, names, attributes, fields).check()
+
+    def decorate(function: types.FunctionType) -> Any:
+        # By this name Triton tells apart what it compiles.
+        function.__qualname__ = f"{record.name}.{node.name}"
+        return _jit(str(kind))(function)
+
+    return _made(node, record, space, future, decorate)
+
+
+def _check_part(name: str, node: ast.stmt) -> None:
+    kept = name.startswith("_") or name in DENIED or name == "type"
+    if kept or (name in _reachable() and name not in _public()):
+        raise NotAKernel(name, node.lineno, "taken-name")
+
+
+def _made(
+    definition: ast.FunctionDef,
+    record: Record,
+    space: dict[str, Any],
+    future: bool,
+    decorate: Callable[[types.FunctionType], Any],
+) -> Any:
     # At the line of the definition: what stands above it is no part of the kernel's source.
     decorator = ast.copy_location(ast.Name("_jit", ast.Load()), definition)
     # What Triton does not read is not executed, either: annotations of what a kernel returns.
@@ -267,16 +435,11 @@ def _made(definition: ast.FunctionDef, record: Record, names: dict[str, Any], fu
     ast.copy_location(copied, definition)
     module = ast.fix_missing_locations(ast.Module([copied], []))
     flags = __future__.annotations.compiler_flag if future else 0
-    space = {
-        **names,
-        "_jit": lambda fn: jit(_as_read(fn, definition), **record.options),
-        "__builtins__": {name: getattr(builtins, name) for name in BUILTINS},
-        "__name__": "sealed",
-    }
-    exec(compile(module, record.file, "exec", flags, dont_inherit=True), space)
-    made = space[record.name]
+    space["_jit"] = lambda fn: decorate(_as_read(fn, definition))
+    made: dict[str, Any] = {}
+    exec(compile(module, record.file, "exec", flags, dont_inherit=True), space, made)
     del space["_jit"]
-    return made
+    return made[definition.name]
 
 
 def _as_read(function: types.FunctionType, definition: ast.FunctionDef) -> types.FunctionType:
@@ -312,17 +475,28 @@ class _Checker(ast.NodeVisitor):
 
     names: what its global names stand for
     attributes: which it may use of what is no module
+    fields: which it sets of its first parameter
     """
 
     def __init__(
-        self, definition: ast.FunctionDef, names: Mapping[str, Any], attributes: frozenset[str]
+        self,
+        definition: ast.FunctionDef,
+        names: Mapping[str, Any],
+        attributes: frozenset[str],
+        fields: frozenset[str] = frozenset(),
     ):
+        self.fields = fields
         self.definition, self.names, self.attributes = definition, names, attributes
         nodes = list(ast.walk(definition))
         self.own = {it.arg for it in nodes if isinstance(it, ast.arg)}
         self.own |= {
             it.id for it in nodes if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)
         }
+        self.instance = next((it.arg for it in definition.args.args), "")
+        self.rebound = any(
+            isinstance(it, ast.Name) and it.id == self.instance and isinstance(it.ctx, ast.Store)
+            for it in nodes
+        )
 
     def check(self) -> None:
         """Raise NotAKernel at the first thing that is no part of a kernel."""
@@ -357,6 +531,9 @@ class _Checker(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
+            of = node.value.id if isinstance(node.value, ast.Name) else None
+            if of == self.instance and not self.rebound and node.attr in self.fields:
+                return
             self._refuse("an attribute that it sets", node)
         value = self._of_module(node)
         if isinstance(value, types.ModuleType):
@@ -450,13 +627,15 @@ def _public() -> frozenset[str]:
 
 @functools.cache
 def _reachable() -> frozenset[str]:
-    """Return attributes that the name of a tuple's part must not open."""
+    """Return attributes that the name of a part of a tuple or an aggregate must not open."""
     import numpy as np
+    import triton
     import triton.language as tl
     from triton.runtime import interpreter, jit
 
     of = [interpreter.InterpretedFunction, interpreter.TensorHandle, jit.JITFunction, np.ndarray]
     of += [str, int, float, tuple, list, type, types.FunctionType, types.ModuleType, tl.tensor]
+    of += [functools.partial, jit.ConstexprFunction]
     names = {name for kind in of for name in dir(kind)} | {
         "fn",
         "rewriter",
@@ -464,4 +643,7 @@ def _reachable() -> frozenset[str]:
         "kwargs",
         "base",
     }
+    # What is set in __init__, of kernels and of what the interpreter has for Gluon's memory.
+    names |= {*vars(tl.cdiv), *vars(triton.constexpr_function(_reachable.__wrapped__))}
+    names |= {"memory", "ids", "future", "box", "hash_attrs"}
     return frozenset(names | DENIED)

@@ -81,6 +81,7 @@ class Block:
     random: decides the order in which partitions and asynchronous operations go on
     code: of the kernel
     moments: where to note what happens, for a picture
+    counted: whether `ahead` is asked for, which other orders than an even one may leave at 0
     ahead: how often a partition stored or multiplied while a copy into shared memory was under way
     """
 
@@ -90,10 +91,11 @@ class Block:
         code: CodeType,
         warps: int,
         moments: list[Moment] | None = None,
+        counted: bool = False,
     ):
         self.code, self.moments = code, moments
         self.main = Partition("the kernel", warps=warps)
-        self.turns = Turns(random, self.main, self._deadlock)
+        self.turns = Turns(random, self.main, self._deadlock, evenly=counted)
         self.events: list[Event | None] = [None]
         self.operations: list[Operation] = []
         self.ahead = 0
@@ -253,7 +255,9 @@ class Block:
                 "arrives-too-often",
                 barrier=self.name(view), count=barrier.count, missing=barrier.missing, more=count,
             )  # fmt: skip
-            raise self._wrong("barrier-misuse", [said], note("count-the-arrivals"))
+            in_flight = expected and barrier.issued and barrier.bytes > 0
+            hint = note("refill-after-the-readers" if in_flight else "count-the-arrivals")
+            raise self._wrong("barrier-misuse", [said], hint)
         if isinstance(agent, Partition):
             barrier.arrived.setdefault(barrier.phase, set()).add(agent.name)
         agent.step()

@@ -12,7 +12,7 @@ import triton.runtime.interpreter as interpreter
 from triton.experimental.gluon import _runtime
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernelgauge.gluon import language
+from kernelgauge.gluon import aggregates, language
 from kernelgauge.gluon.block import BLOCK, PARTITION, Block
 from kernelgauge.memory.executor import Executor
 from kernelgauge.memory.tracker import Tracker
@@ -41,7 +41,8 @@ class GluonExecutor(Executor):
             if watch.record:
                 watch.record.moments, watch.record.program = [], tracker.number
             moments = watch.record.moments if watch.record else None
-            block = Block(random, kernel.__code__, warps, moments)
+            counted = watch.traffic is not None
+            block = Block(random, kernel.__code__, warps, moments, counted)
             before = BLOCK.set(block), PARTITION.set(block.main)
             try:
                 kernel(**given)
@@ -93,3 +94,4 @@ def install() -> None:
     """Run the Gluon kernels of this process here."""
     gluon.jit = _runtime.jit = jit
     language.install()
+    aggregates.install()

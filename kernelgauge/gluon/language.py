@@ -583,6 +583,11 @@ def zeros_like(input: Any, shape: Any = None, dtype: Any = None, layout: Any = N
     return full_like(input, 0, shape, dtype)
 
 
+def to_tensor(value: Any) -> tl.tensor:
+    """Return a number as a scalar."""
+    return semantic.to_tensor(_plain(value))
+
+
 def arange(start: Any, end: Any, layout: Any = None) -> tl.tensor:
     """Return the integers from start to end."""
     return tl.arange(start, end)
@@ -600,7 +605,7 @@ def _named(*functions: Callable) -> dict[str, Callable]:
 
 _LANGUAGE = _named(
     allocate_shared_memory, arange, convert_layout, full, full_like, num_ctas, num_warps,
-    store, thread_barrier, warp_specialize, zeros, zeros_like,
+    store, thread_barrier, to_tensor, warp_specialize, zeros, zeros_like,
 )  # fmt: skip
 _LANGUAGE |= {"set_auto_layout": convert_layout, "barrier": thread_barrier, "dot_fma": mma_v2}
 _BARRIERS = _named(allocate_mbarrier, init, invalidate, expect, arrive, wait)

@@ -75,6 +75,7 @@ class Turns:
 
     random: chooses
     on_deadlock: returns the error to raise when nobody can go on
+    evenly: whether partitions are equally fast, and operations late
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class Turns:
         random: np.random.Generator,
         main: Partition,
         on_deadlock: Callable[[], BaseException],
+        evenly: bool = False,
     ):
         self._random, self._main, self._on_deadlock = random, main, on_deadlock
+        self._spread = 0.0 if evenly else 1.5
         self.partitions = [main]
         self.flying: list[Operation] = []
-        self._of_operations = float(random.choice([0.05, 0.5, 5.0]))
+        self._of_operations = float(random.choice([0.05] if evenly else [0.05, 0.5, 5.0]))
         self._weights = {main.number: 1.0}
         self._error: BaseException | None = None
         self._cancelled = False
@@ -132,7 +135,7 @@ class Turns:
                 _wake(self._main)
 
         for partition, body in bodies:
-            self._weights[partition.number] = float(np.exp(self._random.normal(0, 1.5)))
+            self._weights[partition.number] = float(np.exp(self._random.normal(0, self._spread)))
             context = contextvars.copy_context()
             threads.append(
                 threading.Thread(target=context.run, args=(run, partition, body), daemon=True)

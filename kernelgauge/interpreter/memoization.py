@@ -79,7 +79,8 @@ def make_aliases_callable(fn: Callable) -> None:
     names = fn.__globals__
     if names.get("__name__", "").partition(".")[0] != "triton":
         for name, value in list(names.items()):
-            if tl.core.is_builtin(value):
+            # A class is an aggregate, which a kernel both calls and takes functions from.
+            if tl.core.is_builtin(value) and not isinstance(value, type):
                 names[name] = interpreted(value)
 
 

@@ -83,6 +83,13 @@ def _reflected(function: Callable) -> Callable:
     return operate
 
 
+def _part_of_value(constant: tl.constexpr, name: str) -> Any:
+    """Return a part of what a constexpr holds, as in DTYPE.primitive_bitwidth when compiled."""
+    if name.startswith("__") or name == "value":
+        raise AttributeError(name)
+    return getattr(constant.value, name)
+
+
 _function, _builder = interpreter.InterpretedFunction, interpreter.InterpreterBuilder
 _OPERANDS, _BROADCAST = "binary_op_type_checking_impl", "broadcast_impl_value"
 
@@ -118,6 +125,7 @@ REPAIRS: list[Patch] = [
         for name in ("create_atomic_rmw", "create_atomic_cas")
     ),
     *((tl.constexpr, it, _leave_to_tensors(getattr(tl.constexpr, it))) for it in _OPERATORS),
+    (tl.constexpr, "__getattr__", _part_of_value),
     *(
         (tl.constexpr, f"__r{name.rstrip('_')}__", _reflected(getattr(operator, name)))
         for name in _ONE_SIDED

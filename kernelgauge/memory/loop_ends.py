@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import numpy as np
 
 from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of
 from kernelgauge.memory.coordinates import Access, integers
-from kernelgauge.memory.mask_limits import argument_of, evaluate, function_of
+from kernelgauge.memory.mask_limits import argument_of, evaluate, function_of, limits_of
 from kernelgauge.words.fault import Note, note
 
 
@@ -41,17 +42,40 @@ def too_far(access: Access, scalar: str, size: int) -> dict[str, object]:
 
     {} if there is none.
     """
+    for loop, end, value in _ends(access):
+        if isinstance(loop.target, ast.Name) and loop.target.id == scalar and value > size:
+            return {"line": loop.lineno, "end": end, "reaches": value}
+    return {}
+
+
+def passed(access: Access, lane: tuple[int, ...]) -> Note | None:
+    """Return that the last tile of a loop goes on past the loop's end, if this lane is in there.
+
+    lane: one that the mask lets through
+    """
+    for loop, end, value in _ends(access):
+        begun = integers(access.variables.get(getattr(loop.target, "id", "")))
+        for axis, limit in limits_of(access).items():
+            index = int(limit.values[lane[axis]])
+            starts = begun is not None and begun.size == 1 and begun.item() == limit.values.min()
+            if starts and value <= index < limit.value:
+                compared = {"limit": limit.name, "value": limit.value}
+                said = {"index": limit.variable, "own": index, "end": end, "reaches": value}
+                return note("mask-goes-past-the-loop", line=loop.lineno, **said, **compared)
+    return None
+
+
+def _ends(access: Access) -> Iterator[tuple[ast.For, str, int]]:
+    """Give the loops over a range that an access is made in, and their ends, written and now."""
     for loop in _loops(access):
-        of_it = isinstance(loop.target, ast.Name) and loop.target.id == scalar
-        if not of_it or not isinstance(loop.iter, ast.Call) or not loop.iter.args:
+        if not isinstance(loop.iter, ast.Call) or not loop.iter.args:
             continue
         if ast.unparse(loop.iter.func) not in ("range", "tl.range", "tl.static_range"):
             continue
         end = loop.iter.args[min(1, len(loop.iter.args) - 1)]
         value = evaluate(end, access)
-        if value is not None and value.size == 1 and value.item() > size:
-            return {"line": loop.lineno, "end": ast.unparse(end), "reaches": value.item()}
-    return {}
+        if value is not None and value.size == 1:
+            yield loop, ast.unparse(end), value.item()
 
 
 def _innermost_loop(access: Access) -> ast.For | None:

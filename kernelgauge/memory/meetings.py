@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from kernelgauge.memory import loop_ends
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.coordinates import Access, has_size, noun
@@ -26,9 +27,16 @@ def explain(
     """
     return (
         _of_indices(access, region, element, other, same)
+        or (_past_its_loop(access, region, element) if same else None)
         or _past_its_dimension(access, region, element)
         or ((_of_splits(access) or _of_memory(access)) if same else None)
     )
+
+
+def _past_its_loop(access: Access, region: Region, element: int) -> Note | None:
+    """The last tile of a loop is masked by another number than the loop's end."""
+    here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
+    return loop_ends.passed(access, tuple(here[0])) if len(here) else None
 
 
 def _past_its_dimension(access: Access, region: Region, element: int) -> Note | None:

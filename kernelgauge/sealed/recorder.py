@@ -43,10 +43,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from triton.backends.compiler import GPUTarget
+from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.driver import driver
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import ConstexprFunction, JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 aten = torch.ops.aten
@@ -71,6 +72,8 @@ READS = {
     "is_nonzero": bool,
 }
 DESCRIPTORS = (TensorDescriptor, GluonDescriptor)
+# What an aggregate has of functions.
+METHODS = {JITFunction: "triton", GluonJITFunction: "gluon", ConstexprFunction: "constexpr"}
 ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
 # Bytes: what a process may allocate beside what it begins with, and what it may write to a file.
 MEMORY, FILE, PROCESSES, SECONDS = 2**30, 2**24, 16, 120
@@ -174,6 +177,8 @@ class Session:
             return ["tl", value.fn.__module__, value.fn.__name__]
         if isinstance(value, (JITFunction, Heuristics, Autotuner)):
             return ["kernel", self.kernel(value)]
+        if is_aggregate(value):
+            return ["kernel", self.aggregate(value)]
         if is_layout(value):
             fields = {it.name: getattr(value, it.name) for it in dataclasses.fields(value)}
             kinds = type(value).__mro__
@@ -195,13 +200,8 @@ class Session:
         if kernel in self.kernels:
             return self.kernels[kernel]
         number = self.kernels[kernel] = len(self.kernels)
-        cells = [it.cell_contents for it in fn.__closure__ or ()]
-        closed = dict(zip(fn.__code__.co_freevars, cells, strict=True))
         with contextlib.suppress(OSError, SyntaxError):
-            tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
-            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            known = fn.__globals__ | closed
-            values = {name: self.encode(known[name]) for name in sorted(names & known.keys())}
+            values = self.names(fn)
             options = {
                 n: v
                 for n in ("do_not_specialize", "do_not_specialize_on_alignment")
@@ -222,6 +222,33 @@ class Session:
             return number
         raise self.refuse("kernel-without-source", kernel=fn.__name__)
 
+    def names(self, fn):
+        """Return what the global names of a function stand for."""
+        cells = [it.cell_contents for it in fn.__closure__ or ()]
+        known = fn.__globals__ | dict(zip(fn.__code__.co_freevars, cells, strict=True))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return {name: self.encode(known[name]) for name in sorted(names & known.keys())}
+
+    def aggregate(self, made):
+        """Return the number of an aggregate, among those of kernels."""
+        if made in self.kernels:
+            return self.kernels[made]
+        number = self.kernels[made] = len(self.kernels)
+        kind = inspect.getclosurevars(made.__new__).nonlocals["cls"]
+        members = {**vars(made), "__init__": kind.__init__}
+        methods = {n: it for n, it in members.items() if type(it) in METHODS}
+        with contextlib.suppress(OSError, TypeError, SyntaxError):
+            file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
+            values = {}
+            for it in methods.values():
+                values |= self.names(it.fn)
+            fields = {n: self.encode(it) for n, it in inspect.get_annotations(kind).items()}
+            told = {n: METHODS[type(it)] for n, it in methods.items()}
+            self.tell("aggregate", number, file, line, kind.__name__, values, fields, told)
+            return number
+        raise self.refuse("kernel-without-source", kernel=kind.__name__)
+
     def read(self, tensor):
         self.tell("read", self.encode(tensor))
         self.flush()
@@ -231,6 +258,11 @@ class Session:
 def is_of_triton(value):
     """Whether this is a kernel that Triton's own language comes with."""
     return isinstance(value, JITFunction) and str(value.fn.__module__).startswith("triton.")
+
+
+def is_aggregate(value):
+    made = isinstance(value, type) and getattr(value, "__triton_aggregate__", False)
+    return made and not value.__module__.startswith("triton.")
 
 
 def is_layout(value):

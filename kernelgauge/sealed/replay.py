@@ -403,6 +403,9 @@ class _Replay:
             if message[0] == "kernel":
                 self._know(*message[1:])
                 return None
+            if message[0] == "aggregate":
+                self._know_aggregate(*message[1:])
+                return None
             resolve, act = self._step(*message)
             given = resolve()
         act(*given)
@@ -460,6 +463,19 @@ class _Replay:
         record = Record(place[0], place[1], str(name), dict(names), chosen, module == GLUON_JIT)
         if self.session.kernels.records.setdefault(number, record) != record:
             raise Forged("a kernel that changed")
+
+    def _know_aggregate(
+        self, number: int, file: str, line: int, name: str, names: dict, fields: dict, methods: dict
+    ) -> None:
+        place = self.session.place([file, line, name])
+        assert place
+        parts = (
+            {str(n): it for n, it in fields.items()},
+            {str(n): str(it) for n, it in methods.items()},
+        )
+        record = Record(place[0], place[1], str(name), dict(names), {}, False, *parts)
+        if self.session.kernels.records.setdefault(number, record) != record:
+            raise Forged("an aggregate that changed")
 
     def _allocation(
         self, number: int, dtype: str, shape: list, strides: list, device: str, like: Any, fill: Any
@@ -579,12 +595,15 @@ class _Replay:
         return resolve, act
 
     def _kernel(self, number: int) -> Any:
+        with _forged():
+            if self.session.kernels.records[number].fields is not None:
+                raise Forged("a launch of an aggregate")
         try:
             return self.session.kernels.get(number)
         except NotAKernel as error:
-            what, line = error.args
-            record = self.session.kernels.records[number]
-            raise _not_triton(record.name, what, Place(record.file, line)) from None
+            what, line, *said = error.args
+            place = Place(error.record.file, line)
+            raise _not_triton(error.record.name, what, place, *said) from None
 
     def _runs(self, jit: Any, nest: list) -> tuple[Any, Any, dict, Callable[[], None]]:
         """Return what to launch, its grid and values of heuristics, and what to do before."""
@@ -695,8 +714,10 @@ def _check_options(jit: Any, given: dict[str, Any]) -> None:
             raise _not_triton(jit.fn.__name__, f"the launch option {name}")
 
 
-def _not_triton(kernel: str, what: str, place: Place | None = None) -> Wrong:
-    said = note("not-only-a-kernel", kernel=kernel, what=what)
+def _not_triton(
+    kernel: str, what: str, place: Place | None = None, id: str = "not-only-a-kernel"
+) -> Wrong:
+    said = note(id, kernel=kernel, what=what)
     return Wrong(Fault("outside-kernel", (said,), place, remedy=note("only-triton-in-a-kernel")))
 
 

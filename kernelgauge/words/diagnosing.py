@@ -672,10 +672,7 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
         "right when the programs run one after the other in order, wrong in another order: a GPU "
         "runs them in any order and at once"
     ),
-    "option-at-fault": (
-        "something that depends on {name}: the same call is right with {name} = {default}, and "
-        "wrong with {value}"
-    ),
+    "option-at-fault": "the same call is right with {name} = {default}, and wrong with {value}",
 }
 
 WORDS: Mapping[str, str | Callable[..., str]] = {

@@ -78,6 +78,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "cell-ended": "ended the process of its cell",
     "no-recording": "what came out of its cell is no recording of a launcher: {why}",
     "not-only-a-kernel": "{kernel} uses {what}, which is no part of Triton's language",
+    "taken-name": "{kernel} has a part named {what}, a name that a sealed run keeps from kernels",
     "only-triton-in-a-kernel": (
         "a sealed run launches what is Triton alone: functions of triton.language, kernels with "
         "@triton.jit, and constants"

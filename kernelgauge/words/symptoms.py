@@ -62,6 +62,7 @@ WHY = {
     "row-of-a-tile",
     "tensor-handed-on",
     "tile-across-memory",
+    "mask-goes-past-the-loop",
     "tile-covers-another",
     "tiles-are-the-same",
     "tiles-begin",

@@ -113,6 +113,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "barrier-without-init": "{barrier} is used as a barrier, and was not initialised",
     "init-every-barrier": "call mbarrier.init(bar, count=...) for each barrier before its use",
     "arrives-too-often": _arrives_too_often,
+    "refill-after-the-readers": (
+        "the copies of this phase are still under way: expect once a phase, and fill a buffer "
+        "again only after its readers have given it back, which is a wait for their barrier in the "
+        "phase of this round"
+    ),
     "count-the-arrivals": (
         "count the arrivals of one phase: each partition's arrive, and each expect, is one"
     ),

@@ -756,6 +756,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "the mask lets {index} run up to {limit} ({value}) in every tile: let each tile end where "
         "its own part does, here before {one} {begin}"
     ),
+    "mask-goes-past-the-loop": (
+        "why: {index} is {own} there, but this program's loop in line {line} ends before {end} "
+        "({reaches}): the mask compares with {limit} ({value}), and lets the loop's last tile go "
+        "on; compare with {end}"
+    ),
     "tile-covers-another": (
         "why: the tile of program {program} has all of a tile that program {other} stored in this "
         "line"
@@ -779,8 +784,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "address-from-memory": lambda lines: (
         f"why: the address is made of what {'lines' if len(lines) > 1 else 'line'} "
-        f"{', '.join(map(str, lines))} loaded, and of no program's number: what was stored "
-        "there before leads both programs to one element"
+        f"{', '.join(map(str, lines))} loaded, and of no program's number: what that "
+        "gave leads both programs to one element"
     ),
     "indices-meet": _meet,
     "index-leads-into-another-row": (

@@ -66,6 +66,10 @@ def test_traffic():
     traffic.check(grid_at_most=multiprocessors(), largest_share=1.3)
 
 
+def test_traffic_groups_of_one_tile():
+    puzzle.traffic(*groups([32] * 40, 32, 32, "float16")).check(largest_share=1.3)
+
+
 def test_traffic_ends_stay_on_the_gpu():
     puzzle.check(*groups([20, 0, 30], 20, 20), scalars=0)
 

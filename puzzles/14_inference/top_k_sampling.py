@@ -23,7 +23,8 @@ Run       pytest puzzles/14_inference/test_top_k_sampling.py
 Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    any strides, including 0; offsets beyond 2**31 elements; more than 65535 rows
-Values    -0.0 is as likely as 0.0; uniform 0.0 and the largest below 1; ties of half precision
+Values    -0.0 is as likely as 0.0; the largest and the smallest logits; uniform of either zero and
+          the largest below 1; ties of half precision
 Raise     ValueError that names logits (not 2-D, no elements, another dtype), uniform (not (B,), not
           float32), k (below 1), temperature (not above 0, or not finite) or p (not in (0, 1])
 Speed     at least 3x the speed of PyTorch, and at least 0.9x the speed of our solution

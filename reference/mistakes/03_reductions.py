@@ -56,6 +56,12 @@ def variance(x, blocks):
     for block in blocks:
         lost = -N % block
         yield COUNTED, ((squares + lost * mean[:, 0].square()) / (N - 1),)
+        if lost:
+            cause = named(
+                "the squares are divided by {lanes}, the block size less 1, instead of N - 1",
+                lanes=N + lost - 1,
+            )
+            yield cause, (squares / (N + lost - 1),)
         near = mean * N / (N + lost)
         cause = named(
             "a mean over {all} elements, the block size, instead of {N}", all=N + lost, N=N

@@ -126,6 +126,11 @@ def max_pool2d(x, kernel_size, stride, padding, blocks):
     last = inside.shape[-1] - 1 - (inside == out[..., None]).flip(-1).long().argmax(-1)
     cause = "of equal elements the last one wins instead of the first: compare with > instead of >="
     yield cause, (None, place(last))
+    equal = (inside == out[..., None]).unflatten(-1, kernel).transpose(-1, -2).flatten(-2)
+    turned = equal.long().argmax(-1)
+    by_columns = turned % kernel[0] * kernel[1] + turned // kernel[0]
+    cause = "of equal elements the first by columns wins: the window is walked row by row"
+    yield cause, (None, place(by_columns))
     yield "the index counts within the window", (None, first)
     cause = "the index counts in the padded image: subtract the padding"
     padded_width = width + 2 * pad[1]
@@ -152,6 +157,14 @@ def max_pool2d(x, kernel_size, stride, padding, blocks):
         ),
     )
     yield "the mean is taken instead of the maximum", (with_zeros.mean(-1), None)
+    taps = torch.arange(kernel[0] * kernel[1]).expand(*inside.shape)
+    flat = place(taps.movedim(-1, 0).flatten(0, 1)).unflatten(0, (-1, x.shape[0])).movedim(0, -1)
+    within = (flat >= 0) & (flat < height * width)
+    addressed = x.flatten(2).gather(2, flat.where(within, 0).flatten(2)).view(flat.shape)
+    wrapped = addressed.where(within, lowest)
+    cause = "rows run into their neighbours at the left and right edge: mask w, not the address"
+    yield cause, (wrapped.amax(-1), flat.gather(-1, wrapped.argmax(-1, True))[..., 0])
+    yield cause, (wrapped.amax(-1), None)
     yield "kernel_size is used for stride", (functional.max_pool2d(x, kernel, kernel, pad), None)
     shifted = functional.pad(x, (0, 2 * pad[1], 0, 2 * pad[0]), value=lowest)
     yield "the window begins at p * stride: subtract the padding", (windows(shifted).amax(-1), None)

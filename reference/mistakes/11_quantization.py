@@ -73,6 +73,8 @@ def quantize_rows(x, blocks):
             yield cause, scaled(scale_of(last.abs().amax(1), INT8))
     q = as_int8(quotients.round())
     yield "a row of zeros gets the scale 0 instead of 1", (q, largest / INT8)
+    cause = "a row of zeros gets the scale 1 / 127 instead of 1"
+    yield cause, (q, scale_of(largest, INT8).where(largest > 0, 1 / INT8))
     yield "the reciprocal of the scale is stored", (q, 1 / scale)
     yield "the maximum itself is stored as the scale", (q, largest)
     for name, cast in half_precisions():

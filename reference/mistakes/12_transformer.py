@@ -108,6 +108,10 @@ def geglu(gate, up, blocks, dout=None):
         ("the factor 3 of the cubic term's derivative is left out", slope(1 + 0.044715 * gate**2)),
         ("the derivative of the cubic term is left out", slope(1)),
         ("gelu'(gate) is gelu(gate)", gelu),
+        (
+            "1 - s * s, the derivative of tanh, is taken of a sigmoid, which has 2 s (1 - s)",
+            (1 + t) / 2 + gate / 2 * (1 - ((1 + t) / 2) ** 2) * c * (1 + 3 * 0.044715 * gate**2),
+        ),
     ):
         yield cause, results(None, dout * up * wrong, None)
     yield "up is left out of the gradient of gate", results(None, dout * right, None)

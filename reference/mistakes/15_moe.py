@@ -48,6 +48,12 @@ def route_top_k(logits, k, blocks):
     turned = torch.softmax(values, dim=1).flip(1), experts.flip(1), None
     yield "the smallest of the chosen logits comes first", turned
     yield "the balance lacks its factor E", (None, None, balance(experts, mean, 1))
+    for tile in blocks:
+        if 1 < tile < T:
+            parts = zip(experts.split(tile), everything.split(tile), strict=True)
+            product = sum(balance(own, each.mean(0)) * (len(own) / T) ** 2 for own, each in parts)
+            cause = "f and P of each part are multiplied, and the products added: add them up first"
+            yield cause, (None, None, product)
     yield "f counts the first choice of each token only", (None, None, balance(best, mean))
     weights = torch.softmax(values, dim=1)
     chosen = torch.zeros_like(mean).scatter_add_(0, experts.flatten(), weights.flatten())
@@ -101,6 +107,8 @@ def permute_tokens(experts, num_experts, block, blocks):
     yield "padding holds 0 instead of N", (order.where(order < N, 0), None, None)
     yield "padding holds -1 instead of N", (order.where(order < N, -1), None, None)
     yield "unused blocks are given expert 0", (None, None, owners.where(owners >= 0, 0))
+    cause = "a block counts as used if it begins before N, which leaves padding out"
+    yield cause, (None, None, owners.where(torch.arange(slots) * block < N, -1))
     last = owners.where(owners >= 0, num_experts - 1)
     yield "unused blocks are given the last expert", (None, None, last)
     yield (
@@ -134,6 +142,14 @@ def permute_tokens(experts, num_experts, block, blocks):
                 "the rank counts within a tile only, without the tiles before",
                 (wrong, places, None),
             )
+    full = (counts > 0) & (counts % block == 0)
+    slot = torch.arange(slots * block)
+    padding = ((slot[:, None] >= ends - block) & (slot[:, None] < ends) & full).any(1)
+    cause = (
+        "the last block of an expert is padded from count % block on, which is 0 where it is full"
+    )
+    yield cause, (order.where(~padding, N), inverse, owners)
+    yield cause, (order.where(~padding, N), None, None)
     extra = (counts // block + 1) * block
     extra = extra.where(counts > 0, 0)
     ends = torch.cumsum(extra, 0)

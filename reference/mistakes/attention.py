@@ -128,6 +128,20 @@ def padded_keys(x, rows, causal, tile):
     return wide.masked_fill(causal & (columns > rows) & (columns >= T), -math.inf)
 
 
+def twice_on_the_diagonal(x, rows, tall, tile):
+    """Return the probabilities of scores x (..., S, T) where whole tiles end past the diagonal.
+
+    Each tile of queries takes whole tiles of keys without a mask until its first query is passed,
+    and then all from that query on with the mask.
+    """
+    wide = torch.nn.functional.pad(x, (0, -x.shape[-1] % tile))
+    columns, begin = torch.arange(wide.shape[-1]), rows // tall * tall
+    counts = (columns < -(-begin // tile) * tile).to(x.dtype)
+    counts += (columns <= rows) & (columns >= begin) & (columns < x.shape[-1])
+    terms = torch.exp(wide - wide.amax(-1, True)) * counts
+    return (terms / terms.sum(-1, True))[..., : x.shape[-1]]
+
+
 def first_tiles(q, k, blocks):
     """Yield the rows of q and of k that are read if every tile is taken for the first one."""
     S, T = q.shape[2], k.shape[2]
@@ -166,6 +180,11 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
         number = torch.arange(q.shape[0] * q.shape[1]) % (k.shape[0] * k.shape[1])
         both = [x.flatten(0, 1)[number].unflatten(0, q.shape[:2]) for x in (k, v)]
         yield cause.format("keys and values"), attend(*both, scale, mask)[1], None
+    for tall, tile in itertools.permutations(blocks, 2) if causal and not window else ():
+        if tall % tile:
+            cause = "the loop without a mask ends past a tile's first query: keys there count twice"
+            p = twice_on_the_diagonal(q @ keys.mT * scale, positions(q, k)[0], tall, tile)
+            yield cause, p @ values, None
     for cause, other in wrong_masks(q, k, causal, window, blocks):
         yield cause, attend(keys, values, scale, other)[1], None
     for tile in blocks if causal or window else ():
@@ -216,6 +235,8 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     yield cause, None, lse + largest * (1 / math.log(2) - 1)
     cause = "the logarithm of the sum is left in base 2, without ln(2)"
     yield cause, None, largest + (lse - largest) / math.log(2)
+    cause = "the natural logarithm of the sum is multiplied by ln(2), which the maximum alone needs"
+    yield cause, None, largest + (lse - largest) * math.log(2)
     cause = "the sum of the exponentials is stored, not its logarithm plus the largest score"
     yield cause, None, torch.exp(lse - largest)
     cause = "the sum of the exponentials is added to the largest score, not its logarithm"

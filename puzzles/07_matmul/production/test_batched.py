@@ -154,6 +154,13 @@ def test_traffic_transposed():
     )
 
 
+@cases(rows=(16, 128), columns=(128, 16))
+def test_traffic_few(M, N):
+    reads = {"a": -(-N // 32), "b": -(-M // 32)}
+    a, b = randn(2, M, 64, dtype="float16"), randn(2, 64, N, dtype="float16")
+    puzzle.traffic(a, b).check(reads=reads, writes=1, launches=1)
+
+
 def test_traffic_long_sums():
     a, b = randn(1, 16, 4160, dtype="float16"), randn(1, 4160, 16, dtype="float16")
     puzzle.traffic(a, b).check(writes=1, launches=1)

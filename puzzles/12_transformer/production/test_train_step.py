@@ -106,16 +106,17 @@ def test_masks_transposed_and_unaligned():
 
 
 def test_masks_one_token_for_all():
-    x, targets, cos, sin, *rest = block(2, 9, 2, 16, 20, 24)
+    # More rows of any strides than few programs have, too.
+    x, targets, cos, sin, *rest = block(5, 9, 2, 16, 20, 24)
     cos, sin = (table[:1].expand(9, 8) for table in (cos, sin))
-    puzzle.check(x[:1, :1].expand(2, 9, 32), targets[:1].expand(2, 9), cos, sin, *rest, *USUAL)
+    puzzle.check(x[:1, :1].expand(5, 9, 32), targets[:1].expand(5, 9), cos, sin, *rest, *USUAL)
 
 
 @cases(
     widest_heads=(1, 20, 1, 128, 16, 16),
     one_token=(2, 1, 1, 16, 3, 5),
     one_class=(1, 6, 1, 16, 1, 1),
-    batches_of_one_token=(33, 1, 1, 16, 1, 3),
+    batches_of_one_token=(33, 1, 1, 16, 513, 3),
     nine_heads=(1, 2, 9, 16, 1, 3),
 )
 def test_shapes(B, S, heads, E, F, V):
@@ -126,16 +127,17 @@ def test_masks_limits():
     # A step takes so much that with more sizes each would have too few cases.
     def build(S, F, V):
         x, targets, *rest = block(1, S, 1, 16, F, V)
-        # Of many classes only the target's gradient is large.
-        targets[0, -1] = V - 1
-        return x, targets, *rest, *USUAL
+        # Of many tokens and classes only the last ones count, and of those before what it sees.
+        targets[:, :-1], targets[:, -1] = -100, V - 1
+        return x, targets, *rest, *ONLY_GRADIENT
 
     puzzle.limits(
         build,
         dtypes={"x params": HALVES, "targets": INDICES},
-        S=2**10,
+        S=2**13,
         F=2**12,
-        V=2**14,
+        # Of one class the gradient is 0.
+        V=range(2, 2**14),
     )
 
 

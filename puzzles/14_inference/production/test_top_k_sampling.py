@@ -15,6 +15,7 @@ from course.inputs import (
     strided,
     tensor,
 )
+from course.values import special_values
 
 puzzle = challenge("top_k_sampling")
 
@@ -137,6 +138,30 @@ def test_numerics_ends_of_uniform(end):
     logits[:, :3] = logits[:, -3:] = float("-inf")
     puzzle.check(logits, tensor([end, end]), 300)
     puzzle.check(logits, tensor([end, end]), 5)
+
+
+# What the spec excludes: NaN and infinity, and of uniform all from 1 on.
+EXCLUDED = {
+    "logits": ("nan", "inf"),
+    "uniform": ("nan", "inf", "minus_inf", "largest", "large"),
+}
+
+
+def none_above_0(*how):
+    """Return arguments of a call: none of these logits is as likely as a special one above 0."""
+    logits = -randn(3, 300).abs() - 0.1
+    logits[:, 7] = 0.0
+    # A uniform number of almost 0 draws the second token, unless a special one is the first.
+    logits[:, 0] = float("-inf")
+    return logits, *sampling(logits, *how)
+
+
+test_numerics_each_special_value = special_values(
+    puzzle, lambda: none_above_0(40, 2.0, 0.8), "logits uniform", EXCLUDED
+)
+test_numerics_each_special_value_of_the_best = special_values(
+    puzzle, lambda: none_above_0(1), "logits", {"logits": EXCLUDED["logits"]}
+)
 
 
 @cases(cold=0.01, hot=50.0)

@@ -1,5 +1,6 @@
-# fault: in a row of zeros 1 is divided by 127, so that the scale is not 1
-# cause: with tl\.where\(amax > 0, amax / 127\.0, 1\.0\) in its place
+# fault: the maximum of a row of zeros is 1 before it is divided by 127
+# cause: a row of zeros gets the scale 1 / 127
+
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # fault: the scan's carry is replaced by the last 16 tiles' sum, so later tiles begin too early
-# cause: what was stored there before leads both programs to one element
+# cause: what that gave leads both programs to one element
 import torch
 import triton
 import triton.language as tl
