@@ -69,12 +69,14 @@ class Edit:
     rank: that of a likelier one is lower; up to LIKELY it is a usual slip
     lines: the first and the last line that it changes
     said: what it is, for words
+    leaves_out: whether it is about what lanes hold that a mask leaves out
     """
 
     text: str
     rank: int
     lines: tuple[int, int]
     said: Note
+    leaves_out: bool = False
 
 
 def edits(text: str, functions: Sequence[str], kinds: Kinds) -> list[Edit]:
@@ -258,7 +260,7 @@ class _Function:
         for keyword in call.keywords:
             value = of(keyword.value)
             if name == "load" and keyword.arg == "other":
-                yield from self._all(0, keyword.value, OTHERS)
+                yield from map(_leaving_out, self._all(0, keyword.value, OTHERS))
             elif keyword.arg == "axis" and name in REDUCTIONS:
                 yield from self._all(0, keyword.value, AXES)
             elif value in ("True", "False"):
@@ -270,7 +272,8 @@ class _Function:
             codes = (f"{of(function)}({of(arguments[0])}, axis={axis})" for axis in AXES[1:])
             yield from self._all(0, call, codes)
         if name in FILLERS and isinstance(function, ast.Attribute) and arguments:
-            yield from self._all(1, arguments[0], self._masked(function.value, arguments[0], name))
+            masked = self._masked(function.value, arguments[0], name)
+            yield from map(_leaving_out, self._all(1, arguments[0], masked))
         if name in PARTNERS and isinstance(function, ast.Attribute):
             partner = f"{of(function.value)}.{PARTNERS[name]}"
             given = of(call)[len(of(function)) :]
@@ -456,6 +459,10 @@ class _Function:
 
 
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+
+
+def _leaving_out(edit: Edit) -> Edit:
+    return replace(edit, leaves_out=True)
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -153,7 +153,8 @@ class _Search:
         first, last = best.lines
         if best.rank > LIKELY and len(self.others) + 1 < MIN_WRONG:
             return None
-        if any(it.lines[1] < first or it.lines[0] > last for it, _ in confirmed):
+        elsewhere = [it for it, _ in confirmed if it.lines[1] < first or it.lines[0] > last]
+        if not all(best.leaves_out and it.leaves_out for it in elsewhere):
             return None
         repaired = len(self.others)
         for it in self.also:
