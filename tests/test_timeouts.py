@@ -54,6 +54,13 @@ def test_endless_loop_is_interrupted_though_it_swallows_exceptions(monkeypatch):
     assert 0.1 < time.process_time() - begun < 1
 
 
+def test_a_limit_within_a_suspended_one_does_not_stay():
+    with timeouts.time_limit(1000):
+        with timeouts.no_time_limit(), timeouts.time_limit(1):
+            pass
+        assert timeouts.seconds_left() > 900
+
+
 @by_processor_time
 def test_what_puts_things_back_is_not_interrupted_again(monkeypatch):
     monkeypatch.setattr(timeouts, "PATIENCE", 100)

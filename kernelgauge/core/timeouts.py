@@ -108,12 +108,12 @@ def _has_loop(file: str) -> bool:
 
 @contextlib.contextmanager
 def no_time_limit() -> Iterator[None]:
-    """Suspend the time limit in the body; afterwards it starts from zero again."""
-    limited = seconds_left() < math.inf
+    """Suspend the time limit in the body, which may have others; then it starts from zero again."""
+    limited, seconds = seconds_left() < math.inf, _seconds
     lift_time_limit()
     yield
     if limited:
-        _start(_seconds)
+        _start(seconds)
 
 
 @contextlib.contextmanager
