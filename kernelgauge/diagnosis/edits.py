@@ -386,9 +386,18 @@ class _Function:
             return
         if isinstance(parent, ast.Call) and parent.func is node:
             return
+        if not self.is_kernel and not self._is_launched_with(node):
+            # Of a grid, say, with which a fault may show elsewhere.
+            return
         kind = self.kinds[node.id]
         alike = [name for name, it in self.kinds.items() if it == kind and name != node.id]
         yield from self._all(2, node, alike)
+
+    def _is_launched_with(self, node: ast.Name) -> bool:
+        call = self.parents.get(node)
+        if isinstance(call, ast.keyword):
+            call = self.parents.get(call)
+        return isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript)
 
     def _of_constant(self, node: ast.Constant) -> Iterator[Edit]:
         value, parent, call = node.value, self.parents.get(node), self._call_around(node)
