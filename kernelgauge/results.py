@@ -132,8 +132,10 @@ class ResultCheck:
         shapes = tuple(it.shape for it in outcome.results)
         inputs = call.original.tensors.values()
         small = sum(it.numel() for it in (*inputs, *outcome.results)) <= repair.MAX_ELEMENTS
-        case = self._case(call, outcome, expected, {}) if small else None
-        self.kernel.run.right.append(Right(_programs(outcome), shapes, case))
+        right = self.kernel.run.right
+        kept = small and sum(it.case is not None for it in right) < repair.MAX_RIGHT
+        case = self._case(call, outcome, expected, {}) if kept else None
+        right.append(Right(_programs(outcome), shapes, case))
 
     def mismatch_of(
         self, outcome: Outcome, expected: Expected, *, partly: bool = False

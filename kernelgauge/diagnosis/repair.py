@@ -36,6 +36,8 @@ MAX_WORK = 15_000.0
 MIN_WRONG, MIN_CALLS = 2, 3
 # Larger calls that are right are not kept, to be made again.
 MAX_ELEMENTS = 2**16
+# Of one file; each keeps the memory of its call.
+MAX_RIGHT = 6
 
 
 @dataclass(eq=False)

@@ -170,6 +170,8 @@ def _kernel(x_ptr, y_ptr, N, alpha, OPERATION: tl.constexpr):  # type: ignore[no
     elif OPERATION == "arithmetic of a number and a constant":
         y = x + 7 % TWELVE + (6 & TWELVE) + (3 | TWELVE) + (5 ^ TWELVE)
         y += (1 << TWELVE) + (8192 >> TWELVE)
+    elif OPERATION == "a part of a constant":
+        y = x + TWELVE.numerator
     elif OPERATION == "comparisons of a constant":
         below = (TWELVE < x).to(tl.int32) + 2 * (TWELVE <= x)  # noqa: SIM300
         above = 4 * (TWELVE > x) + 8 * (TWELVE >= x)  # noqa: SIM300
@@ -236,6 +238,7 @@ def _checks() -> dict[str, tuple[str, torch.Tensor, list[float] | type[Exception
             i32(0, 1, 2, 3),
             [4133, 4134, 4135, 4136],
         ),
+        "a part of a constexpr": ("a part of a constant", i32(1, 2, 3, 4), [13, 14, 15, 16]),
         "a constexpr compared": ("comparisons of a constant", i32(1, 12, 13, 2), [44, 26, 35, 44]),
         "integers that wrap around": ("square", i32(2**16, 1, 2, 3), [0, 1, 4, 9]),
         "overflow_errors": ("square", i32(2**16, 1, 2, 3), IntegerOverflow),
