@@ -6,9 +6,12 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -424,6 +427,34 @@ def test_a_cell_may_be_kept_waiting(graded, waits, said):
     source = (paths.SOLUTIONS / "01_pointwise/swish.py").read_text()
     found = graded("01_pointwise/swish", source + BUSY.format(waits=waits), 6.0)
     assert said in found if said else not found
+
+
+@pytest.mark.parametrize("sent", [b" ", b"[1]\n"], ids=["no_line", "no_end"])
+def test_a_cell_that_never_pauses_holds_nobody_up(tmp_path, monkeypatch, sent):
+    monkeypatch.setattr(timeouts, "PATIENCE", 2.0)
+    monkeypatch.setattr(cell, "CLOSING_SECONDS", 0.2)
+    running = cell.Cell(tmp_path)
+    theirs = running._socket
+    running._socket, sends = socket.socketpair()
+    running._is_closing = True
+    over = threading.Event()
+
+    def send():
+        while not over.wait(0.01):
+            sends.sendall(sent)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        begun = time.monotonic()
+        assert not running.is_free()
+        assert time.monotonic() - begun < 5
+    finally:
+        over.set()
+        thread.join()
+        running._socket.close()
+        running._socket = theirs
+        running.kill()
 
 
 def test_a_link_leads_to_no_kernel(tmp_path, monkeypatch):

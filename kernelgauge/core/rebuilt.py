@@ -399,7 +399,7 @@ def _method(
     begins, kind = node.name == "__init__", (record.methods or {}).get(node.name)
     if not begins:
         _check_part(node.name, node)
-    if kind not in ("constexpr",) if begins else kind not in ("triton", "gluon", "constexpr"):
+    if kind != "constexpr" and (begins or kind not in ("triton", "gluon")):
         raise NotAKernel(f"{node.name}, which neither jit nor constexpr_function made", node.lineno)
     if node.name in members:
         raise NotAKernel(f"{node.name} twice", node.lineno)

@@ -192,9 +192,9 @@ class _Function:
 
     def _is_number(self, node: ast.AST) -> bool:
         """Return whether a float stands in a node, or in the operation that it belongs to."""
-        around = self._quoted(node) if isinstance(node, ast.expr) else node
-        if isinstance(node, ast.Name):
-            around = node
+        around: ast.AST = node
+        if isinstance(node, ast.expr) and not isinstance(node, ast.Name):
+            around = self._quoted(node)
         kinds = (self.kinds.get(it.id) for it in ast.walk(around) if isinstance(it, ast.Name))
         return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
 

@@ -33,9 +33,14 @@ def explain(
     )
 
 
+def _lanes_at(access: Access, region: Region, element: int) -> np.ndarray:
+    """Return which lanes access an element."""
+    return np.argwhere((region.elements(access.pointers) == element) & access.mask)
+
+
 def _past_its_loop(access: Access, region: Region, element: int) -> Note | None:
     """The last tile of a loop is masked by another number than the loop's end."""
-    here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
+    here = _lanes_at(access, region, element)
     return loop_ends.passed(access, tuple(here[0])) if len(here) else None
 
 
@@ -44,7 +49,7 @@ def _past_its_dimension(access: Access, region: Region, element: int) -> Note | 
     terms = terms_of(access, region)
     dims = [term.dimensions(region.shape, region.strides) for term in terms]
     long = [[d] for d, size in enumerate(region.shape) if size > 1]
-    here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
+    here = _lanes_at(access, region, element)
     if sorted(filter(None, dims)) != long or not len(here):
         return None
     for term, own in zip(terms, dims, strict=True):
@@ -68,7 +73,7 @@ def _of_indices(
     there = in_program(access, terms, other) if terms else None
     if there is None:
         return _of_turns(access, terms) if apart == [0] else None
-    here = np.argwhere((region.elements(access.pointers) == element) & access.mask)
+    here = _lanes_at(access, region, element)
     total = sum(values * term.factor for values, term in zip(there, terms, strict=True))
     lanes = np.argwhere(np.broadcast_to(total, access.mask.shape) == element)
     if not len(here) or not len(lanes):

@@ -201,8 +201,11 @@ class Cell:
     def is_free(self) -> bool:
         """Wait for the end of the test before, and return whether there was one in time."""
         self.close()
+        deadline = time.monotonic() + CLOSING_SECONDS * timeouts.PATIENCE
         try:
             while self._is_closing:
+                if time.monotonic() > deadline:
+                    return False
                 self._is_closing = self._receive(CLOSING_SECONDS)[:1] != ["closed"]
         except (Ended, Silent, Forged):
             return False
@@ -238,21 +241,22 @@ class Cell:
         return message
 
     def _receive(self, seconds: float) -> list:
-        begun, used = time.monotonic(), None
+        begun, used, left = time.monotonic(), None, seconds
         while (at := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > MAX_LINE_BYTES or self._left < 0:
                 raise Forged("more than a call tells")
-            if not self._has_more(SHORTEST_WAIT):
-                # Most answers come at once, and cost no look at other processes.
-                used = self._processor_seconds() if used is None else used
-                left = seconds - (self._processor_seconds() - used)
-                of_clock = seconds * timeouts.PATIENCE - (time.monotonic() - begun)
+            of_clock = seconds * timeouts.PATIENCE - (time.monotonic() - begun)
+            if of_clock <= 0:
+                raise Silent(seconds * timeouts.PATIENCE, True)
+            # Most answers come at once, and cost no look at other processes.
+            wait = SHORTEST_WAIT if used is None else max(left, SHORTEST_WAIT)
+            if not select.select([self._socket], [], [], min(wait, of_clock, LONGEST_WAIT))[0]:
+                now = self._processor_seconds()
+                used = now if used is None else used
+                left = seconds - (now - used)
                 if left <= 0:
                     raise Silent(seconds, False)
-                if of_clock <= 0:
-                    raise Silent(seconds * timeouts.PATIENCE, True)
-                if not self._has_more(min(max(left, SHORTEST_WAIT), of_clock, LONGEST_WAIT)):
-                    continue
+                continue
             try:
                 data = self._socket.recv(2**16)
             except OSError:
@@ -269,9 +273,6 @@ class Cell:
         if not isinstance(message, list) or not message:
             raise Forged("no message")
         return message
-
-    def _has_more(self, seconds: float) -> bool:
-        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def _processor_seconds(self) -> float:
         """Return what the sandbox and every process in it have used until now."""
