@@ -768,7 +768,13 @@ class ResultCheck:
             if not self.kernel.any_layout and not got.is_contiguous():
                 layout = {"strides": tuple(got.stride()), "shape": tuple(got.shape)}
                 said = note("not-contiguous", name=name, **layout)
-                raise Wrong(self._fault("wrong-form", said, name))
+                given = arguments.tensors.items() if arguments else ()
+                alike = (
+                    n for n, it in given if (it.shape, it.stride()) == (got.shape, got.stride())
+                )
+                other = next(alike, None)
+                remedy = note("strides-of-another", other=other) if other else None
+                raise Wrong(self._fault("wrong-form", said, name, remedy))
 
     def _option_left_out(
         self, arguments: Arguments, number: int, shape: tuple[int, ...]

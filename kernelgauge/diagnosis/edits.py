@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelgauge.words.fault import Note, note
@@ -19,20 +19,21 @@ Kinds = Mapping[tuple[str, str], object]
 REDUCTIONS = {"sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod", "sort", "flip"}
 # What may be written for another function of as many arguments.
 PARTNERS = {
-    "exp": "exp2",
-    "exp2": "exp",
-    "log": "log2",
-    "log2": "log",
-    "sqrt": "rsqrt",
-    "rsqrt": "sqrt",
-    "max": "min",
-    "min": "max",
-    "maximum": "minimum",
-    "minimum": "maximum",
-    "floor": "ceil",
-    "ceil": "floor",
-    "sin": "cos",
-    "cos": "sin",
+    "exp": ["exp2"],
+    "exp2": ["exp"],
+    "log": ["log2"],
+    "log2": ["log"],
+    "sqrt": ["rsqrt"],
+    "rsqrt": ["sqrt"],
+    "max": ["min", "sum"],
+    "min": ["max"],
+    "sum": ["max"],
+    "maximum": ["minimum"],
+    "minimum": ["maximum"],
+    "floor": ["ceil"],
+    "ceil": ["floor"],
+    "sin": ["cos"],
+    "cos": ["sin"],
 }
 # Calls that may be one too many: their first argument may stand for them, or their second, too.
 WRAPPERS = {
@@ -57,6 +58,8 @@ FILLERS = {"sum": "0.0", "max": OTHERS[1], "min": OTHERS[2]}
 AXES = "None", "0", "1"
 # The highest rank of usual slips.
 LIKELY = 1
+# So much sooner comes what may place the accesses that seem to be wrong.
+SOONER = 5
 # Longer code is not quoted.
 MAX_QUOTED = 90
 
@@ -70,6 +73,8 @@ class Edit:
     lines: the first and the last line that it changes
     said: what it is, for words
     leaves_out: whether it is about what lanes hold that a mask leaves out
+    places: how near to its accesses it is, 1 for the nearest lines, if it is about where the
+        tensors in question are accessed, and 0 if it is not
     """
 
     text: str
@@ -77,18 +82,24 @@ class Edit:
     lines: tuple[int, int]
     said: Note
     leaves_out: bool = False
+    places: int = 0
 
 
-def edits(text: str, functions: Sequence[str], kinds: Kinds) -> list[Edit]:
+def edits(
+    text: str, functions: Sequence[str], kinds: Kinds, tensors: Collection[str] = ()
+) -> list[Edit]:
     """Return edits of these functions, the likeliest first, each text once.
 
     functions: those to edit, as `reached` returns them
+    tensors: the names of inputs that seem to be read in wrong places
     """
     source = _Source(text)
     named = _defined(source.tree)
-    found = [it for name in functions for it in _Function(source, named[name], kinds).edits()]
+    found = [
+        it for name in functions for it in _Function(source, named[name], kinds, tensors).edits()
+    ]
     first: dict[str, Edit] = {}
-    for it in sorted(found, key=lambda it: it.rank):
+    for it in sorted(found, key=lambda it: (it.rank - SOONER * (it.places > 0), it.places)):
         first.setdefault(it.text, it)
     first.pop(text, None)
     return [*first.values()]
@@ -167,13 +178,54 @@ def _dumped(code: str) -> str:
 class _Function:
     """The edits of one function."""
 
-    def __init__(self, source: _Source, function: ast.FunctionDef, kinds: Kinds):
+    def __init__(
+        self,
+        source: _Source,
+        function: ast.FunctionDef,
+        kinds: Kinds,
+        tensors: Collection[str],
+    ):
         self.source, self.function = source, function
         self.is_kernel = bool(function.decorator_list)
         self.kinds = {name: kind for (of, name), kind in kinds.items() if of == function.name}
         self.parents = {
             child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)
         }
+        self.placing = self._placing(tensors)
+
+    def _placing(self, tensors: Collection[str]) -> dict[int, int]:
+        """Return the lines that say where these tensors are accessed, and no others, with how near.
+
+        A pointer to one is called as the tensor is, or begins so: x_ptr.
+        """
+        known = {it.arg for it in self.function.args.args}
+        named = {it for it in known if any(it == x or it.startswith(f"{x}_") for x in tensors)}
+        lines = self._lines_that_place(named)
+        others = self._lines_that_place({it for it in known - named if it.endswith("_ptr")})
+        return {line: near for line, near in lines.items() if line not in others}
+
+    def _lines_that_place(self, pointers: set[str]) -> dict[int, int]:
+        """Return the lines that make the addresses of these pointers, in loads or for functions."""
+        steps = [it for it in self._inside() if isinstance(it, SIMPLE)]
+        parts: list[ast.AST] = []
+        for step in steps:
+            if _stored(step) and _names(step) & pointers and not _loads(step):
+                pointers |= _stored(step)
+                parts.append(step)
+        for call in (it for it in self._inside() if isinstance(it, ast.Call)):
+            if _called(call) == "load" or isinstance(call.func, ast.Name):
+                given = [it for it in call.args if _names(it) & pointers]
+                masks = [it.value for it in call.keywords if given and it.arg == "mask"]
+                parts += given + masks
+        nodes = [it for part in parts for it in ast.walk(part)]
+        lines = {it.lineno: 1 for it in nodes if isinstance(it, (ast.expr, ast.stmt))}
+        names = {it.id for it in nodes if isinstance(it, ast.Name)} - pointers
+        near = 1
+        while made := [it for it in steps if it.lineno not in lines and _stored(it) & names]:
+            lines.update((it.lineno, near) for it in made)
+            names.update(*map(_names, made))
+            near += 1
+        return lines
 
     def edits(self) -> Iterator[Edit]:
         """Yield edits.
@@ -186,7 +238,8 @@ class _Function:
             if self.is_kernel or is_number or isinstance(node, ast.Name):
                 for edit in self._of(node):
                     likely = is_number or edit.rank <= LIKELY
-                    yield edit if likely else replace(edit, rank=edit.rank + 2)
+                    rank = edit.rank if likely else edit.rank + 2
+                    yield replace(edit, rank=rank, places=self.placing.get(edit.lines[0], 0))
         for body in self._bodies():
             yield from self._of_order(body)
 
@@ -266,6 +319,11 @@ class _Function:
             elif value in ("True", "False"):
                 yield from self._all(3, keyword.value, [str(value != "True")])
         function, arguments = call.func, call.args
+        if name == "atomic_add":
+            yield from self._by_one_program(call)
+        if name == "range" and self.is_kernel and len(arguments) == 3:
+            step = self._operand(arguments[2])
+            yield from self._all(1, arguments[2], [f"{step} * tl.num_programs(0)"])
         if name in REDUCTIONS and len(arguments) == 2:
             yield from self._all(0, arguments[1], AXES)
         elif name in REDUCTIONS and len(arguments) == 1 and not call.keywords:
@@ -275,9 +333,9 @@ class _Function:
             masked = self._masked(function.value, arguments[0], name)
             yield from map(_leaving_out, self._all(1, arguments[0], masked))
         if name in PARTNERS and isinstance(function, ast.Attribute):
-            partner = f"{of(function.value)}.{PARTNERS[name]}"
             given = of(call)[len(of(function)) :]
-            yield from self._all(1, call, [partner + given])
+            partners = (f"{of(function.value)}.{it}{given}" for it in PARTNERS[name])
+            yield from self._all(1, call, partners)
         if name in WRAPPERS:
             rank = 1 if name in ("clamp", "maximum", "minimum", "where", "abs") else 2
             values = arguments[1:] if name == "where" else arguments[:2]
@@ -290,6 +348,16 @@ class _Function:
         inner = arguments[0] if len(arguments) == 1 else None
         if name in ROOTS and isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add):
             yield from self._all(1, call, [f"{of(function)}({of(inner.left)}) + {of(inner.right)}"])
+
+    def _by_one_program(self, call: ast.Call) -> Iterator[Edit]:
+        """Yield an atomic of the first programs along one axis of the grid alone."""
+        code, first = self.source.of(call), [f"tl.program_id({axis}) == 0" for axis in range(3)]
+        mask = next((it.value for it in call.keywords if it.arg == "mask"), None)
+        if mask is not None:
+            own = self._operand(mask)
+            yield from self._all(1, mask, (f"{own} & ({it})" for it in first))
+        elif code.endswith(")"):
+            yield from self._all(1, call, (f"{code[:-1]}, mask={it})" for it in first))
 
     def _masked(self, library: ast.expr, node: ast.expr, name: str) -> Iterator[str]:
         """Yield what is reduced with a constant in the lanes that a mask leaves out."""
@@ -304,6 +372,10 @@ class _Function:
         for number, other in enumerate(COMPARED[type(node.ops[0])]):
             made = ast.unparse(ast.Compare(node.left, [other()], node.comparators))
             yield from self._all(0 if number == 0 else 2, node, [made])
+        for side in (node.left, node.comparators[0]):
+            if self._is_number(side):
+                own, floats = self._operand(side), self._alike(("float", ()))
+                yield from self._all(2, side, (f"{own} * {it}" for it in floats))
 
     def _of_operation(self, node: ast.BinOp) -> Iterator[Edit]:
         op, one, other = type(node.op), self._operand(node.left), self._operand(node.right)
@@ -317,6 +389,10 @@ class _Function:
             ast.BitAnd: [f"{one} | {other}"],
             ast.BitOr: [f"{one} & {other}"],
         }
+        if op in (ast.Mod, ast.FloorDiv):
+            others[op] += [
+                f"{one} {sign} {it}" for sign in ("//", "%") for it in self._alike(("integer", ()))
+            ]
         alone = self.source.of(node.left), self.source.of(node.right)
         yield from self._all(2, node, [*others.get(op, ()), *alone])
         yield from self._all(1, node, self._around(node))
@@ -389,9 +465,15 @@ class _Function:
         if not self.is_kernel and not self._is_launched_with(node):
             # Of a grid, say, with which a fault may show elsewhere.
             return
-        kind = self.kinds[node.id]
-        alike = [name for name, it in self.kinds.items() if it == kind and name != node.id]
-        yield from self._all(2, node, alike)
+        alike = self._alike(self.kinds[node.id])
+        yield from self._all(2, node, (it for it in alike if it != node.id))
+        if not self.is_kernel:
+            slices = (it for it in self._inside() if isinstance(it, ast.Subscript))
+            cut = [self.source.of(it.slice) for it in slices if isinstance(it.slice, ast.Slice)]
+            yield from self._all(1, node, (f"{node.id}[{it}]" for it in dict.fromkeys(cut)))
+
+    def _alike(self, kind: object) -> list[str]:
+        return [name for name, it in self.kinds.items() if it == kind]
 
     def _is_launched_with(self, node: ast.Name) -> bool:
         call = self.parents.get(node)

@@ -19,7 +19,7 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import repair, report
-from kernelgauge.diagnosis.symptoms import FEW_BITS, GUESSES, SHOWN, SOLE, VAGUE
+from kernelgauge.diagnosis.symptoms import FEW_BITS, GUESSES, OPEN, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.call_sites import CallSite
@@ -216,8 +216,10 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
     """
     causes = {id(it): it.fault.cause for it in observations if it.fault.cause}
     rest = sorted((it for it in observations if id(it) not in causes), key=_says_most)
-    for cause, explained in _mistakes(rest, len(observations)):
-        for it in explained:
+    # Of two mistakes that give a result exactly, the one that gives more of them is likelier.
+    found = sorted(_mistakes(rest, len(observations)), key=lambda it: -it.explains)
+    for cause, it in itertools.product(found, rest):
+        if id(it) not in causes and it.made_by(it.number, cause.note):
             causes[id(it)] = _own(cause, it)
     rest = [it for it in rest if id(it) not in causes]
     most = max((it.explains for it in causes.values() if it.known == PROVEN), default=0)
@@ -225,10 +227,13 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
         if suggested := _suggested(it, rest, right, most, len(observations)):
             causes[id(it)] = suggested
     causes |= _rounded(observations, causes)
-    close = _to_look_at(observations, causes, VAGUE)
-    depends = close.depends() if close else None
-    if close and not depends:
-        causes |= _repaired(close, observations, causes, right)
+    close, depends = _to_look_at(observations, causes, OPEN), None
+    if close:
+        depends = close.depends()
+        repaired = _repaired(close, depends, observations, causes, right)
+        causes |= repaired
+        if repaired:
+            depends = None
     return [
         it.told(causes.get(id(it)), patterns=True, depends=depends if it is close else None)
         for it in observations
@@ -237,19 +242,27 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
 
 def _repaired(
     close: Observation,
+    depends: Note | None,
     observations: Sequence[Observation],
     causes: Mapping[int, Cause],
     right: Sequence[Right],
 ) -> dict[int, Cause]:
-    """Return which edit of the source makes the cases right that have no cause or a vague one."""
+    """Return which edit of the source makes the cases right that have no cause or a vague one.
+
+    depends: on which parts of the inputs an element of this case wrongly depends, or does not
+    """
     if close.case is None:
         return {}
-    vague = [it for it in observations if _is_vague(causes.get(id(it)), VAGUE)]
+    vague = [it for it in observations if _is_vague(causes.get(id(it)), OPEN)]
     wrong = [it.case for it in vague if it.case]
     if len(wrong) < len(vague):
         return {}
     also = [it.case for it in observations if it.case and it not in vague]
-    found = repair.find(wrong, also, [it.case for it in right if it.case])
+    missed, seen = (depends.values[it] if depends else [] for it in ("missed", "seen"))
+    # What was read in place of something else was looked for in the wrong place.
+    parts = [*missed, *seen] if missed and seen else []
+    tensors = {it.values["tensor"] for it in parts if "tensor" in it.values}
+    found = repair.find(wrong, also, [it.case for it in right if it.case], tensors)
     return {id(it): Cause(found) for it in vague} if found else {}
 
 
@@ -273,7 +286,7 @@ def _rounded(observations: Sequence[Observation], causes: Mapping[int, Cause]) -
 def _is_vague(cause: Cause | None, vague: Set[str]) -> bool:
     if cause is None:
         return True
-    return cause.known == CONSISTENT and not vague.isdisjoint(_ids(cause.note))
+    return cause.known != PROVEN and not vague.isdisjoint(_ids(cause.note))
 
 
 def _ids(said: Note) -> set[str]:
@@ -318,10 +331,8 @@ def _says_most(observation: Observation) -> tuple:
     return not result.has_numbers, -telling, result.eps, observation.elements, call, numbers
 
 
-def _mistakes(
-    observations: Sequence[Observation], of: int
-) -> Iterator[tuple[Cause, list[Observation]]]:
-    """Yield the mistakes that give results exactly, and the cases that no earlier one explains.
+def _mistakes(observations: Sequence[Observation], of: int) -> Iterator[Cause]:
+    """Yield the mistakes that give results exactly, until they explain all.
 
     They are looked for in results that tell them, and may explain others, too.
 
@@ -338,10 +349,9 @@ def _mistakes(
         if (cause := _mistake(probe, others, until)) is None:
             tried.append(probe)
             continue
-        explained = [it for it in left if it.made_by(it.number, cause.note)]
-        left = [it for it in left if it not in explained]
+        left = [it for it in left if not it.made_by(it.number, cause.note)]
         count = sum(it.made_by(it.number, cause.note) is not None for it in observations)
-        yield replace(cause, explains=count, of=of), explained
+        yield replace(cause, explains=count, of=of)
 
 
 def _mistake(probe: Observation, others: Sequence[Observation], until: float) -> Cause | None:

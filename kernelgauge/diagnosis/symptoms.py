@@ -61,6 +61,8 @@ FEW_BITS = frozenset(
 VAGUE = (GUESSES - FEW_BITS) | {
     "carry-missing",
     "counted-twice",
+    "counts-lost",
+    "counts-too-many",
     "diagonal-off-by-one",
     "formula-off",
     "holds-another",
@@ -71,6 +73,13 @@ VAGUE = (GUESSES - FEW_BITS) | {
     "rows-and-columns-swapped",
     "triangle-wrong",
     "unit-wrong",
+}
+# And those that tell when it is wrong, not where in the source.
+OPEN = VAGUE | {
+    "nan-of-an-input",
+    "option-at-fault",
+    "unset-element-loaded",
+    "unset-memory-loaded",
 }
 # Causes that make every failing case fail in the same way: not told where one fails otherwise.
 SOLE = frozenset({"search-from-0"})

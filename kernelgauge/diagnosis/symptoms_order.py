@@ -46,6 +46,14 @@ def out_of_place(result: WrongResult) -> Symptom | None:
     moved = (result.got - result.truth)[result.wrong].abs().median()
     if not ((got - truth).abs() <= allowed).all() or moved <= FAR * allowed:
         return None
+    strides = result.got.stride()
+    if (
+        not result.got.is_contiguous()
+        and result.got.untyped_storage().nbytes() == 8 * result.got.numel()
+    ):
+        stored = result.truth.flatten().as_strided(result.truth.shape, strides)
+        if result.fits(stored):
+            return Symptom(note("out-of-place"), note("stored-as-contiguous", strides=strides))
     for order in itertools.permutations(range(result.truth.dim())):
         if result.fits(result.truth.permute(order).reshape(result.truth.shape)):
             return Symptom(note("out-of-place"), note("dimensions-in-another-order", order=order))

@@ -279,6 +279,29 @@ def function_at(site: CallSite) -> ast.FunctionDef | None:
     return min(functions, key=lambda node: len(lines_of(node)), default=None)
 
 
+def ends_where_memory_says(site: CallSite) -> bool:
+    """Return whether the mask of the stores in this line is made of numbers that were loaded."""
+    mask, function = argument_of(site, "mask", ACCESS_CALLS["writes"]), function_at(site)
+    if mask is None or function is None:
+        return False
+    names = {it.id for it in ast.walk(mask) if isinstance(it, ast.Name)}
+    steps = [it for it in ast.walk(function) if isinstance(it, (ast.Assign, ast.AugAssign))]
+    while True:
+        inside = [node for step in steps if _targets(step) & names for node in ast.walk(step.value)]
+        called = (it.func for it in inside if isinstance(it, ast.Call))
+        if any(isinstance(it, ast.Attribute) and it.attr == "load" for it in called):
+            return True
+        more = {it.id for it in inside if isinstance(it, ast.Name)} - names
+        if not more:
+            return False
+        names |= more
+
+
+def _targets(step: ast.Assign | ast.AugAssign) -> set[str]:
+    targets = step.targets if isinstance(step, ast.Assign) else [step.target]
+    return {it.id for target in targets for it in ast.walk(target) if isinstance(it, ast.Name)}
+
+
 @functools.lru_cache(maxsize=16)
 def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
     try:

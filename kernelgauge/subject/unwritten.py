@@ -15,7 +15,12 @@ from kernelgauge.core.launch import Launch, named_blocks
 from kernelgauge.core.settings import settings
 from kernelgauge.memory.call_sites import CallSite
 from kernelgauge.memory.executor import region_name
-from kernelgauge.memory.mask_limits import REDUCTIONS, function_at, stores_a_sum
+from kernelgauge.memory.mask_limits import (
+    REDUCTIONS,
+    ends_where_memory_says,
+    function_at,
+    stores_a_sum,
+)
 from kernelgauge.memory.recording import Recording, Touch
 from kernelgauge.subject.idle import in_their_tiles, swapped_axes
 from kernelgauge.words.fault import Note, note
@@ -198,7 +203,10 @@ def left_out(
         )
         if any(_is_ambiguous(touch) for touch in stores):
             return None
-        return said, counted or (MASK if covered.sum() == missing.sum() else None)
+        if counted or covered.sum() < missing.sum() or ends_where_memory_says(example.site):
+            # Such a mask may be right, and the tile that lacks be another.
+            return said, counted
+        return said, MASK
     said, remedy = _in_no_tile(recording, stores, missing)
     return said, counted or remedy
 

@@ -390,6 +390,10 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
     "rows-and-columns-swapped": (
         "rows and columns are swapped, in the offsets of a load or store or in the strides"
     ),
+    "stored-as-contiguous": lambda strides: (
+        f"it is stored as if it were contiguous, and was made with the strides {tuple(strides)}: "
+        "torch.empty_like keeps the order of its argument's strides"
+    ),
     "offsets-wrong": "the offsets of a store or a load use the wrong stride or index",
     "holds-another": lambda dim, dims, count, index, other: (
         f"{_axis(dim, dims)[0]} {index} holds what {_axis(dim, dims)[0]} {other} should be, and so "

@@ -76,6 +76,8 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "shape-of-option": "that is the shape for {name} = {other}, and {name} is {given}",
     "form": "{name} has {aspect} {found}, not {wanted}",
     "not-contiguous": "{name} is not contiguous: its strides are {strides} for shape {shape}",
+    "strides-of-another": "those are the strides of {other}: torch.empty_like keeps their order, "
+    "and torch.empty with a shape is contiguous",
     "differs-between-runs": "{name} differs between two runs on the same input",
     "sum-in-a-fixed-order": "atomics add in no fixed order; write partial results and sum them in "
     "a second kernel",
