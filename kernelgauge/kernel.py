@@ -622,6 +622,9 @@ class Kernel:
             after = "wrong-after-other-contents" if again else "wrong-after-a-call"
             if left := results.left_over(wrong.fault, arguments, expected, after, poison=poison):
                 raise left from None
+            run = {"order": "shuffled", "poison": poison}
+            if not wrong.observation:
+                wrong.observation = results.unexplained(call, wrong.fault, expected, run)
             raise
         if self.strict and settings.interpreted and state.keeps(self.path):
             if not ran:

@@ -21,7 +21,15 @@ from kernelgauge.core.launch import blocks_of
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import Verdict, Wrong
 from kernelgauge.diagnosis import influence, mistakes, repair, report, roundings
-from kernelgauge.diagnosis.observations import MAX_DEFERRED_ELEMENTS, Observation, Right, diagnose
+from kernelgauge.diagnosis.edits import kernels_of
+from kernelgauge.diagnosis.observations import (
+    MAX_DEFERRED_ELEMENTS,
+    QUESTIONS,
+    Observation,
+    Right,
+    Unexplained,
+    diagnose,
+)
 from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
@@ -202,11 +210,38 @@ class ResultCheck:
 
         part: how to run as much of it as one element needs
         """
-        watch, elements = outcome.watch, sum(it.numel() for it in outcome.results)
-        if watch is None or not self.kernel.run.defers or elements > MAX_DEFERRED_ELEMENTS:
+        watch = outcome.watch
+        if watch is None or watch.has_partitions:
             return None
         whole = {"order": watch.order, "seed": watch.seed, "poison": watch.poison}
-        if call.original.lists or watch.has_partitions or not self._may_call(whole):
+        kernels = dict.fromkeys(launch.kernel.__name__ for launch in outcome.launches)
+        return self._case_of(call, expected, kernels, whole, part)
+
+    def unexplained(
+        self, call: GuardedCall, fault: Fault, expected: Expected, how: Mapping[str, Any]
+    ) -> Unexplained | None:
+        """Return what makes a call again that ended with this fault, None if its cause is told.
+
+        how: to run the call
+        """
+        if fault.remedy is None or fault.remedy.id not in QUESTIONS:
+            return None
+        text = self.kernel.path.read_text(encoding="utf-8")
+        case = self._case_of(call, expected, kernels_of(text), how, {})
+        return Unexplained(fault, case) if case else None
+
+    def _case_of(
+        self,
+        call: GuardedCall,
+        expected: Expected,
+        kernels: Iterable[str],
+        whole: Mapping[str, Any],
+        part: Mapping[str, Any],
+    ) -> repair.Case | None:
+        elements = sum(it.numel() for it in expected.truth)
+        if not self.kernel.run.defers or elements > MAX_DEFERRED_ELEMENTS:
+            return None
+        if call.original.lists or not self._may_call(whole):
             return None
 
         def is_right(file: Path, *, how: Mapping[str, Any], partly: bool) -> bool:
@@ -223,7 +258,6 @@ class ResultCheck:
                 call.subject, call.path = before
                 call.restore()
 
-        kernels = dict.fromkeys(launch.kernel.__name__ for launch in outcome.launches)
         return repair.Case(
             self.kernel.path,
             [*kernels, self.kernel.name],

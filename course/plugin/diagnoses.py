@@ -87,10 +87,17 @@ def diagnosed(verdicts: list[Wrong], right: Sequence[Right]) -> list[Wrong]:
     """
     if not verdicts:
         return []
-    from kernelgauge.diagnosis.observations import diagnose
+    from kernelgauge.diagnosis.observations import Unexplained, diagnose, explain
 
-    faults = diagnose([verdict.observation for verdict in verdicts], right)
-    return [outcome(*pair) for pair in zip(verdicts, faults, strict=True)]
+    hard = [it for it in verdicts if isinstance(it.observation, Unexplained)]
+    soft = [it for it in verdicts if it not in hard]
+    seen = [it.observation for it in soft]
+    faults = [*zip(soft, diagnose(seen, right), strict=True)] if soft else []
+    if hard:
+        explained = explain([it.observation for it in hard], seen, right)
+        faults += zip(hard, explained, strict=True)
+    found = dict(faults)
+    return [outcome(it, found[it]) for it in verdicts]
 
 
 def scope(nodeid: str) -> str:

@@ -16,6 +16,10 @@ from kernelgauge.words.fault import Note, note
 # stand for another that holds the same kind.
 Kinds = Mapping[tuple[str, str], object]
 
+# The names of inputs that seem to be read in wrong places, or STORES where results are stored so.
+STORES = "stores"
+Doubted = Collection[str]
+
 REDUCTIONS = {"sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod", "sort", "flip"}
 # What may be written for another function of as many arguments.
 PARTNERS = {
@@ -55,7 +59,7 @@ COMPARED = {
 OTHERS = "0.0", 'float("-inf")', 'float("inf")'
 # What changes nothing in a reduction.
 FILLERS = {"sum": "0.0", "max": OTHERS[1], "min": OTHERS[2]}
-AXES = "None", "0", "1"
+AXES = "0", "1"
 # The highest rank of usual slips.
 LIKELY = 1
 # So much sooner comes what may place the accesses that seem to be wrong.
@@ -73,8 +77,8 @@ class Edit:
     lines: the first and the last line that it changes
     said: what it is, for words
     leaves_out: whether it is about what lanes hold that a mask leaves out
-    places: how near to its accesses it is, 1 for the nearest lines, if it is about where the
-        tensors in question are accessed, and 0 if it is not
+    places: how near to the accesses in doubt it is, 1 for the nearest lines, and 0 if it is not
+        about where they are
     """
 
     text: str
@@ -85,18 +89,16 @@ class Edit:
     places: int = 0
 
 
-def edits(
-    text: str, functions: Sequence[str], kinds: Kinds, tensors: Collection[str] = ()
-) -> list[Edit]:
+def edits(text: str, functions: Sequence[str], kinds: Kinds, doubted: Doubted = ()) -> list[Edit]:
     """Return edits of these functions, the likeliest first, each text once.
 
     functions: those to edit, as `reached` returns them
-    tensors: the names of inputs that seem to be read in wrong places
+    doubted: what seems to be accessed in wrong places
     """
     source = _Source(text)
     named = _defined(source.tree)
     found = [
-        it for name in functions for it in _Function(source, named[name], kinds, tensors).edits()
+        it for name in functions for it in _Function(source, named[name], kinds, doubted).edits()
     ]
     first: dict[str, Edit] = {}
     for it in sorted(found, key=lambda it: (it.rank - SOONER * (it.places > 0), it.places)):
@@ -117,6 +119,11 @@ def reached(text: str, functions: Iterable[str]) -> list[str]:
             calls = (it for it in ast.walk(named[name]) if isinstance(it, ast.Call))
             left[:0] = [it for it in map(_called, calls) if it in named]
     return [*found]
+
+
+def kernels_of(text: str) -> list[str]:
+    """Return the functions of a file that have a decorator, as kernels do."""
+    return [name for name, it in _defined(ast.parse(text)).items() if it.decorator_list]
 
 
 def _defined(tree: ast.AST) -> dict[str, ast.FunctionDef]:
@@ -183,7 +190,7 @@ class _Function:
         source: _Source,
         function: ast.FunctionDef,
         kinds: Kinds,
-        tensors: Collection[str],
+        doubted: Doubted,
     ):
         self.source, self.function = source, function
         self.is_kernel = bool(function.decorator_list)
@@ -191,41 +198,56 @@ class _Function:
         self.parents = {
             child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)
         }
-        self.placing = self._placing(tensors)
+        self.placing, self.in_doubt = self._placing(doubted), doubted is STORES
 
-    def _placing(self, tensors: Collection[str]) -> dict[int, int]:
-        """Return the lines that say where these tensors are accessed, and no others, with how near.
+    def _placing(self, doubted: Doubted) -> dict[int, int]:
+        """Return the lines that say where the accesses in doubt are, with how near they are.
 
-        A pointer to one is called as the tensor is, or begins so: x_ptr.
+        A pointer to a tensor is called as the tensor is, or begins so: x_ptr. Lines that place
+        other loads, too, are not in doubt.
         """
         known = {it.arg for it in self.function.args.args}
-        named = {it for it in known if any(it == x or it.startswith(f"{x}_") for x in tensors)}
-        lines = self._lines_that_place(named)
-        others = self._lines_that_place({it for it in known - named if it.endswith("_ptr")})
+        if doubted is STORES:
+            return self._lines_that_place(known, ("store", "atomic_add"))
+        named = {it for it in known if any(it == x or it.startswith(f"{x}_") for x in doubted)}
+        lines = self._lines_that_place(named, ("load",))
+        pointers = {it for it in known - named if it.endswith("_ptr")}
+        others = self._lines_that_place(pointers, ("load",))
         return {line: near for line, near in lines.items() if line not in others}
 
-    def _lines_that_place(self, pointers: set[str]) -> dict[int, int]:
-        """Return the lines that make the addresses of these pointers, in loads or for functions."""
-        steps = [it for it in self._inside() if isinstance(it, SIMPLE)]
+    def _lines_that_place(self, pointers: set[str], accesses: Collection[str]) -> dict[int, int]:
+        """Return the lines that make the addresses of these pointers, in accesses or functions."""
+        pointers = {*pointers}
         parts: list[ast.AST] = []
-        for step in steps:
-            if _stored(step) and _names(step) & pointers and not _loads(step):
-                pointers |= _stored(step)
+        for step in self._inside():
+            moves = isinstance(step, SIMPLE) and not _loads(step) and _names(step) & pointers
+            if moves and (moved := _stored(step)):
+                pointers |= moved
                 parts.append(step)
         for call in (it for it in self._inside() if isinstance(it, ast.Call)):
-            if _called(call) == "load" or isinstance(call.func, ast.Name):
-                given = [it for it in call.args if _names(it) & pointers]
-                masks = [it.value for it in call.keywords if given and it.arg == "mask"]
-                parts += given + masks
+            is_own = isinstance(call.func, ast.Name)
+            if is_own or _called(call) in accesses:
+                given = call.args if is_own else call.args[:1]
+                addresses = [it for it in given if _names(it) & pointers]
+                masks = [it.value for it in call.keywords if addresses and it.arg == "mask"]
+                parts += addresses + masks
         nodes = [it for part in parts for it in ast.walk(part)]
         lines = {it.lineno: 1 for it in nodes if isinstance(it, (ast.expr, ast.stmt))}
         names = {it.id for it in nodes if isinstance(it, ast.Name)} - pointers
         near = 1
-        while made := [it for it in steps if it.lineno not in lines and _stored(it) & names]:
-            lines.update((it.lineno, near) for it in made)
-            names.update(*map(_names, made))
+        while made := [it for it in self._steps() if it[0] not in lines and it[1] & names]:
+            lines.update((line, near) for line, *_ in made)
+            names.update(*(used for *_, used in made))
             near += 1
         return lines
+
+    def _steps(self) -> Iterator[tuple[int, set[str], set[str]]]:
+        """Yield the lines that give names their values: those names, and those that are used."""
+        for it in self._inside():
+            if isinstance(it, SIMPLE):
+                yield it.lineno, _stored(it), _names(it)
+            elif isinstance(it, ast.For):
+                yield it.lineno, _stored(it.target), _names(it.iter)
 
     def edits(self) -> Iterator[Edit]:
         """Yield edits.
@@ -237,7 +259,7 @@ class _Function:
             is_number = self._is_number(node)
             if self.is_kernel or is_number or isinstance(node, ast.Name):
                 for edit in self._of(node):
-                    likely = is_number or edit.rank <= LIKELY
+                    likely = is_number is not self.in_doubt or edit.rank <= LIKELY
                     rank = edit.rank if likely else edit.rank + 2
                     yield replace(edit, rank=rank, places=self.placing.get(edit.lines[0], 0))
         for body in self._bodies():
@@ -250,6 +272,11 @@ class _Function:
             around = self._quoted(node)
         kinds = (self.kinds.get(it.id) for it in ast.walk(around) if isinstance(it, ast.Name))
         return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
+
+    def _is_of_scalars(self, node: ast.AST) -> bool:
+        """Return whether all that stands in a node is a whole number, and no tile."""
+        names = [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
+        return {self.kinds.get(it) for it in names if it != "tl"} <= {("integer", ())}
 
     def _of(self, node: ast.AST) -> Iterator[Edit]:
         if isinstance(node, ast.Call):
@@ -312,7 +339,7 @@ class _Function:
         name, of = _called(call), self.source.of
         for keyword in call.keywords:
             value = of(keyword.value)
-            if name == "load" and keyword.arg == "other":
+            if name == "load" and keyword.arg == "other" and self._is_number(call):
                 yield from map(_leaving_out, self._all(0, keyword.value, OTHERS))
             elif keyword.arg == "axis" and name in REDUCTIONS:
                 yield from self._all(0, keyword.value, AXES)
@@ -323,11 +350,13 @@ class _Function:
             yield from self._by_one_program(call)
         if name == "range" and self.is_kernel and len(arguments) == 3:
             step = self._operand(arguments[2])
+            sizes = (f"{step} * {it}" for it in self._alike(("integer", ())))
             yield from self._all(1, arguments[2], [f"{step} * tl.num_programs(0)"])
+            yield from self._all(2, arguments[2], sizes)
         if name in REDUCTIONS and len(arguments) == 2:
             yield from self._all(0, arguments[1], AXES)
         elif name in REDUCTIONS and len(arguments) == 1 and not call.keywords:
-            codes = (f"{of(function)}({of(arguments[0])}, axis={axis})" for axis in AXES[1:])
+            codes = (f"{of(function)}({of(arguments[0])}, axis={axis})" for axis in AXES)
             yield from self._all(0, call, codes)
         if name in FILLERS and isinstance(function, ast.Attribute) and arguments:
             masked = self._masked(function.value, arguments[0], name)
@@ -376,6 +405,8 @@ class _Function:
             if self._is_number(side):
                 own, floats = self._operand(side), self._alike(("float", ()))
                 yield from self._all(2, side, (f"{own} * {it}" for it in floats))
+            elif isinstance(side, ast.Name):
+                yield from self._all(2, side, [f"2 * {side.id}"])
 
     def _of_operation(self, node: ast.BinOp) -> Iterator[Edit]:
         op, one, other = type(node.op), self._operand(node.left), self._operand(node.right)
@@ -393,6 +424,8 @@ class _Function:
             others[op] += [
                 f"{one} {sign} {it}" for sign in ("//", "%") for it in self._alike(("integer", ()))
             ]
+        if op in (ast.Add, ast.Sub) and self._is_of_scalars(node):
+            others[op] += [f"{self.source.of(node)} - 1", f"{self.source.of(node)} + 1"]
         alone = self.source.of(node.left), self.source.of(node.right)
         yield from self._all(2, node, [*others.get(op, ()), *alone])
         yield from self._all(1, node, self._around(node))

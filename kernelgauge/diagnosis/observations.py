@@ -19,6 +19,7 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import repair, report
+from kernelgauge.diagnosis.edits import STORES
 from kernelgauge.diagnosis.symptoms import FEW_BITS, GUESSES, OPEN, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
@@ -38,6 +39,10 @@ MAX_SECONDS = 20.0
 MAX_SECONDS_MORE = 2.0
 # What a pattern suggests is told where at least this share of the cases has it.
 MIN_SHARE_TOLD = 1 / 3
+# Remedies that leave open what is to be done.
+QUESTIONS = frozenset(
+    {"grid-or-mask", "mask-of-store", "race-of-stores", "tile-numbers-of-nobody", "tiles-of-nobody"}
+)
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
 # Mistakes are looked for in so many cases, as long as none explains them.
@@ -55,6 +60,17 @@ class Right(NamedTuple):
     programs: int
     shapes: tuple[torch.Size, ...]
     case: repair.Case | None = None
+
+
+@dataclass(eq=False)
+class Unexplained:
+    """A case that ended with a fault of which more is asked than told.
+
+    case: makes the call again with edits of the subject's source
+    """
+
+    fault: Fault
+    case: repair.Case | None
 
 
 @dataclass(eq=False)
@@ -238,6 +254,26 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
         it.told(causes.get(id(it)), patterns=True, depends=depends if it is close else None)
         for it in observations
     ]
+
+
+def explain(
+    unexplained: Sequence[Unexplained],
+    observations: Sequence[Observation],
+    right: Sequence[Right],
+) -> list[Fault]:
+    """Return the faults of these cases, with the edit of the source that makes them right.
+
+    observations: the other cases that fail
+    right: the calls that were right
+    """
+    wrong = [it.case for it in unexplained if it.case]
+    also = [it.case for it in observations if it.case]
+    found = None
+    if len(wrong) == len(unexplained):
+        found = repair.find(wrong, also, [it.case for it in right if it.case], STORES)
+    if not found:
+        return [it.fault for it in unexplained]
+    return [it.fault.but(cause=Cause(found), remedy=None) for it in unexplained]
 
 
 def _repaired(

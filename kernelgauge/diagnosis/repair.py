@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -24,7 +24,7 @@ import triton.language as tl
 
 from kernelgauge.core import timeouts
 from kernelgauge.core.work import at_most
-from kernelgauge.diagnosis.edits import LIKELY, Edit, edits, reached
+from kernelgauge.diagnosis.edits import LIKELY, Doubted, Edit, edits, reached
 from kernelgauge.words.fault import Note
 
 # Seconds of the processor for trials, and for these and what is asked of the other cases.
@@ -62,20 +62,20 @@ def find(
     wrong: Sequence[Case],
     also: Sequence[Case],
     right: Sequence[Case],
-    tensors: Collection[str] = (),
+    doubted: Doubted = (),
 ) -> Note | None:
     """Return the edit that makes these calls right, if there is one place for it.
 
     wrong: calls that are wrong and have no cause yet
     also: others that are wrong
     right: calls that are right
-    tensors: the names of inputs that seem to be read in wrong places
+    doubted: what seems to be accessed in wrong places
     """
     if len(wrong) + len(right) < MIN_CALLS:
         return None
     # A trial has a time limit of its own.
     with tempfile.TemporaryDirectory() as folder, _quietly(), timeouts.no_time_limit():
-        return _Search(wrong, also, right, tensors, Path(folder)).run()
+        return _Search(wrong, also, right, doubted, Path(folder)).run()
 
 
 class _Search:
@@ -86,12 +86,12 @@ class _Search:
         wrong: Sequence[Case],
         also: Sequence[Case],
         right: Sequence[Case],
-        tensors: Collection[str],
+        doubted: Doubted,
         folder: Path,
     ):
         self.first, *self.others = sorted(wrong, key=lambda it: it.elements)
         self.stay = sorted(right, key=lambda it: it.elements)
-        self.also, self.tensors, self.folder = also, tensors, folder
+        self.also, self.doubted, self.folder = also, doubted, folder
         self.text = self.first.file.read_text(encoding="utf-8")
         self.tried = 0
 
@@ -106,7 +106,7 @@ class _Search:
         limit = min(max(TIMES * took, LEAST), MOST)
         until = begun + MAX_SECONDS
         found = []
-        for edit in edits(self.text, functions, kinds, self.tensors):
+        for edit in edits(self.text, functions, kinds, self.doubted):
             if time.process_time() > until:
                 break
             if self._tried(self.first.nearly, edit.text, limit) and self._tried(
