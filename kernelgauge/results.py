@@ -241,11 +241,12 @@ class ResultCheck:
         elements = sum(it.numel() for it in expected.truth)
         if not self.kernel.run.defers or elements > MAX_DEFERRED_ELEMENTS:
             return None
-        if call.original.lists or not self._may_call(whole):
+        if not self._may_call(whole):
             return None
 
         def is_right(file: Path, *, how: Mapping[str, Any], partly: bool) -> bool:
             before = call.subject, call.path
+            call.explains = False
             try:
                 subject = getattr(paths.load(file), self.kernel.name)
                 call.subject, call.path = self.kernel.graded(subject), file
@@ -256,6 +257,7 @@ class ResultCheck:
             finally:
                 paths.discard(file)
                 call.subject, call.path = before
+                call.explains = True
                 call.restore()
 
         return repair.Case(

@@ -16,9 +16,10 @@ from kernelgauge.words.fault import Note, note
 # stand for another that holds the same kind.
 Kinds = Mapping[tuple[str, str], object]
 
-# The names of inputs that seem to be read in wrong places, or STORES where results are stored so.
+# The names of inputs that seem to be read in wrong places, or the line of a load that does; STORES
+# where results are stored so.
 STORES = "stores"
-Doubted = Collection[str]
+Doubted = Collection[str] | int
 
 REDUCTIONS = {"sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod", "sort", "flip"}
 # What may be written for another function of as many arguments.
@@ -198,7 +199,7 @@ class _Function:
         self.parents = {
             child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)
         }
-        self.placing, self.in_doubt = self._placing(doubted), doubted is STORES
+        self.placing, self.in_doubt = self._placing(doubted), isinstance(doubted, (str, int))
 
     def _placing(self, doubted: Doubted) -> dict[int, int]:
         """Return the lines that say where the accesses in doubt are, with how near they are.
@@ -206,17 +207,23 @@ class _Function:
         A pointer to a tensor is called as the tensor is, or begins so: x_ptr. Lines that place
         other loads, too, are not in doubt.
         """
-        known = {it.arg for it in self.function.args.args}
+        known = {it for it, kind in self.kinds.items() if kind == ("pointer", ())}
         if doubted is STORES:
             return self._lines_that_place(known, ("store", "atomic_add"))
+        if isinstance(doubted, int):
+            return self._lines_that_place(known, ("load",), doubted)
         named = {it for it in known if any(it == x or it.startswith(f"{x}_") for x in doubted)}
         lines = self._lines_that_place(named, ("load",))
-        pointers = {it for it in known - named if it.endswith("_ptr")}
-        others = self._lines_that_place(pointers, ("load",))
+        others = self._lines_that_place(known - named, ("load",))
         return {line: near for line, near in lines.items() if line not in others}
 
-    def _lines_that_place(self, pointers: set[str], accesses: Collection[str]) -> dict[int, int]:
-        """Return the lines that make the addresses of these pointers, in accesses or functions."""
+    def _lines_that_place(
+        self, pointers: set[str], accesses: Collection[str], line: int = 0
+    ) -> dict[int, int]:
+        """Return the lines that make the addresses of these pointers, in accesses or functions.
+
+        line: that of the only access, if it is not 0
+        """
         pointers = {*pointers}
         parts: list[ast.AST] = []
         for step in self._inside():
@@ -226,6 +233,8 @@ class _Function:
                 parts.append(step)
         for call in (it for it in self._inside() if isinstance(it, ast.Call)):
             is_own = isinstance(call.func, ast.Name)
+            if line and line not in range(call.lineno, (call.end_lineno or call.lineno) + 1):
+                continue
             if is_own or _called(call) in accesses:
                 given = call.args if is_own else call.args[:1]
                 addresses = [it for it in given if _names(it) & pointers]

@@ -19,7 +19,7 @@ import torch
 
 from kernelgauge.core.dtypes import double
 from kernelgauge.diagnosis import repair, report
-from kernelgauge.diagnosis.edits import STORES
+from kernelgauge.diagnosis.edits import STORES, Doubted
 from kernelgauge.diagnosis.symptoms import FEW_BITS, GUESSES, OPEN, SHOWN, SOLE, VAGUE
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
@@ -297,8 +297,10 @@ def _repaired(
     missed, seen = (depends.values[it] if depends else [] for it in ("missed", "seen"))
     # What was read in place of something else was looked for in the wrong place.
     parts = [*missed, *seen] if missed and seen else []
-    tensors = {it.values["tensor"] for it in parts if "tensor" in it.values}
-    found = repair.find(wrong, also, [it.case for it in right if it.case], tensors)
+    doubted: Doubted = {it.values["tensor"] for it in parts if "tensor" in it.values}
+    if (origin := close.result.origin) and origin.is_loaded and origin.said:
+        doubted = origin.said.values["line"]
+    found = repair.find(wrong, also, [it.case for it in right if it.case], doubted)
     return {id(it): Cause(found) for it in vague} if found else {}
 
 
