@@ -29,6 +29,7 @@ COPY = Work(
     stored={2: BYTES},
     needed={1: BYTES, 2: BYTES},
     sizes={1: BYTES, 2: BYTES},
+    asked=BYTES,
     macs=0,
     lanes=0,
     load_bytes=16,
@@ -47,6 +48,7 @@ PRODUCT = replace(
     stored={3: 2**25},
     needed={1: 2**29, 2: 2**30, 3: 2**25},
     sizes={1: 2**25, 2: 2**25, 3: 2**25},
+    asked=1.5 * 2**30,
     macs=4096**3,
     bits=16,
     newer=True,
@@ -60,7 +62,7 @@ def scaled(work: Work, by: float) -> Work:
         name: {key: int(by * size) for key, size in getattr(work, name).items()}
         for name in ("loaded", "stored", "needed", "sizes")
     }
-    return replace(work, **sizes, programs=int(by * work.programs))
+    return replace(work, **sizes, asked=by * work.asked, programs=int(by * work.programs))
 
 
 def ms(*works: Work) -> float:
@@ -181,6 +183,21 @@ def test_a_few_programs_stand_for_all(puzzle, monkeypatch):
         assert sum(getattr(work, name).values()) == pytest.approx(total, rel=0.01)
     assert work.macs == pytest.approx(whole.dot_macs, rel=0.01)
     assert work.lanes == pytest.approx(all_of_it.lanes, rel=0.05)
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
+def test_a_load_waits_as_long_whether_its_lanes_are_masked_or_not(monkeypatch):
+    monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
+    kernel = runner.module_of("08_debugging/token_mean").puzzle
+    waits = []
+    # Its tiles are 32 wide.
+    for width in (32, 16):
+        arguments = kernel.arguments((torch.empty(132, 2048, width),), {})
+        works = kernel.works(
+            lambda given=arguments: kernel.guarded(given), kernel.subject, kernel.path, H200
+        )
+        waits.append(estimate(works, H200).amounts["waits"])
+    assert waits[0] == waits[1] == pytest.approx(2048 / 256)
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")

@@ -112,11 +112,12 @@ class Work:
     loaded, stored: by storage, bytes of the sectors of all accesses
     needed: by storage, bytes that programs touch, each program's once
     sizes: by storage, bytes of the tensor
+    asked: bytes of all lanes of the loads, whether they are active or not
     macs, lanes: multiply-adds of tl.dot, and operations of single lanes
     load_bytes, store_bytes: of a lane's access, on average
     bits: of a factor on the tensor cores; 0 without them
     newer: whether products are by wgmma or newer instructions
-    in_flight: bytes that all loads of a program ask for at once; 0 where that is not known
+    in_flight: of those, what a program asks for at once; 0 where that is not known
     spilled: bytes that spill to memory
     atomics: whether it has any
     """
@@ -128,6 +129,7 @@ class Work:
     stored: Mapping[int, float]
     needed: Mapping[int, float]
     sizes: Mapping[int, int]
+    asked: float
     macs: float
     lanes: float
     load_bytes: float
@@ -234,7 +236,7 @@ def _amounts(work: Work, gpu: Gpu, known: set[int]) -> dict[str, float]:
         accesses / 32,
         work.lanes,
         work.macs,
-        loaded / held if held else 0.0,
+        work.asked / held if held else 0.0,
     )
     return dict(zip(LIMITS, amounts, strict=True))
 
