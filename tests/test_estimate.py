@@ -94,7 +94,7 @@ def test_a_product_is_limited_by_tensor_cores():
             "4x the bytes from the L2",
         ),
         ({"load_bytes": 1, "store_bytes": 1}, "accesses", "16x"),
-        ({"lanes": 2e11}, "arithmetic", "limited by arithmetic"),
+        ({"lanes": 2e11}, "arithmetic", "yours is limited by arithmetic"),
         ({"spilled": 2 * BYTES}, "memory", "2x the bytes"),
         ({"in_flight": 64, "resident": 4}, "waits", "1024x the trips to memory"),
     ],
@@ -105,6 +105,24 @@ def test_what_takes_longer_is_told_with_its_reason(change, limit, words):
     assert yours.ms > 1.3 * ours.ms
     assert yours.limit == limit
     assert words in say(yours.reason(ours))
+
+
+def test_less_of_something_is_no_reason_to_take_longer():
+    older = estimate([replace(PRODUCT, newer=False, macs=0.8 * PRODUCT.macs)], H200)
+    assert older.ms > estimate([PRODUCT], H200).ms
+    assert say(older.reason(estimate([PRODUCT], H200))) == "yours is limited by products"
+    assert say(estimate([PRODUCT], H200).reason(older)) == "ours is limited by products"
+
+
+def test_as_much_of_something_limits_both_only_if_it_takes_the_longest_in_both():
+    copy = estimate([COPY], H200)
+    assert say(copy.reason(estimate([replace(COPY, lanes=1)], H200))) == "both limited by memory"
+    again = replace(PRODUCT, loaded={1: 2**30, 2: 5 * 2**28}, resident=4)
+    older = replace(again, newer=False)
+    limits = [estimate([it], H200).limit for it in (older, again)]
+    assert limits == ["products", "l2"]
+    reason = estimate([older], H200).reason(estimate([again], H200))
+    assert say(reason) == "yours is limited by products"
 
 
 def test_what_neighbours_share_crosses_once():
@@ -228,10 +246,12 @@ def test_nothing_is_said_of_several_gpus(puzzle, given, is_told, monkeypatch):
 
 def test_estimates_are_told_in_a_clause():
     ours, yours = estimate([COPY], H200), estimate([scaled(COPY, 2)], H200)
-    told = comparison.of_estimates("x", [("H200", yours, ours), ("RTX 4090", yours, ours)])
-    assert told["said"] == "0.5x of ours on an H200 and an RTX 4090: 2x the bytes"
+    told = comparison.of_estimates("x", [(H200, yours, ours), (RTX_4090, yours, ours)])
+    never = "an RTX 4090 (never measured)"
+    assert told["said"] == f"0.5x of ours on an H200 and {never}: 2x the bytes"
     assert told["rows"][0] == ["about, on an H200", "1 ms", "0.51 ms"]
-    told = comparison.of_estimates("x", [("H200", ours, yours)])
+    assert told["rows"][1][0] == f"about, on {never}"
+    told = comparison.of_estimates("x", [(H200, ours, yours)])
     assert told["said"] == "2x of ours on an H200: 0.5x the bytes"
 
 
