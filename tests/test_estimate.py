@@ -13,6 +13,7 @@ from course import paths
 from course.desk import comparison
 from course.observers import Comparing
 from course.proof import estimates, runner
+from kernelgauge.compilation.ahead_of_time import Compiled
 from kernelgauge.core.settings import settings
 from kernelgauge.kernel import count, works_of
 from kernelgauge.memory.executor import sample
@@ -216,6 +217,15 @@ def test_a_load_waits_as_long_whether_its_lanes_are_masked_or_not(monkeypatch):
         )
         waits.append(estimate(works, H200).amounts["waits"])
     assert waits[0] == waits[1] == pytest.approx(2048 / 256)
+
+
+def test_a_load_of_fewer_lanes_than_threads_asks_by_all_threads():
+    compiled = Compiled(
+        kernel="f", target="sm_90", num_warps=4, shared=0, settings="", loads=((32, 1),)
+    )
+    asked = [compiled.asked_by(lanes, 4) for lanes in (1, 128, 256)]
+    assert asked == [512, 512, 1024]
+    assert compiled.bytes_in_flight == 512
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
