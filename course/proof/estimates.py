@@ -2,7 +2,7 @@
 
 python -m course.proof.estimates FILE [NAME ...]    chapters, puzzles or benchmarks; all by default
 
-Estimates the solutions at the sizes of reference/H200.md, without a GPU, in some thirty minutes.
+Estimates the solutions at the sizes of reference/H200.md, without a GPU, in a quarter of an hour.
 Left out are times of solutions that changed since, by the history that git has of both.
 FILE keeps what each launch does, a line of JSON a size; what it holds already is not run again.
 """
