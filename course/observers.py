@@ -96,7 +96,7 @@ class Comparing(Observer):
                     for make, function, path in sides
                 )
                 if yours.is_clear and ours.is_clear:
-                    rows.append((gpu.name, yours, ours))
+                    rows.append((gpu, yours, ours))
         if rows:
             self.found["speedup"] = comparison.of_estimates(str(arguments), rows)
 

@@ -703,6 +703,7 @@ def work_of(launch: Launch, some: Sampled, compiled: Compiled) -> Work:
         stored={storage: size * each for storage, size in some.stored.items()},
         needed={storage: size * each for storage, size in some.needed.items()},
         sizes=some.sizes,
+        asked=each * sum(it * compiled.asked_by(*of) for of, it in some.loads.items()),
         macs=some.macs * each,
         lanes=some.lanes * each,
         load_bytes=compiled.load_bytes,

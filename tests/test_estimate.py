@@ -13,6 +13,7 @@ from course import paths
 from course.desk import comparison
 from course.observers import Comparing
 from course.proof import estimates, runner
+from kernelgauge.compilation.ahead_of_time import Compiled
 from kernelgauge.core.settings import settings
 from kernelgauge.kernel import count, works_of
 from kernelgauge.memory.executor import sample
@@ -29,6 +30,7 @@ COPY = Work(
     stored={2: BYTES},
     needed={1: BYTES, 2: BYTES},
     sizes={1: BYTES, 2: BYTES},
+    asked=BYTES,
     macs=0,
     lanes=0,
     load_bytes=16,
@@ -47,6 +49,7 @@ PRODUCT = replace(
     stored={3: 2**25},
     needed={1: 2**29, 2: 2**30, 3: 2**25},
     sizes={1: 2**25, 2: 2**25, 3: 2**25},
+    asked=1.5 * 2**30,
     macs=4096**3,
     bits=16,
     newer=True,
@@ -60,7 +63,7 @@ def scaled(work: Work, by: float) -> Work:
         name: {key: int(by * size) for key, size in getattr(work, name).items()}
         for name in ("loaded", "stored", "needed", "sizes")
     }
-    return replace(work, **sizes, programs=int(by * work.programs))
+    return replace(work, **sizes, asked=by * work.asked, programs=int(by * work.programs))
 
 
 def ms(*works: Work) -> float:
@@ -92,7 +95,7 @@ def test_a_product_is_limited_by_tensor_cores():
             "4x the bytes from the L2",
         ),
         ({"load_bytes": 1, "store_bytes": 1}, "accesses", "16x"),
-        ({"lanes": 2e11}, "arithmetic", "limited by arithmetic"),
+        ({"lanes": 2e11}, "arithmetic", "yours is limited by arithmetic"),
         ({"spilled": 2 * BYTES}, "memory", "2x the bytes"),
         ({"in_flight": 64, "resident": 4}, "waits", "1024x the trips to memory"),
     ],
@@ -103,6 +106,24 @@ def test_what_takes_longer_is_told_with_its_reason(change, limit, words):
     assert yours.ms > 1.3 * ours.ms
     assert yours.limit == limit
     assert words in say(yours.reason(ours))
+
+
+def test_less_of_something_is_no_reason_to_take_longer():
+    older = estimate([replace(PRODUCT, newer=False, macs=0.8 * PRODUCT.macs)], H200)
+    assert older.ms > estimate([PRODUCT], H200).ms
+    assert say(older.reason(estimate([PRODUCT], H200))) == "yours is limited by products"
+    assert say(estimate([PRODUCT], H200).reason(older)) == "ours is limited by products"
+
+
+def test_as_much_of_something_limits_both_only_if_it_takes_the_longest_in_both():
+    copy = estimate([COPY], H200)
+    assert say(copy.reason(estimate([replace(COPY, lanes=1)], H200))) == "both limited by memory"
+    again = replace(PRODUCT, loaded={1: 2**30, 2: 5 * 2**28}, resident=4)
+    older = replace(again, newer=False)
+    limits = [estimate([it], H200).limit for it in (older, again)]
+    assert limits == ["products", "l2"]
+    reason = estimate([older], H200).reason(estimate([again], H200))
+    assert say(reason) == "yours is limited by products"
 
 
 def test_what_neighbours_share_crosses_once():
@@ -184,6 +205,30 @@ def test_a_few_programs_stand_for_all(puzzle, monkeypatch):
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
+def test_a_load_waits_as_long_whether_its_lanes_are_masked_or_not(monkeypatch):
+    monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
+    kernel = runner.module_of("08_debugging/token_mean").puzzle
+    waits = []
+    # Its tiles are 32 wide.
+    for width in (32, 16):
+        arguments = kernel.arguments((torch.empty(132, 2048, width),), {})
+        works = kernel.works(
+            lambda given=arguments: kernel.guarded(given), kernel.subject, kernel.path, H200
+        )
+        waits.append(estimate(works, H200).amounts["waits"])
+    assert waits[0] == waits[1] == pytest.approx(2048 / 256)
+
+
+def test_a_load_of_fewer_lanes_than_threads_asks_by_all_threads():
+    compiled = Compiled(
+        kernel="f", target="sm_90", num_warps=4, shared=0, settings="", loads=((32, 1),)
+    )
+    asked = [compiled.asked_by(lanes, 4) for lanes in (1, 128, 256)]
+    assert asked == [512, 512, 1024]
+    assert compiled.bytes_in_flight == 512
+
+
+@pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
 @pytest.mark.parametrize("gpu", [H200, RTX_4090], ids=lambda gpu: gpu.target)
 def test_a_launcher_that_asks_how_large_the_gpu_is_hears_of_the_one_that_is_estimated(
     gpu, monkeypatch
@@ -211,10 +256,12 @@ def test_nothing_is_said_of_several_gpus(puzzle, given, is_told, monkeypatch):
 
 def test_estimates_are_told_in_a_clause():
     ours, yours = estimate([COPY], H200), estimate([scaled(COPY, 2)], H200)
-    told = comparison.of_estimates("x", [("H200", yours, ours), ("RTX 4090", yours, ours)])
-    assert told["said"] == "0.5x of ours on an H200 and an RTX 4090: 2x the bytes"
+    told = comparison.of_estimates("x", [(H200, yours, ours), (RTX_4090, yours, ours)])
+    never = "an RTX 4090 (never measured)"
+    assert told["said"] == f"0.5x of ours on an H200 and {never}: 2x the bytes"
     assert told["rows"][0] == ["about, on an H200", "1 ms", "0.51 ms"]
-    told = comparison.of_estimates("x", [("H200", ours, yours)])
+    assert told["rows"][1][0] == f"about, on {never}"
+    told = comparison.of_estimates("x", [(H200, ours, yours)])
     assert told["said"] == "2x of ours on an H200: 0.5x the bytes"
 
 

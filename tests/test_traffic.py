@@ -51,6 +51,12 @@ def copied(x: torch.Tensor, y: torch.Tensor, repeat: int = 1) -> Traffic:
     return count(lambda: copy(x, y, repeat), y, x=x)
 
 
+def test_a_load_counts_with_its_masked_lanes_unless_it_loads_nothing():
+    x, y = torch.randn(40), torch.empty(40)
+    (sampled,) = count(lambda: copy_kernel[2,](x, y, 40, 1, 64), y, x=x).sampled
+    assert sampled.loads == {(64, 4): 1}
+
+
 def test_nothing_is_counted_by_default():
     with Watch() as watch:
         copy(torch.randn(8), torch.empty(8))

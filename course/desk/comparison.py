@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     # The report is written without Triton, which these import.
     from kernelgauge.compilation.ahead_of_time import Compiled
     from kernelgauge.memory.traffic import TrafficMeter
-    from kernelgauge.speed.estimate import Estimate
+    from kernelgauge.speed.estimate import Estimate, Gpu
     from kernelgauge.speed.result import RaceResult
 
 Group = dict[str, Any]
@@ -92,14 +92,15 @@ def of_times(call: str, race: RaceResult) -> Group:
     return {"of": f"time of {call}", "rows": rows}
 
 
-def of_estimates(call: str, found: Sequence[tuple[str, Estimate, Estimate]]) -> Group:
+def of_estimates(call: str, found: Sequence[tuple[Gpu, Estimate, Estimate]]) -> Group:
     """Compare about how long two subjects take. found: for each GPU, the learner's time and ours"""
     rows = []
     gpus: dict[str, list[str]] = {}
     for gpu, yours, ours in found:
-        rows.append([f"about, on an {gpu}", *(f"{it.ms:.2g} ms" for it in (yours, ours))])
+        name = f"an {gpu.name}" if gpu.is_measured else f"an {gpu.name} (never measured)"
+        rows.append([f"about, on {name}", *(f"{it.ms:.2g} ms" for it in (yours, ours))])
         clause = f"{times(ours.ms / yours.ms)} of ours{{}}: {words.say(yours.reason(ours))}"
-        gpus.setdefault(clause, []).append(f"an {gpu}")
+        gpus.setdefault(clause, []).append(name)
     said = [clause.format(f" on {' and '.join(names)}") for clause, names in gpus.items()]
     of = f"estimate (docs/estimates.md says how far off) of the time of {call}"
     return {"of": of, "rows": rows, "said": "; ".join(said)}

@@ -112,6 +112,10 @@ class Compiled:
             return 0.0
         return 32 * self.num_warps * sum(bits * count for bits, count in widths) / 8
 
+    def asked_by(self, lanes: int, size: int) -> int:
+        """Bytes that a load asks for: in one of fewer lanes than threads, some load the same."""
+        return max(lanes, 32 * self.num_warps) * size
+
     @property
     def has_wgmma(self) -> bool:
         """Whether it multiplies by Hopper's instruction for whole warpgroups."""

@@ -146,6 +146,8 @@ class Tracker:
             for region, _ in parts:
                 key = id(region.storage), self.history.launch, self.number
                 self.watch.stored_at_ends[key] += int(mask.sum()) * size
+        if verb == "reads" and self.traffic:
+            self.traffic.loads[-1][mask.size, size] += 1
         number = self.history.access(site)
         seen: Verb = "updates" if order else "reads" if verb == "reads" else "writes"
         if len(parts) == 1 and not self.watch.record:

@@ -110,6 +110,7 @@ class Sampled:
     loaded, stored: by storage, bytes of the 32-byte sectors of each access
     needed: by storage, bytes of all sectors that each program touches, however often
     sizes: by storage, bytes of the tensor
+    loads: how many loads, by their lanes, masked ones too, and the bytes of a lane
     macs: multiply-adds of tl.dot
     lanes: operations of single lanes on floats and unsigned integers
     """
@@ -118,6 +119,7 @@ class Sampled:
     stored: dict[int, float]
     needed: dict[int, float]
     sizes: dict[int, int]
+    loads: dict[tuple[int, int], int]
     macs: float
     lanes: float
 
@@ -148,6 +150,8 @@ class TrafficMeter:
     macs: for each launch, the multiply-adds of tl.dot by the ids of the program
     macs_of_zeros: those of all launches where one of the two tiles is 0 everywhere
     lanes: for each launch, operations of single lanes on floats and unsigned integers
+    loads: for each launch, how many loads load anything, by their lanes, masked ones too, and the
+        bytes of a lane
     allocated: bytes that the launcher allocated beside the results, freed or not
     allocations: what those were, for messages
     sites: the call sites, by the numbers in `Flow.lines`
@@ -159,6 +163,7 @@ class TrafficMeter:
         self.macs: list[Counter[tuple[int, int, int]]] = []
         self.macs_of_zeros = 0
         self.lanes: list[float] = []
+        self.loads: list[Counter[tuple[int, int]]] = []
         self.kernels: list[str] = []
         self.blocks: list[dict[str, int]] = []
         self.allocated = 0
@@ -258,7 +263,7 @@ class TrafficMeter:
             sizes = {
                 region.storage.key: region.numel * region.itemsize for region, _ in flows.values()
             }
-            done = self.macs[number].total(), self.lanes[number]
+            done = dict(self.loads[number]), self.macs[number].total(), self.lanes[number]
             found.append(Sampled(dict(loaded), dict(stored), dict(needed), sizes, *done))
         return found
 
@@ -321,6 +326,7 @@ class TrafficMeter:
         self.blocks.append(named_blocks(launch))
         self.macs.append(Counter())
         self.lanes.append(0.0)
+        self.loads.append(Counter())
         self._touched.append(defaultdict(lambda: defaultdict(list)))
 
     def note(self, program: int, region: Region, units: np.ndarray, verb: Verb, site: int) -> None:

@@ -58,6 +58,7 @@ class Gpu:
     products: operations a second of tensor cores, by the bits of a factor; 32 is tf32
     plain: operations a second without them, a multiply-add being two
     launch, another: seconds of the first launch of a call, and of each other one
+    is_measured: whether estimates were compared with times of this GPU
     """
 
     name: str
@@ -72,6 +73,7 @@ class Gpu:
     plain: float
     launch: float = 5.3e-6
     another: float = 2e-6
+    is_measured: bool = False
 
 
 # Rates that `python -m course.benchmark` measured (reference/H200.md), and a fitted one of the L2.
@@ -86,6 +88,7 @@ H200 = Gpu(
     50 * 2**20,
     {8: 1480e12, 16: 780e12, 32: 405e12},
     50e12,
+    is_measured=True,
 )
 # NVIDIA's figures ("Ada GPU Architecture", 2022), the memory's less a tenth. Nothing was measured.
 RTX_4090 = Gpu(
@@ -112,11 +115,12 @@ class Work:
     loaded, stored: by storage, bytes of the sectors of all accesses
     needed: by storage, bytes that programs touch, each program's once
     sizes: by storage, bytes of the tensor
+    asked: bytes of all lanes of the loads, whether they are active or not
     macs, lanes: multiply-adds of tl.dot, and operations of single lanes
     load_bytes, store_bytes: of a lane's access, on average
     bits: of a factor on the tensor cores; 0 without them
     newer: whether products are by wgmma or newer instructions
-    in_flight: bytes that all loads of a program ask for at once; 0 where that is not known
+    in_flight: of those, what a program asks for at once; 0 where that is not known
     spilled: bytes that spill to memory
     atomics: whether it has any
     """
@@ -128,6 +132,7 @@ class Work:
     stored: Mapping[int, float]
     needed: Mapping[int, float]
     sizes: Mapping[int, int]
+    asked: float
     macs: float
     lanes: float
     load_bytes: float
@@ -169,13 +174,15 @@ class Estimate:
 
     def reason(self, other: Estimate) -> Note:
         """Return why this takes longer or less long than another: 2x the bytes."""
-        limit = max(self, other, key=lambda it: it.ms).limit
-        mine, others = self.amounts[limit], other.amounts[limit]
-        if not (mine and others):
-            return note("limited-by", limit=limit)
-        if max(mine, others) < SAME * min(mine, others):
+        slower, faster = (self, other) if self.ms >= other.ms else (other, self)
+        limit = slower.limit
+        more, less = slower.amounts[limit], faster.amounts[limit]
+        if less and more >= SAME * less:
+            ratio = self.amounts[limit] / other.amounts[limit]
+            return note("more-of", ratio=ratio, limit=limit)
+        if less < SAME * more and faster.limit == limit:
             return note("both-limited-by", limit=limit)
-        return note("more-of", ratio=mine / others, limit=limit)
+        return note("limited-by", limit=limit, whose="yours" if slower is self else "ours")
 
 
 def estimate(works: Sequence[Work], gpu: Gpu) -> Estimate:
@@ -234,7 +241,7 @@ def _amounts(work: Work, gpu: Gpu, known: set[int]) -> dict[str, float]:
         accesses / 32,
         work.lanes,
         work.macs,
-        loaded / held if held else 0.0,
+        work.asked / held if held else 0.0,
     )
     return dict(zip(LIMITS, amounts, strict=True))
 

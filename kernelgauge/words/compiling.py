@@ -250,7 +250,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "this is {ptx} in machine code, which may be off in the last bits; the spec asks for those "
         "of PyTorch, whose divisions are rounded to nearest"
     ),
-    "limited-by": lambda limit: f"limited by {LIMITS[limit][0]}",
+    "limited-by": lambda limit, whose: f"{whose} is limited by {LIMITS[limit][0]}",
     "both-limited-by": lambda limit: f"both limited by {LIMITS[limit][0]}",
     "more-of": lambda ratio, limit: f"{times(ratio)} the {LIMITS[limit][1]}",
     "argument-of-no-kernel": "the argument {name} is a {type}, which a kernel does not take",
