@@ -100,6 +100,17 @@ def test_of_two_faults_each_group_of_cases_gets_its_own():
     assert told == ["x is added twice", "x is added three times"] * 2 + ["x is added twice"]
 
 
+def test_of_two_mistakes_that_give_a_result_the_one_that_gives_more_is_told():
+    both = [failing(2 * X, TWICE, DOUBLED, call=call) for call in "ab"]
+    told = causes(*both, *(failing(2 * X, DOUBLED, call=call) for call in "cd"))
+    assert told == ["the output is doubled"] * 4
+
+
+@pytest.mark.parametrize(("others", "told"), [(3, "x is added twice"), (4, "")])
+def test_a_mistake_that_fits_one_of_many_cases_is_not_told(others, told):
+    assert causes(failing(2 * X, TWICE), *[failing(ELSE)] * others)[0] == told
+
+
 def test_a_mistake_counts_cases_that_another_one_explains_too():
     told = diagnose(
         [

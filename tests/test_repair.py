@@ -11,11 +11,12 @@ import pytest
 from kernelgauge import words
 from kernelgauge.core import paths
 from kernelgauge.diagnosis import repair
-from kernelgauge.diagnosis.edits import edits, reached
+from kernelgauge.diagnosis.edits import STORES, edits, reached
 from kernelgauge.words.fault import Note
 
 KINDS = {("f", name): ("float", ()) for name in ("x", "y", "eps", "n")}
 KINDS["f", "mask"] = "bool", (8,)
+KINDS |= {("f", name): ("integer", ()) for name in ("i", "j", "m")}
 
 
 def texts_of(line: str) -> list[str]:
@@ -51,6 +52,15 @@ def texts_of(line: str) -> list[str]:
         ("z = 0.044 * x", "z = 0.088 * x"),
         ("z = x.to(y)", "z = x"),
         ("z += x", "z = x"),
+        ("z = tl.max(x, axis=0)", "z = tl.sum(x, axis=0)"),
+        ("z = i % m + x", "z = i // j + x"),
+        ("z = i - m", "z = i - m - 1"),
+        ("z = x < eps", "z = x < eps * n"),
+        ("z = i < m", "z = i < 2 * m"),
+        ("for z in range(i, j, m): pass", "for z in range(i, j, m * tl.num_programs(0)): pass"),
+        ("z = tl.atomic_add(x, 1)", "z = tl.atomic_add(x, 1, mask=tl.program_id(1) == 0)"),
+        ("z = tl.atomic_add(x, 1, m)", "z = tl.atomic_add(x, 1, m, mask=tl.program_id(2) == 0)"),
+        ("z = f.atomic_add(x, mask=m)", "z = f.atomic_add(x, mask=m & (tl.program_id(1) == 0))"),
     ],
 )  # fmt: skip
 def test_edits(line, made):
@@ -74,6 +84,34 @@ def test_statements_change_places_where_one_needs_the_other():
 def test_tiles_of_a_launcher_stay():
     source = "def f(x):\n    block = 64\n    k[(n // block,)](x, block)\n"
     assert not [it for it in edits(source, ["f"], {}) if "block = 64" not in it.text]
+
+
+PLACED = """@jit
+def f(x_ptr, w_ptr, y_ptr, i, j, m):
+    row = i * m
+    channel = i % m
+    x = tl.load(x_ptr + row)
+    w = tl.load(w_ptr + row + channel)
+    tl.store(y_ptr + j, x * w)
+"""
+POINTERS = {("f", name): ("pointer", ()) for name in ("x_ptr", "w_ptr", "y_ptr")}
+
+
+@pytest.mark.parametrize(
+    ("doubted", "first", "near"),
+    [
+        # The row places x, too.
+        ({"w"}, {4, 6}, 1),
+        ({"x", "w"}, {3, 4, 5, 6}, 1),
+        (5, {3, 5}, 1),
+        (STORES, {7}, 1),
+        ((), set(), 0),
+    ],
+)
+def test_what_may_place_an_access_in_doubt_is_edited_first(doubted, first, near):
+    found = edits(PLACED, ["f"], KINDS | POINTERS, doubted)
+    assert {it.lines[0] for it in found if it.places} == first
+    assert found[0].places == near
 
 
 def test_functions_that_kernels_call_are_edited():

@@ -186,17 +186,18 @@ def index_of_others(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield indices along a dimension that belong to others, in one tensor or in two at once.
 
     They are halved, as where bytes are counted that hold two numbers each; all of a group have that
-    of its first one, in pairs or where another tensor has one for each group; or each block has
-    those of the first block.
+    of its first one, in pairs or where another tensor has one for each group or a number says how
+    many there are; or each block has those of the first block.
     """
     tensors = what_if.arguments.tensors
+    numbers = {it for it in what_if.arguments.values.values() if type(it) is int}
     for names in _alone_and_in_pairs(tensors):
         for dim, length in enumerate(tensors[names[0]].shape):
             index = torch.arange(length)
             tried = [("index-halved", 2, index // 2)] if length > 1 else []
             if length > 1:
                 tried.append(("index-of-the-first", 2, index // 2 * 2))
-            sizes = {it.shape[dim] for it in tensors.values() if it.dim() > dim}
+            sizes = numbers | {it.shape[dim] for it in tensors.values() if it.dim() > dim}
             for groups in sorted(it for it in sizes if 0 < it < length and length % it == 0):
                 group = length // groups
                 tried.append(("index-of-the-first", group, index // group * group))

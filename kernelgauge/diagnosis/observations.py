@@ -43,6 +43,8 @@ MIN_SHARE_TOLD = 1 / 3
 QUESTIONS = frozenset(
     {"grid-or-mask", "mask-of-store", "race-of-stores", "tile-numbers-of-nobody", "tiles-of-nobody"}
 )
+# Where so many cases have no cause, a mistake has to give more than one.
+MANY = 4
 # Larger results are not kept until all cases are through.
 MAX_DEFERRED_ELEMENTS = 2**20
 # Mistakes are looked for in so many cases, as long as none explains them.
@@ -237,6 +239,9 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
     for cause, it in itertools.product(found, rest):
         if id(it) not in causes and it.made_by(it.number, cause.note):
             causes[id(it)] = _own(cause, it)
+    if len([it for it in rest if id(it) not in causes]) >= MANY:
+        # A square, say, or a single row may fit many mistakes.
+        causes = {key: it for key, it in causes.items() if it.known != PROVEN or it.explains > 1}
     rest = [it for it in rest if id(it) not in causes]
     most = max((it.explains for it in causes.values() if it.known == PROVEN), default=0)
     for it in rest:
