@@ -261,7 +261,8 @@ class _Function:
     def edits(self) -> Iterator[Edit]:
         """Yield edits.
 
-        A result is wrong by its formula sooner than by whole numbers, which are mostly addresses.
+        A result is wrong by its formula sooner than by whole numbers, which are mostly addresses;
+        an access is in the wrong place by these.
         Those of a launcher are tiles and grids: with others a fault shows elsewhere, or nowhere.
         """
         for node in self._inside():
@@ -281,6 +282,11 @@ class _Function:
             around = self._quoted(node)
         kinds = (self.kinds.get(it.id) for it in ast.walk(around) if isinstance(it, ast.Name))
         return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
+
+    def _loads_integers(self, call: ast.Call) -> bool:
+        parent = self.parents.get(call)
+        kinds = [self.kinds.get(it) for it in (_stored(parent) if parent else ())]
+        return any(isinstance(kind, tuple) and kind[0] == "integer" for kind in kinds)
 
     def _is_of_scalars(self, node: ast.AST) -> bool:
         """Return whether all that stands in a node is a whole number, and no tile."""
@@ -348,7 +354,7 @@ class _Function:
         name, of = _called(call), self.source.of
         for keyword in call.keywords:
             value = of(keyword.value)
-            if name == "load" and keyword.arg == "other" and self._is_number(call):
+            if name == "load" and keyword.arg == "other" and not self._loads_integers(call):
                 yield from map(_leaving_out, self._all(0, keyword.value, OTHERS))
             elif keyword.arg == "axis" and name in REDUCTIONS:
                 yield from self._all(0, keyword.value, AXES)
@@ -422,7 +428,7 @@ class _Function:
         others: dict[type, list[str]] = {
             ast.Add: [f"{one} - {other}", f"{one} * {other}"],
             ast.Sub: [f"{other} - {one}", f"{one} + {other}"],
-            ast.Mult: [f"{one} / {other}"],
+            ast.Mult: [f"{one} / {other}"] if self._is_number(node) else [],
             ast.Div: [f"{one} * {other}", f"{other} / {one}"],
             ast.Mod: [f"{one} // {other}"],
             ast.FloorDiv: [f"{one} % {other}", f"({one} + {other} - 1) // {other}"],

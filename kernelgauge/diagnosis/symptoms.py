@@ -78,8 +78,6 @@ VAGUE = (GUESSES - FEW_BITS) | {
 OPEN = VAGUE | {
     "nan-of-an-input",
     "option-at-fault",
-    "unset-element-loaded",
-    "unset-memory-loaded",
 }
 # Causes that make every failing case fail in the same way: not told where one fails otherwise.
 SOLE = frozenset({"search-from-0"})

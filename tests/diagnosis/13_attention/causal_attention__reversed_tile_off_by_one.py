@@ -1,5 +1,5 @@
 # fault: the reversed number of a tile counts from the number of tiles
-# cause: tl.program_id\(1\) - 1 in its place
+# cause: in its place the result is right|what turns a program's number into a tile
 
 from __future__ import annotations
 
