@@ -3,7 +3,8 @@
 The fault was that each program loaded what its neighbour stored in the same launch, which is right
 only where programs run one by one in ascending order. Ours has three launches, since one begins
 when the launch before it has ended: the sum of each block, the running sum of those, and a scan of
-each block that begins with it.
+each block that begins with it. Only the last block has a mask, since one that may end anywhere
+keeps lanes from loading and storing 16 bytes at once.
 """
 
 import torch
