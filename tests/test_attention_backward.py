@@ -159,13 +159,13 @@ MUTANTS = {
         None,
     ),
     "the addition before is not waited for": (
-        "    tma.store_wait(0)\n    dq_slot",
-        "    dq_slot",
+        "    tma.store_wait(0)\n    # Warp",
+        "    # Warp",
         ["early-overwrite"],
     ),
     "dv is not waited for": (
-        "    dv, dq = warpgroup_mma_wait(num_outstanding=1, deps=(dv, dq))\n    row",
-        "    dq, _ = warpgroup_mma_wait(num_outstanding=3, deps=(dq, dv))\n    row",
+        "    dv, dq = warpgroup_mma_wait(num_outstanding=1, deps=(dv, dq))\n    add",
+        "    dq, _ = warpgroup_mma_wait(num_outstanding=3, deps=(dq, dv))\n    add",
         None,
     ),
     "dk takes the place of dv early": (

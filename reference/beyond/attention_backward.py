@@ -3,8 +3,9 @@
 One kernel computes all three gradients for heads of 128, and each score once. A program has 128
 keys, 64 for each of two consumers, whose sums for dk and dv stay in registers while a producer
 brings the queries in blocks of 64 through a ring. dq belongs to all programs of a head: they add to
-it in float32, by TMA, and a last kernel rounds it. dq and dk of a block wait for the next one: its
-scores are under way while dq leaves, and its exponentials run under the product for dp.
+it in float32, by TMA and in the order in which threads hold it, and a last kernel puts it in order
+and rounds it. dq and dk of a block wait for the next one: its scores are under way while dq leaves,
+and its exponentials run under the product for dp.
 """
 
 from __future__ import annotations
@@ -67,15 +68,22 @@ def prepare_kernel(
     lse = tl.load(lse_ptr + rows, mask=inside, other=float("inf"))
     tl.store(lse2_ptr + head * padded + offs_s, lse * 1.4426950408889634)  # log2(e)
     tl.store(delta_ptr + head * padded + offs_s, tl.sum(out * dout, axis=1))
-    sums_ptrs = sums_ptr + rows[:, None] * D + offs_d[None, :]
-    tl.store(sums_ptrs, tl.zeros((BLOCK, D), tl.float32), mask=inside[:, None])
+    sums_ptrs = sums_ptr + (head * padded + offs_s)[:, None] * D + offs_d[None, :]
+    tl.store(sums_ptrs, tl.zeros((BLOCK, D), tl.float32))
 
 
 @triton.jit
-def finish_kernel(sums_ptr, dq_ptr, n, scale, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    sums = tl.load(sums_ptr + offsets, mask=offsets < n)
-    tl.store(dq_ptr + offsets, sums * scale, mask=offsets < n)
+def finish_kernel(sums_ptr, dq_ptr, S, padded, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    """dq of a block of 64 queries, out of the order in which add_dq stored it."""
+    pid = tl.program_id(0).to(tl.int64)
+    head, block = pid // (padded // BLOCK), pid % (padded // BLOCK)
+    sums = tl.load(sums_ptr + pid * (BLOCK * D) + tl.arange(0, BLOCK * D)) * scale
+    # Half of the columns, and then as in add_dq: warp, half of its rows, 16 columns, row and
+    # columns of a lane.
+    sums = sums.reshape(2, 4, 2, 4, 8, 4, 2, 2).permute(1, 2, 4, 0, 3, 6, 5, 7).reshape(BLOCK, D)
+    offs_s = block * BLOCK + tl.arange(0, BLOCK)
+    dq_ptrs = dq_ptr + (head * S + offs_s)[:, None] * D + tl.arange(0, D)[None, :]
+    tl.store(dq_ptrs, sums, mask=(offs_s < S)[:, None])
 
 
 @gluon.jit
@@ -158,12 +166,18 @@ def start_dq(step, half: gl.constexpr, k_tiles, ds_slots, ds_full):
 
 
 @gluon.jit
-def add_dq(dq, dq_desc, dq_slot, b, h, row, column):
-    """Start the addition to global memory, once the one before has left shared memory."""
+def add_dq(dq, dq_desc, dq_slot, part):
+    """Start the addition to global memory, once the one before has left shared memory.
+
+    A thread has two neighbours of each eight columns. What it has of 16 is stored side by side, 16
+    bytes at once, in which eight threads take all 32 banks: in rows of dq they would share banks.
+    """
     tma.store_wait(0)
-    dq_slot.reshape(dq.shape).store(dq)
+    # Warp, half of its rows, row, 16 columns, half of them, columns of a thread.
+    dq = dq.reshape([4, 2, 8, 4, 2, 4, 2]).permute([0, 1, 3, 2, 5, 4, 6])
+    dq_slot.store(dq.reshape(dq_slot.shape))
     fence_async_shared()
-    async_atomic_add(dq_desc, [b, h, row, column], dq_slot)
+    async_atomic_add(dq_desc, [part * dq_slot.shape[0], 0], dq_slot)
 
 
 @gluon.jit
@@ -171,7 +185,7 @@ def take_queries(
     step, half: gl.constexpr, dk, dv,
     dq_desc, dq_slots,
     keys, queries, scores,
-    b, h, key, row, S, scale,
+    part, key, row, S, scale,
     FIRST: gl.constexpr, DIAGONAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """Take in a block of queries, and finish the block before: its dq and dk.
@@ -208,7 +222,7 @@ def take_queries(
         mbarrier.wait(full.index(slot), phase)
         s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
         dv, dq = warpgroup_mma_wait(num_outstanding=2, deps=(dv, dq))
-        add_dq(dq, dq_desc, dq_slots.index(half), b, h, row - BLOCK, half * (D // 2))
+        add_dq(dq, dq_desc, dq_slots.index(half), part - 2)
         dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
         dk, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, s))
         mbarrier.arrive(empty.index((step + SLOTS - 1) % SLOTS), count=1)
@@ -249,6 +263,9 @@ def consumer(
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     head, key, first = place_of_program(heads, tiles, 2 * HALF, CAUSAL)
     b, h = head // H, head % H
+    padded = tiles * (2 * HALF)
+    # dq lies in parts of a block of queries and half of the columns. This consumer's first one:
+    part = (head * padded + first) // BLOCK * 2 + half
     key += half * HALF
     steps = (tiles * (2 * HALF) - first) // BLOCK
     dk = gl.zeros([HALF, D], gl.float32, layout)
@@ -256,25 +273,24 @@ def consumer(
     mbarrier.wait(kv_full.index(0), 0)
     dk, dv = take_queries(
         0, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-        b, h, key, first, S, log2_scale, True, CAUSAL, CUT,
+        part, key, first, S, log2_scale, True, CAUSAL, CUT,
     )  # fmt: skip
     if CAUSAL:
         # The diagonal cuts a second block, and there is one: their number is even.
         dk, dv = take_queries(
             1, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-            b, h, key, first + BLOCK, S, log2_scale, False, True, CUT,
+            part + 2, key, first + BLOCK, S, log2_scale, False, True, CUT,
         )  # fmt: skip
     begin: gl.constexpr = 2 if CAUSAL else 1
     for step in range(begin, steps):
         dk, dv = take_queries(
             step, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
-            b, h, key, first + step * BLOCK, S, log2_scale, False, False, CUT,
+            part + 2 * step, key, first + step * BLOCK, S, log2_scale, False, False, CUT,
         )  # fmt: skip
     dq = start_dq(steps - 1, half, k_tiles, ds_slots, ds_full)
     dk = start_dk(steps - 1, half, dk, q_slots, ds_slots)
     dv, dq = warpgroup_mma_wait(num_outstanding=1, deps=(dv, dq))
-    row = first + (steps - 1) * BLOCK
-    add_dq(dq, dq_desc, dq_slots.index(half), b, h, row, half * (D // 2))
+    add_dq(dq, dq_desc, dq_slots.index(half), part + 2 * (steps - 1))
     # Only this consumer reads its values, and it is done with them.
     out = v_tiles.index(half)
     out.reshape([HALF, D]).store(dv.to(dtype))
@@ -312,7 +328,7 @@ def attention_backward_kernel(
     lse_slots = gl.allocate_shared_memory(gl.float32, [SLOTS, BLOCK], lse_desc.layout)
     delta_slots = gl.allocate_shared_memory(gl.float32, [SLOTS, BLOCK], delta_desc.layout)
     ds_slots = gl.allocate_shared_memory(dtype, [2 * 2, HALF, BLOCK], ds_layout)
-    dq_slots = gl.allocate_shared_memory(gl.float32, [2, 1, 1, BLOCK, D // 2], dq_desc.layout)
+    dq_slots = gl.allocate_shared_memory(gl.float32, [2, BLOCK * D // 64, 32], dq_desc.layout)
     kv_full, ds_full = barriers(1, 1), barriers(2, 2)
     full, empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
     fence_async_shared()
@@ -390,7 +406,7 @@ def attention_backward(
     tiles = triton.cdiv(S, 2 * HALF)
     padded = tiles * 2 * HALF
     lse2, delta = torch.empty(2, B * H * padded, dtype=torch.float32, device=q.device)
-    sums = torch.empty(B, H, S, D, dtype=torch.float32, device=q.device)
+    sums = torch.empty(B * H * padded * D // 32, 32, dtype=torch.float32, device=q.device)
     dq, dk, dv = (torch.empty(B, H, S, D, dtype=q.dtype, device=q.device) for _ in range(3))
     prepare_kernel[(padded // 32 * B * H,)](
         out, dout, lse, lse2, delta, sums, H, S, padded, *out.stride(), *dout.stride(),
@@ -400,12 +416,13 @@ def attention_backward(
     # first: 65,536 registers for 9 warps and those that pad them.
     attention_backward_kernel[(tiles * B * H,)](
         *(describe(x, 1, 1, BLOCK, D) for x in (q, k, v, dout)),
-        describe(lse2, BLOCK), describe(delta, BLOCK), describe(sums, 1, 1, BLOCK, D // 2),
+        describe(lse2, BLOCK), describe(delta, BLOCK), describe(sums, BLOCK * D // 64, 32),
         describe(dk, 1, 1, HALF, D), describe(dv, 1, 1, HALF, D),
         B * H, H, S, tiles, scale, scale * math.log2(math.e),
         D=D, HALF=HALF, BLOCK=BLOCK, SLOTS=2, CAUSAL=causal,
         CUT=not causal and S % (2 * HALF) > 0, num_warps=4, maxnreg=168,
     )  # fmt: skip
-    n = sums.numel()
-    finish_kernel[(triton.cdiv(n, 4096),)](sums, dq, n, scale, BLOCK=4096)
+    finish_kernel[(padded // BLOCK * B * H,)](
+        sums, dq, S, padded, scale, D=D, BLOCK=BLOCK, num_warps=8
+    )
     return dq, dk, dv

@@ -69,6 +69,12 @@ def test_masks_one_row_repeated():
     puzzle.check(integers(1, 40).expand(50, 40), integers(40, 1).expand(40, 30))
 
 
+@cases(rows_are_aligned=(1032, 264, 264), rows_are_not=(1031, 261, 263))
+def test_masks_large(M, N, K):
+    # Where a kernel may load in another way.
+    puzzle.check(*matrices(M, N, K, "float16", make=integers))
+
+
 def test_masks_offsets_beyond_32_bits():
     far, near = far_apart(integers(3, dtype="float16")), integers(3, dtype="float16")
     puzzle.check(far[:, None], near[None, :])
@@ -132,6 +138,10 @@ def test_compiles_small_tiles():
 @cases(outer_product=(1025, 1100, 1), column=(1025, 1, 5), row=(1, 1025, 5))
 def test_compiles_vectors(M, N, K):
     puzzle.compiles(*matrices(M, N, K))
+
+
+def test_compiles_large():
+    puzzle.compiles(*matrices(2048, 1024, 64, "float16"))
 
 
 def test_compiles_ragged():

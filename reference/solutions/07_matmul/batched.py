@@ -3,7 +3,8 @@
 Products and tiles share one axis of the grid, so that neither ends at 65535, and tiles of one
 product follow each other and find its factors in the cache. A batch of size 1 gets stride 0 by
 expand, and the kernel need not know. Many multiplications load by descriptors, as chapter 17 does;
-rows that begin at no multiple of 16 bytes are copied first.
+rows that begin at no multiple of 16 bytes are copied first. Where the rows of c are aligned, there
+is a program for each multiprocessor, whose loads for the next tile begin while it stores this one.
 """
 
 import torch
@@ -75,6 +76,43 @@ def batched_matmul_kernel(
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
 
 
+@triton.jit
+def persistent_kernel(
+    a_descriptor, b_descriptor, c_descriptor,
+    M, N, K, tiles,
+    A_IS_SHARED: tl.constexpr, B_IS_SHARED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):  # fmt: skip
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    for number in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
+        batch, tile = number // (tiles_m * tiles_n), number % (tiles_m * tiles_n)
+        # Groups of rows of tiles, as in 07.3.
+        first_m = tile // (GROUP_M * tiles_n) * GROUP_M
+        rows = min(tiles_m - first_m, GROUP_M)
+        place = tile % (GROUP_M * tiles_n)
+        m, n = (first_m + place % rows) * BLOCK_M, place // rows * BLOCK_N
+        batch_a = 0 if A_IS_SHARED else batch
+        batch_b = 0 if B_IS_SHARED else batch
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(0, K, BLOCK_K):
+            a = a_descriptor.load([batch_a, m, k]).reshape(BLOCK_M, BLOCK_K)
+            b = b_descriptor.load([batch_b, k, n]).reshape(BLOCK_K, BLOCK_N)
+            acc = tl.dot(a, b, acc)
+        # Half of the columns at a time, which leaves shared memory for four stages.
+        halves = acc.to(c_descriptor.dtype).reshape(1, BLOCK_M, 2, BLOCK_N // 2)
+        left, right = halves.permute(0, 1, 3, 2).split()
+        c_descriptor.store([batch, m, n], left)
+        c_descriptor.store([batch, m, n + BLOCK_N // 2], right)
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors the GPU has; 4 in the interpreter without a GPU."""
+    if device.type != "cuda":
+        return 4
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
 def shared_memory(device: torch.device) -> int:
     """How many bytes of shared memory a program can have; an H100's in the interpreter."""
     if device.type != "cuda":
@@ -83,10 +121,10 @@ def shared_memory(device: torch.device) -> int:
 
 
 def has_tma(device: torch.device) -> bool:
-    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    """Whether there are TMA, and shared memory for four stages of tiles and half a tile of c."""
     if device.type == "cuda" and torch.cuda.get_device_properties(device).major < 9:
         return False
-    return shared_memory(device) >= 200 * 1024
+    return shared_memory(device) >= 225 * 1024
 
 
 def realigned(x: torch.Tensor) -> torch.Tensor:
@@ -129,6 +167,17 @@ def batched_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             TensorDescriptor.from_tensor(realigned(a), [1, BLOCK_M, BLOCK_K]),
             TensorDescriptor.from_tensor(realigned(b), [1, BLOCK_K, BLOCK_N]),
         )
+        # Smaller products can be so many that the loop over their tiles leaves 32 bits.
+        if N % 8 == 0 and min(M, N) >= BLOCK_M:
+            tiles = B * triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+            persistent_kernel[(min(tiles, multiprocessors(a.device)),)](
+                *descriptors, TensorDescriptor.from_tensor(c, [1, BLOCK_M, BLOCK_N // 2]),
+                M, N, K, tiles,
+                A_IS_SHARED=a.shape[0] == 1, B_IS_SHARED=b.shape[0] == 1,
+                BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
+                num_warps=8, num_stages=4,
+            )  # fmt: skip
+            return c
     a, b = a.expand(B, M, K), b.expand(B, K, N)  # a batch of size 1 gets stride 0
     grid = (B * triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     batched_matmul_kernel[grid](

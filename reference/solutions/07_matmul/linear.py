@@ -2,8 +2,10 @@
 
 Both factors have K contiguous, which the tensor memory accelerator puts where the tensor cores want
 it: so large products load by descriptors, as chapter 17 does, and rows that begin at no multiple of
-16 bytes are copied first. Bias and activation follow while the sums are in registers; relu compares
-instead of taking a maximum, which would turn NaN into 0.
+16 bytes are copied first. Where the rows of out are aligned, there is a program for each
+multiprocessor, whose loads for the next tile begin while it stores this one. Bias and activation
+follow while the sums are in registers; relu compares instead of taking a maximum, which would turn
+NaN into 0.
 """
 
 from __future__ import annotations
@@ -33,6 +35,27 @@ def realign_kernel(
 
 
 @triton.jit
+def place_of_tile(number, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """In which row and column of tiles a tile lies, in groups of rows as in 07.3."""
+    first_m = number // (GROUP_M * tiles_n) * GROUP_M
+    rows = min(tiles_m - first_m, GROUP_M)
+    place = number % (GROUP_M * tiles_n)
+    return first_m + place % rows, place // rows
+
+
+@triton.jit
+def epilogue(acc, bias_ptr, offs_n, mask_n, stride_bias, ACTIVATION: tl.constexpr):
+    bias = tl.load(bias_ptr + offs_n * stride_bias, mask=mask_n, other=0.0)
+    acc += bias.to(tl.float32)[None, :]
+    if ACTIVATION == "relu":
+        # Not tl.maximum, which turns NaN into 0.
+        acc = tl.where(acc < 0, 0.0, acc)
+    if ACTIVATION == "gelu":
+        acc = 0.5 * acc * (1.0 + tl.erf(acc * 0.7071067811865476))
+    return acc
+
+
+@triton.jit
 def linear_kernel(
     x_ptr, weight_ptr, x_descriptor, weight_descriptor, bias_ptr, out_ptr,
     M, N, K,
@@ -45,11 +68,7 @@ def linear_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    first_m = pid // (GROUP_M * tiles_n) * GROUP_M
-    rows = min(tiles_m - first_m, GROUP_M)
-    place = pid % (GROUP_M * tiles_n)
-
-    pid_m, pid_n = first_m + place % rows, place // rows
+    pid_m, pid_n = place_of_tile(pid, tiles_m, tiles_n, GROUP_M)
     offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
@@ -76,15 +95,44 @@ def linear_kernel(
         x_ptrs += x_step
         weight_ptrs += weight_step
 
-    bias = tl.load(bias_ptr + offs_n * stride_bias, mask=mask_n, other=0.0)
-    acc += bias.to(tl.float32)[None, :]
-    if ACTIVATION == "relu":
-        # Not tl.maximum, which turns NaN into 0.
-        acc = tl.where(acc < 0, 0.0, acc)
-    if ACTIVATION == "gelu":
-        acc = 0.5 * acc * (1.0 + tl.erf(acc * 0.7071067811865476))
+    acc = epilogue(acc, bias_ptr, offs_n, mask_n, stride_bias, ACTIVATION)
     out_ptrs = out_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+@triton.jit
+def persistent_kernel(
+    x_descriptor, weight_descriptor, out_descriptor, bias_ptr,
+    M, N, K,
+    stride_bias,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+):  # fmt: skip
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), flatten=True):
+        pid_m, pid_n = place_of_tile(tile, tiles_m, tiles_n, GROUP_M)
+        m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        tl.assume(K > 0)  # As above.
+        for k in range(0, K, BLOCK_K):
+            x, weight = x_descriptor.load([m, k]), weight_descriptor.load([n, k])
+            acc = tl.dot(x, weight.T, acc)
+
+        offs_n = tl.cast(n, tl.int64) + tl.arange(0, BLOCK_N)
+        acc = epilogue(acc, bias_ptr, offs_n, offs_n < N, stride_bias, ACTIVATION)
+        # Half of the columns at a time, which leaves shared memory for four stages.
+        halves = acc.to(out_descriptor.dtype).reshape(BLOCK_M, 2, BLOCK_N // 2).permute(0, 2, 1)
+        left, right = halves.split()
+        out_descriptor.store([m, n], left)
+        out_descriptor.store([m, n + BLOCK_N // 2], right)
+
+
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors the GPU has; 4 in the interpreter without a GPU."""
+    if device.type != "cuda":
+        return 4
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def shared_memory(device: torch.device) -> int:
@@ -95,10 +143,10 @@ def shared_memory(device: torch.device) -> int:
 
 
 def has_tma(device: torch.device) -> bool:
-    """Whether there is a tensor memory accelerator, and shared memory for four stages of tiles."""
+    """Whether there are TMA, and shared memory for four stages of tiles and half a tile of out."""
     if device.type == "cuda" and torch.cuda.get_device_properties(device).major < 9:
         return False
-    return shared_memory(device) >= 200 * 1024
+    return shared_memory(device) >= 225 * 1024
 
 
 def has_rows(x: torch.Tensor) -> bool:
@@ -155,6 +203,16 @@ def linear(
             TensorDescriptor.from_tensor(realigned(x), [BLOCK_M, BLOCK_K]),
             TensorDescriptor.from_tensor(realigned(weight), [BLOCK_N, BLOCK_K]),
         )
+        if N % 8 == 0:
+            tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+            persistent_kernel[(min(tiles, multiprocessors(x.device)),)](
+                *descriptors, TensorDescriptor.from_tensor(out, [BLOCK_M, BLOCK_N // 2]), bias,
+                M, N, K, bias.stride(0),
+                ACTIVATION=activation,
+                BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=16,
+                num_warps=8, num_stages=4,
+            )  # fmt: skip
+            return out
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     linear_kernel[grid](
         x, weight, *descriptors, bias, out, M, N, K, *x.stride(), *weight.stride(), bias.stride(0),
