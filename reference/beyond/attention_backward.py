@@ -78,8 +78,8 @@ def finish_kernel(sums_ptr, dq_ptr, S, padded, scale, D: tl.constexpr, BLOCK: tl
     pid = tl.program_id(0).to(tl.int64)
     head, block = pid // (padded // BLOCK), pid % (padded // BLOCK)
     sums = tl.load(sums_ptr + pid * (BLOCK * D) + tl.arange(0, BLOCK * D)) * scale
-    # Half of the columns, and then as in add_dq: warp, half of its rows, 16 columns, row and
-    # columns of a lane.
+    # Half of the columns, warp, half of its rows, 16 columns, row, thread of a row, half of the 16
+    # columns, its two columns.
     sums = sums.reshape(2, 4, 2, 4, 8, 4, 2, 2).permute(1, 2, 4, 0, 3, 6, 5, 7).reshape(BLOCK, D)
     offs_s = block * BLOCK + tl.arange(0, BLOCK)
     dq_ptrs = dq_ptr + (head * S + offs_s)[:, None] * D + tl.arange(0, D)[None, :]
@@ -173,7 +173,7 @@ def add_dq(dq, dq_desc, dq_slot, part):
     bytes at once, in which eight threads take all 32 banks: in rows of dq they would share banks.
     """
     tma.store_wait(0)
-    # Warp, half of its rows, row, 16 columns, half of them, columns of a thread.
+    # Warp, half of its rows, row, 16 columns, half of them, thread of a row, its two columns.
     dq = dq.reshape([4, 2, 8, 4, 2, 4, 2]).permute([0, 1, 3, 2, 5, 4, 6])
     dq_slot.store(dq.reshape(dq_slot.shape))
     fence_async_shared()
