@@ -39,6 +39,8 @@ POLLS_BEFORE_STARVING = 256
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
 MAX_ACCESSES_OF_AN_END = 1000
+# How two tiles lie is not looked for among more units than these.
+MAX_SEARCHED = 2**24
 
 
 # The records of a `Ledger` of who loaded a unit.
@@ -374,7 +376,7 @@ class Tracker:
             why = self.flags.explain(verb, conflict.access)
         why = why or meetings.explain(access, region, offset // region.itemsize, other, same)
         writes = verb == conflict.verb == "writes" and same
-        if not why and writes:
+        if not why and writes and storage.ledger.last["writes"].size <= MAX_SEARCHED:
             why = _tiles_begin(region, units, conflict.access, (self.program, other))
             if why and why.id == "tile-covers-another":
                 why = self._begins_among(region, units, conflict.access) or why
