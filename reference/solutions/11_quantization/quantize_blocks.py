@@ -28,10 +28,7 @@ def quantize_blocks_kernel(
     offs_n = pid_n * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     mask = (offs_m < M) & (offs_n < N)
     x_ptrs = x_ptr + offs_m * stride_xm + offs_n * stride_xn
-    # Only blocks at the edges have a mask: where N is odd, each of its lanes costs time.
-    whole = (pid_m * BLOCK_M + BLOCK_M <= M) & (pid_n * COLUMNS + COLUMNS <= N)
-    x = tl.load(x_ptrs) if whole else tl.load(x_ptrs, mask=mask, other=0.0)
-    x = x.to(tl.float32)  # [BLOCK_M, COLUMNS]
+    x = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)  # [BLOCK_M, COLUMNS]
     # As int32, sizes are in the same order, and NaN is the largest: the float maximum drops it.
     sizes = tl.abs(x).to(tl.int32, bitcast=True)
     sizes = tl.max(sizes, axis=1, keep_dims=True)  # [BLOCK_M, 1]
@@ -40,10 +37,7 @@ def quantize_blocks_kernel(
     largest = sizes.to(tl.float32, bitcast=True)
     scale = tl.where(largest == 0, 1.0, tl.div_rn(largest, 448.0))
     q = tl.div_rn(x, scale).to(q_ptr.dtype.element_ty)
-    if whole:
-        tl.store(q_ptr + offs_m * N + offs_n, q)
-    else:
-        tl.store(q_ptr + offs_m * N + offs_n, q, mask=mask)
+    tl.store(q_ptr + offs_m * N + offs_n, q, mask=mask)
     block_m = pid_m * (BLOCK_M // ROWS) + tl.arange(0, BLOCK_M // ROWS)[:, None]
     tl.store(scale_ptr + block_m * blocks_n + pid_n, scale, mask=block_m < tl.cdiv(M, ROWS))
 

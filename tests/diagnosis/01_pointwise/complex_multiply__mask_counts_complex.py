@@ -1,5 +1,5 @@
 # fault: the mask compares offsets of floats with the number of complex numbers
-# cause: the mask of the store leaves them out
+# cause: offs < N: with offs < 2 \* N in its place
 import torch
 import triton
 import triton.language as tl
