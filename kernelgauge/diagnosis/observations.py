@@ -329,7 +329,9 @@ def _rounded(observations: Sequence[Observation], causes: Mapping[int, Cause]) -
 def _is_vague(cause: Cause | None, vague: Set[str]) -> bool:
     if cause is None:
         return True
-    return cause.known != PROVEN and not vague.isdisjoint(_ids(cause.note))
+    # That an option matters is shown, and why is not.
+    is_open = cause.known == CONSISTENT or cause.note.id == "option-at-fault"
+    return is_open and not vague.isdisjoint(_ids(cause.note))
 
 
 def _ids(said: Note) -> set[str]:

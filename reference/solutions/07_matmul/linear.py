@@ -1,11 +1,10 @@
 """07.5  Linear layer: one good answer.
 
 Both factors have K contiguous, which the tensor memory accelerator puts where the tensor cores want
-it: so large products load by descriptors, as chapter 17 does, and rows that begin at no multiple of
-16 bytes are copied first. Where the rows of out are aligned, there is a program for each
-multiprocessor, whose loads for the next tile begin while it stores this one. Bias and activation
-follow while the sums are in registers; relu compares instead of taking a maximum, which would turn
-NaN into 0.
+it: so large products load by descriptors, and rows that begin at no multiple of 16 bytes are copied
+first. Where the rows of out are aligned, there is a program for each multiprocessor, whose loads
+for the next tile begin while it stores this one. Bias and activation follow in registers; relu
+compares, since a maximum would turn NaN into 0.
 """
 
 from __future__ import annotations
