@@ -222,9 +222,11 @@ class ResultCheck:
     ) -> Unexplained | None:
         """Return what makes a call again that ended with this fault, None if its cause is told.
 
+        On a GPU an edit may leave nothing to go on with.
+
         how: to run the call
         """
-        if fault.remedy is None or fault.remedy.id not in QUESTIONS:
+        if not call.interpreted or fault.remedy is None or fault.remedy.id not in QUESTIONS:
             return None
         text = self.kernel.path.read_text(encoding="utf-8")
         case = self._case_of(call, expected, kernels_of(text), how, {})
