@@ -622,8 +622,8 @@ class Kernel:
             after = "wrong-after-other-contents" if again else "wrong-after-a-call"
             if left := results.left_over(wrong.fault, arguments, expected, after, poison=poison):
                 raise left from None
-            run = {"order": "shuffled", "poison": poison}
             if not wrong.observation:
+                run = {"order": "shuffled", "poison": poison}
                 wrong.observation = results.unexplained(call, wrong.fault, expected, run)
             raise
         if self.strict and settings.interpreted and state.keeps(self.path):

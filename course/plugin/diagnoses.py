@@ -90,13 +90,10 @@ def diagnosed(verdicts: list[Wrong], right: Sequence[Right]) -> list[Wrong]:
     from kernelgauge.diagnosis.observations import Unexplained, diagnose, explain
 
     hard = [it for it in verdicts if isinstance(it.observation, Unexplained)]
-    soft = [it for it in verdicts if it not in hard]
+    soft = [it for it in verdicts if not isinstance(it.observation, Unexplained)]
     seen = [it.observation for it in soft]
-    faults = [*zip(soft, diagnose(seen, right), strict=True)] if soft else []
-    if hard:
-        explained = explain([it.observation for it in hard], seen, right)
-        faults += zip(hard, explained, strict=True)
-    found = dict(faults)
+    found = dict(zip(soft, diagnose(seen, right), strict=True))
+    found |= zip(hard, explain([it.observation for it in hard], seen, right), strict=True)
     return [outcome(it, found[it]) for it in verdicts]
 
 

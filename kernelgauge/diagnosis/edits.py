@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 
 from kernelgauge.words.fault import Note, note
 
-# What names of a function held while it ran, by function and name; of names in it alone one may
-# stand for another that holds the same kind.
-Kinds = Mapping[tuple[str, str], object]
+# What names held while their function ran, the sort first, by function and name; one may stand for
+# another of its function that holds the same kind.
+Kind = tuple[str, object]
+Kinds = Mapping[tuple[str, str], Kind]
+# No tiles.
+FLOAT, INTEGER, POINTER = ("float", ()), ("integer", ()), ("pointer", ())
 
 # The names of inputs that seem to be read in wrong places, or the line of a load that does; STORES
 # where results are stored so.
@@ -207,7 +210,7 @@ class _Function:
         A pointer to a tensor is called as the tensor is, or begins so: x_ptr. Lines that place
         other loads, too, are not in doubt.
         """
-        known = {it for it, kind in self.kinds.items() if kind == ("pointer", ())}
+        known = {it for it, kind in self.kinds.items() if kind == POINTER}
         if doubted is STORES:
             return self._lines_that_place(known, ("store", "atomic_add"))
         if isinstance(doubted, int):
@@ -280,18 +283,18 @@ class _Function:
         around: ast.AST = node
         if isinstance(node, ast.expr) and not isinstance(node, ast.Name):
             around = self._quoted(node)
-        kinds = (self.kinds.get(it.id) for it in ast.walk(around) if isinstance(it, ast.Name))
-        return any(isinstance(kind, tuple) and kind[0] == "float" for kind in kinds)
+        return "float" in self._sorts(_names(around))
 
     def _loads_integers(self, call: ast.Call) -> bool:
         parent = self.parents.get(call)
-        kinds = [self.kinds.get(it) for it in (_stored(parent) if parent else ())]
-        return any(isinstance(kind, tuple) and kind[0] == "integer" for kind in kinds)
+        return parent is not None and "integer" in self._sorts(_stored(parent))
+
+    def _sorts(self, names: Iterable[str]) -> set[str]:
+        return {self.kinds[it][0] for it in names if it in self.kinds}
 
     def _is_of_scalars(self, node: ast.AST) -> bool:
         """Return whether all that stands in a node is a whole number, and no tile."""
-        names = [it.id for it in ast.walk(node) if isinstance(it, ast.Name)]
-        return {self.kinds.get(it) for it in names if it != "tl"} <= {("integer", ())}
+        return {self.kinds.get(it) for it in _names(node) - {"tl"}} <= {INTEGER}
 
     def _of(self, node: ast.AST) -> Iterator[Edit]:
         if isinstance(node, ast.Call):
@@ -365,7 +368,7 @@ class _Function:
             yield from self._by_one_program(call)
         if name == "range" and self.is_kernel and len(arguments) == 3:
             step = self._operand(arguments[2])
-            sizes = (f"{step} * {it}" for it in self._alike(("integer", ())))
+            sizes = (f"{step} * {it}" for it in self._alike(INTEGER))
             yield from self._all(1, arguments[2], [f"{step} * tl.num_programs(0)"])
             yield from self._all(2, arguments[2], sizes)
         if name in REDUCTIONS and len(arguments) == 2:
@@ -406,7 +409,7 @@ class _Function:
     def _masked(self, library: ast.expr, node: ast.expr, name: str) -> Iterator[str]:
         """Yield what is reduced with a constant in the lanes that a mask leaves out."""
         for mask, kind in self.kinds.items():
-            if isinstance(kind, tuple) and kind[0] == "bool" and kind[1]:
+            if kind[0] == "bool" and kind[1]:
                 where = f"{self.source.of(library)}.where"
                 yield f"{where}({mask}, {self.source.of(node)}, {FILLERS[name]})"
 
@@ -418,7 +421,7 @@ class _Function:
             yield from self._all(0 if number == 0 else 2, node, [made])
         for side in (node.left, node.comparators[0]):
             if self._is_number(side):
-                own, floats = self._operand(side), self._alike(("float", ()))
+                own, floats = self._operand(side), self._alike(FLOAT)
                 yield from self._all(2, side, (f"{own} * {it}" for it in floats))
             elif isinstance(side, ast.Name):
                 yield from self._all(2, side, [f"2 * {side.id}"])
@@ -437,7 +440,7 @@ class _Function:
         }
         if op in (ast.Mod, ast.FloorDiv):
             others[op] += [
-                f"{one} {sign} {it}" for sign in ("//", "%") for it in self._alike(("integer", ()))
+                f"{one} {sign} {it}" for sign in ("//", "%") for it in self._alike(INTEGER)
             ]
         if op in (ast.Add, ast.Sub) and self._is_of_scalars(node):
             others[op] += [f"{self.source.of(node)} - 1", f"{self.source.of(node)} + 1"]
@@ -520,7 +523,7 @@ class _Function:
             cut = [self.source.of(it.slice) for it in slices if isinstance(it.slice, ast.Slice)]
             yield from self._all(1, node, (f"{node.id}[{it}]" for it in dict.fromkeys(cut)))
 
-    def _alike(self, kind: object) -> list[str]:
+    def _alike(self, kind: Kind) -> list[str]:
         return [name for name, it in self.kinds.items() if it == kind]
 
     def _is_launched_with(self, node: ast.Name) -> bool:

@@ -194,9 +194,8 @@ def index_of_others(what_if: WhatIf) -> Iterator[Mistake]:
     for names in _alone_and_in_pairs(tensors):
         for dim, length in enumerate(tensors[names[0]].shape):
             index = torch.arange(length)
-            tried = [("index-halved", 2, index // 2)] if length > 1 else []
-            if length > 1:
-                tried.append(("index-of-the-first", 2, index // 2 * 2))
+            pairs = ("index-halved", index // 2), ("index-of-the-first", index // 2 * 2)
+            tried = [(what, 2, taken) for what, taken in pairs if length > 1]
             sizes = numbers | {it.shape[dim] for it in tensors.values() if it.dim() > dim}
             for groups in sorted(it for it in sizes if 0 < it < length and length % it == 0):
                 group = length // groups

@@ -232,6 +232,8 @@ def diagnose(observations: Sequence[Observation], right: Sequence[Right] = ()) -
     What is named as a cause does not depend on the order of the cases. The first of those that are
     told first is looked at more closely if its cause is not known.
     """
+    if not observations:
+        return []
     causes = {id(it): it.fault.cause for it in observations if it.fault.cause}
     rest = sorted((it for it in observations if id(it) not in causes), key=_says_most)
     # Of two mistakes that give a result exactly, the one that gives more of them is likelier.
@@ -271,14 +273,26 @@ def explain(
     observations: the other cases that fail
     right: the calls that were right
     """
-    wrong = [it.case for it in unexplained if it.case]
-    also = [it.case for it in observations if it.case]
-    found = None
-    if len(wrong) == len(unexplained):
-        found = repair.find(wrong, also, [it.case for it in right if it.case], STORES)
+    found = _edit(unexplained, observations, right, STORES)
     if not found:
         return [it.fault for it in unexplained]
     return [it.fault.but(cause=Cause(found), remedy=None) for it in unexplained]
+
+
+def _edit(
+    wrong: Sequence[Unexplained | Observation],
+    also: Sequence[Observation],
+    right: Sequence[Right],
+    doubted: Doubted,
+) -> Note | None:
+    """Return the edit that makes all of these right, where each can be made again.
+
+    also, right, doubted: as `repair.find` takes them
+    """
+    cases, failing, passing = ([it.case for it in of if it.case] for of in (wrong, also, right))
+    if not cases or len(cases) < len(wrong):
+        return None
+    return repair.find(cases, failing, passing, doubted)
 
 
 def _repaired(
@@ -295,17 +309,13 @@ def _repaired(
     if close.case is None:
         return {}
     vague = [it for it in observations if _is_vague(causes.get(id(it)), OPEN)]
-    wrong = [it.case for it in vague if it.case]
-    if len(wrong) < len(vague):
-        return {}
-    also = [it.case for it in observations if it.case and it not in vague]
     missed, seen = (depends.values[it] if depends else [] for it in ("missed", "seen"))
     # What was read in place of something else was looked for in the wrong place.
     parts = [*missed, *seen] if missed and seen else []
     doubted: Doubted = {it.values["tensor"] for it in parts if "tensor" in it.values}
     if (origin := close.result.origin) and origin.is_loaded and origin.said:
         doubted = origin.said.values["line"]
-    found = repair.find(wrong, also, [it.case for it in right if it.case], doubted)
+    found = _edit(vague, [it for it in observations if it not in vague], right, doubted)
     return {id(it): Cause(found) for it in vague} if found else {}
 
 

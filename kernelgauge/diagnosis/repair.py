@@ -24,7 +24,7 @@ import triton.language as tl
 
 from kernelgauge.core import timeouts
 from kernelgauge.core.work import at_most
-from kernelgauge.diagnosis.edits import LIKELY, Doubted, Edit, edits, reached
+from kernelgauge.diagnosis.edits import LIKELY, Doubted, Edit, Kind, edits, reached
 from kernelgauge.words.fault import Note
 
 # Seconds of the processor for trials, and for these and what is asked of the other cases.
@@ -182,9 +182,9 @@ def _quietly() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kinds(functions: Sequence[str]) -> Iterator[dict[tuple[str, str], object]]:
+def _kinds(functions: Sequence[str]) -> Iterator[dict[tuple[str, str], Kind]]:
     """Yield what kind of value each name of these functions holds when they return."""
-    kinds: dict[tuple[str, str], object] = {}
+    kinds: dict[tuple[str, str], Kind] = {}
 
     def returned(frame: FrameType, event: str, _: Any) -> None:
         name = frame.f_code.co_name
@@ -204,7 +204,7 @@ def _kinds(functions: Sequence[str]) -> Iterator[dict[tuple[str, str], object]]:
         sys.setprofile(None)
 
 
-def _kind(value: object) -> object:
+def _kind(value: object) -> Kind | None:
     """Return what has to be the same of two values of which one may stand for the other."""
     if isinstance(value, tl.constexpr):
         value = value.value

@@ -210,7 +210,16 @@ def last_value(name: str, function: ast.FunctionDef, line: int) -> ast.expr | No
 
 def stores_a_sum(site: CallSite, functions: Collection[str] = SUMS) -> bool:
     """Return whether what is stored on this line is made of a sum, or of one of these functions."""
-    function, value = function_at(site), argument_of(site, "value", ACCESS_CALLS["writes"])
+    return _is_made_of(site, "value", functions)
+
+
+def ends_where_memory_says(site: CallSite) -> bool:
+    """Return whether the mask of the store on this line is made of numbers that were loaded."""
+    return _is_made_of(site, "mask", ("load",))
+
+
+def _is_made_of(site: CallSite, argument: str, functions: Collection[str]) -> bool:
+    function, value = function_at(site), argument_of(site, argument, ACCESS_CALLS["writes"])
     if function is None or value is None:
         return False
     helpers = {it.name: it for it in _functions(source_of(site.file)) if it is not function}
@@ -277,29 +286,6 @@ def function_at(site: CallSite) -> ast.FunctionDef | None:
     """Return the innermost function of the source that this line is in."""
     functions = [node for node in _functions(source_of(site.file)) if site.line in lines_of(node)]
     return min(functions, key=lambda node: len(lines_of(node)), default=None)
-
-
-def ends_where_memory_says(site: CallSite) -> bool:
-    """Return whether the mask of the stores in this line is made of numbers that were loaded."""
-    mask, function = argument_of(site, "mask", ACCESS_CALLS["writes"]), function_at(site)
-    if mask is None or function is None:
-        return False
-    names = {it.id for it in ast.walk(mask) if isinstance(it, ast.Name)}
-    steps = [it for it in ast.walk(function) if isinstance(it, (ast.Assign, ast.AugAssign))]
-    while True:
-        inside = [node for step in steps if _targets(step) & names for node in ast.walk(step.value)]
-        called = (it.func for it in inside if isinstance(it, ast.Call))
-        if any(isinstance(it, ast.Attribute) and it.attr == "load" for it in called):
-            return True
-        more = {it.id for it in inside if isinstance(it, ast.Name)} - names
-        if not more:
-            return False
-        names |= more
-
-
-def _targets(step: ast.Assign | ast.AugAssign) -> set[str]:
-    targets = step.targets if isinstance(step, ast.Assign) else [step.target]
-    return {it.id for target in targets for it in ast.walk(target) if isinstance(it, ast.Name)}
 
 
 @functools.lru_cache(maxsize=16)
