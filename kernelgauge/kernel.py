@@ -377,9 +377,9 @@ class Kernel:
     ) -> None:
         """Check that every kernel that the subject launches compiles for real GPUs and fits.
 
-        Triton must accept it and its shared memory must fit, which LLVM IR settles. With
-        `machine_code` the first configuration goes on to that for the last of the targets; where
-        spills are limited or something is asked of it, all do.
+        Triton must accept it and its shared memory must fit. For the last of the targets the first
+        configuration goes on to LLVM IR, with `machine_code` to that; where spills are limited or
+        something is asked of it, all do.
 
         every_config: each configuration of an autotuner must fit each GPU. Otherwise one that fits
             is enough, since Triton skips those that need more shared memory than there is.
@@ -398,13 +398,14 @@ class Kernel:
         for target in targets:
             misfits = []
             for launches in runs:
-                whole = self.machine_code and target == targets[-1] and launches is runs[0]
+                lowered = target == targets[-1] and launches is runs[0]
                 try:
                     check_compiles(
                         launches,
                         (target,),
                         subject=self.path,
-                        machine_code=whole,
+                        lowered=lowered,
+                        machine_code=lowered and self.machine_code,
                         spills=spills,
                         div_rn=div_rn,
                         asked=asked,

@@ -76,9 +76,17 @@ def test_without_machine_code_shared_memory_is_known_and_the_assembler_is_not_as
         assert [lowered] == compiled(matmul(), targets=(gpu,))
 
 
-def test_without_machine_code_too_much_shared_memory_is_still_too_much():
+@pytest.mark.parametrize("launch", [pointwise, matmul, descriptors])
+def test_shared_memory_is_known_before_the_kernel_is_lowered(launch):
+    for gpu in ("sm_80", "sm_90", "sm_120", "gfx942"):
+        (laid_out,) = compiled(launch(), targets=(gpu,), lowered=False, machine_code=False)
+        assert [laid_out] == compiled(launch(), targets=(gpu,))
+
+
+@pytest.mark.parametrize("lowered", [True, False])
+def test_without_machine_code_too_much_shared_memory_is_still_too_much(lowered):
     large = matmul(arguments={"BM": 256, "BN": 256, "BK": 128}, num_stages=4)
-    message = rejection(large, kind="does-not-fit", machine_code=False)
+    message = rejection(large, kind="does-not-fit", lowered=lowered, machine_code=False)
     assert "bytes of shared memory per program" in message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -12,7 +13,7 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
-from kernelgauge.interpreter import arithmetic
+from kernelgauge.interpreter import arithmetic, overflow, shortcuts
 
 pytestmark = pytest.mark.skipif(
     not triton.knobs.runtime.interpret, reason="needs TRITON_INTERPRET=1"
@@ -43,7 +44,12 @@ POINTERS = [tensor(tl.pointer_type(tl.float32), shape) for shape in SHAPES]
 def described(operands: tuple[tl.tensor, tl.tensor]) -> list[tuple]:
     """What may be seen of them."""
     return [
-        (str(x.type), [int(size) for size in x.shape], x.handle.data.tolist(), x.handle.dtype.name)
+        (
+            str(x.type),
+            [int(size) for size in x.shape],
+            str(x.handle.data.tolist()),
+            x.handle.dtype.name,
+        )
         for x in operands
     ]
 
@@ -67,6 +73,19 @@ def test_operands_are_converted_as_triton_does(rules, monkeypatch):
     own = [outcome(convert.__wrapped__, left, right, *rules) for left, right in pairs]
     for pair, one, other in zip(pairs, short, own, strict=True):
         assert one == other, pair
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("checked", [False, True], ids=["wraps", "checks_overflow"])
+@pytest.mark.parametrize("name", shortcuts.ELEMENTWISE)
+def test_operations_give_what_triton_gives(name, checked):
+    operate = getattr(TritonSemantic, name)
+    rest = (True,) if name in ("add", "sub", "mul") else ()
+    operands = [*TENSORS, *POINTERS, *NUMBERS]
+    with overflow.overflow_errors() if checked else contextlib.nullcontext():
+        for pair in itertools.product(operands, operands):
+            short = outcome(single(operate), *pair, *rest)
+            assert short == outcome(single(operate.__wrapped__), *pair, *rest), pair
 
 
 def test_casts_give_what_triton_gives():

@@ -169,6 +169,7 @@ def check_compiles(
     targets: Sequence[str] = ("sm_80", "sm_90"),
     *,
     subject: Path,
+    lowered: bool = True,
     machine_code: bool = True,
     details: bool = False,
     spills: int | None = None,
@@ -183,9 +184,12 @@ def check_compiles(
     ValueError for an unknown target.
 
     subject: the learner's file, which the compiler's process loads
+    lowered: whether to go on to LLVM IR, where there is no machine code. Without it the compiler
+        stops once shared memory is laid out, in half of that time, and what only the lowering
+        refuses is not seen
     machine_code: whether to go on to machine code. Without it the compiler stops where the kernel
-        is LLVM IR and its shared memory is known, in a third of the time; what only LLVM's back
-        end and ptxas refuse (inline assembly, registers that do not suffice) is not seen
+        is LLVM IR, in a third of the time; what only LLVM's back end and ptxas refuse (inline
+        assembly, registers that do not suffice) is not seen
     details: whether to find registers, spills and kinds of instructions too
     spills: how many bytes a thread may spill to memory, if that is asked
     div_rn: whether each division of floats must be rounded to nearest
@@ -199,6 +203,7 @@ def check_compiles(
     seen = set()
     for launch in launches:
         request = _request(launch, subject) | {
+            "lowered": lowered,
             "machine_code": machine_code or details or div_rn,
             "details": details,
             "listings": False,
@@ -242,7 +247,8 @@ def compile_each(
     found: dict[str, dict[str, Compiled | Wrong]] = {}
     for launch in launches:
         request = _request(launch, subject)
-        request |= {"machine_code": True, "details": True, "listings": listings, "div_rn": False}
+        request |= {"lowered": True, "machine_code": True}
+        request |= {"details": True, "listings": listings, "div_rn": False}
         if repr(request) in found:
             continue
         outcomes = found[repr(request)] = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import contextlib
 import ctypes
 import functools
 import gc
@@ -29,6 +30,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+from unittest import mock
 
 # prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
@@ -149,8 +151,9 @@ def answer(request: dict) -> dict:
 
     request: file, kernel (its name), line (of its definition), subject (the learner's file), module
         (what that is imported as, "" if it is loaded by its path), arguments (from
-        specialization.py), options, target (backend, arch, warp size), machine_code, details,
-        listings, div_rn (whether to look for divisions that are not rounded to nearest)
+        specialization.py), options, target (backend, arch, warp size), lowered (whether to go on to
+        LLVM IR), machine_code, details, listings, div_rn (whether to look for divisions that are
+        not rounded to nearest)
     """
     from kernelgauge.compilation import early_release
 
@@ -217,7 +220,8 @@ def compile_kernel(request: dict) -> Any:
     arguments = {name: make(*value) for name, value in request["arguments"].items()}
     driver.set_active(TargetDriver(GPUTarget(*request["target"])))
     whole = _point_to_calls if request["details"] else None
-    knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else _end_at_llvm_ir
+    short = _end_at_llvm_ir if request["lowered"] else _end_at_shared_memory
+    knobs.runtime.add_stages_inspection_hook = whole if request["machine_code"] else short
     # Triton's cache on disk does not tell a kernel from one of the same text in another file, and
     # that of 3.6 not by a hook either.
     lines_of = request["file"] if request["details"] else ""
@@ -252,6 +256,44 @@ def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) ->
     stages |= dict.fromkeys(after, assembly)
     stages[after[-1]] = lambda module, metadata: b""
     return None
+
+
+def _end_at_shared_memory(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
+    """Let nothing follow once shared memory is laid out. A hook like `_end_at_llvm_ir`."""
+    if stages is None:
+        return _end_at_shared_memory.__name__, _end_at_shared_memory.__name__
+    _end_at_llvm_ir(backend, stages)
+    lower = stages["llir"]
+
+    def lay_out(module: Any, metadata: dict) -> str:
+        with contextlib.ExitStack() as stack:
+            for owner, names in _lowering():
+                for name in names:
+                    if hasattr(owner, name):
+                        stack.enter_context(mock.patch.object(owner, name, _nothing))
+            return lower(module, metadata)
+
+    # What another backend lowers by is not known here.
+    if backend.target.backend == "cuda":
+        stages["llir"] = lay_out
+    return None
+
+
+def _nothing(*_: Any) -> str:
+    return ""
+
+
+def _lowering() -> list[tuple[Any, tuple[str, ...]]]:
+    """Return the passes and functions by which Triton makes LLVM IR of a kernel."""
+    from triton._C.libtriton import llvm, nvidia, passes
+
+    return [
+        (nvidia.passes.ttgpuir, ("add_to_llvmir",)),
+        (nvidia.passes.ttnvgpuir, ("add_nvgpu_to_llvm", "add_warp_specialize_to_llvm")),
+        (passes.convert, ("add_nvvm_to_llvm",)),
+        (llvm, ("to_module", "attach_datalayout", "optimize_module")),
+        (nvidia, ("set_nvvm_reflect_ftz", "has_extern_deps")),
+    ]
 
 
 def _point_to_calls(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:

@@ -78,10 +78,15 @@ def graded_frame(trace: TracebackType | None, path: Path | None = None) -> str |
 
 def is_graded_file(filename: str) -> bool:
     """Return whether this file is graded, unlike those of the judge, the tests and libraries."""
+    return _is_graded_file(filename, settings.subjects)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_graded_file(filename: str, subjects: Path | None) -> bool:
     path = Path(filename)
-    if settings.subjects is None:
+    if subjects is None:
         return not filename.startswith("<") and not is_library(filename)
-    return path.is_relative_to(settings.subjects.resolve()) and not path.name.startswith("test_")
+    return path.is_relative_to(subjects.resolve()) and not path.name.startswith("test_")
 
 
 def is_library(filename: str) -> bool:

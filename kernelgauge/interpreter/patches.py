@@ -146,6 +146,10 @@ SHORTCUTS: list[Patch] = [
     (_builder, "create_make_range", shortcuts.make_range),
     (TritonSemantic, _OPERANDS, shortcuts.operands(getattr(TritonSemantic, _OPERANDS))),
     (TritonSemantic, _BROADCAST, shortcuts.broadcast(getattr(TritonSemantic, _BROADCAST))),
+    *(
+        (TritonSemantic, name, shortcuts.elementwise(getattr(TritonSemantic, name)))
+        for name in shortcuts.ELEMENTWISE
+    ),
     (TritonSemantic, "cast", shortcuts.cast(TritonSemantic.cast)),
     (tl.core, "_unwrap_if_constexpr", shortcuts.unwrap(tl.core._unwrap_if_constexpr)),
 ]

@@ -7,6 +7,7 @@ no longer calls is found too.
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -18,7 +19,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from kernelgauge.core.complaint import Complaint
-from kernelgauge.interpreter import patches
+from kernelgauge.interpreter import patches, shortcuts
 from kernelgauge.interpreter.overflow import IntegerOverflow, overflow_errors
 from kernelgauge.interpreter.promises import FalsePromise
 
@@ -71,12 +72,14 @@ def _recorded(calls: set[str]) -> Iterator[None]:
     """In the body, add to `calls` the name of each patched function that Triton calls."""
 
     def recording(name: str, function: Callable) -> Callable:
+        @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             calls.add(name)
             return function(*args, **kwargs)
 
         return call
 
+    shortcuts.constants.clear()
     with contextlib.ExitStack() as stack:
         for owner, name, _ in patches.PATCHES:
             if function := vars(owner).get(name):

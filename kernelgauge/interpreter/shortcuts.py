@@ -60,6 +60,54 @@ def operands(stock: Callable) -> Callable:
     return convert
 
 
+def elementwise(stock: Callable) -> Callable:
+    """Wrap an operation on two operands: where Triton's own would call one method, it is called."""
+    name = stock.__name__
+    float_method, integer_method = _METHODS[name]
+    methods = dict.fromkeys(_FLOATS, float_method) | dict.fromkeys(_INTEGERS, integer_method)
+    if float_method is None:
+        methods["int1"] = integer_method
+    may_overflow, takes_pointers = name in ("add", "sub", "mul"), name == "add"
+    compares = name not in ("add", "sub", "mul", "and_", "or_")
+
+    @functools.wraps(stock)
+    def operate(self: Any, left: Any, right: Any, *rest: Any, **options: Any) -> Any:
+        if type(left) is not tl.tensor or type(right) is not tl.tensor or left.type != right.type:
+            pair = _of_one_type(self, left, right, takes_pointers, False)
+            if pair is None:
+                return stock(self, left, right, *rest, **options)
+            left, right = self.broadcast_impl_value(*pair)
+        name = left.dtype.name
+        method = methods.get(name)
+        if method is None and takes_pointers and type(left.dtype) is tl.pointer_type:
+            method = "create_addptr" if right.dtype.name in _INTEGERS else None
+        elif may_overflow and name in _INTEGERS and self.builder.options.sanitize_overflow:
+            method = None
+        if method is None:
+            return stock(self, left, right, *rest, **options)
+        kind = left.type.with_element_ty(tl.int1) if compares else left.type
+        return tl.tensor(getattr(self.builder, method)(left.handle, right.handle), kind)
+
+    return operate
+
+
+# Of the methods of Triton's semantic, the builder's for floats and for signed integers.
+_METHODS = {
+    "add": ("create_fadd", "create_add"),
+    "sub": ("create_fsub", "create_sub"),
+    "mul": ("create_fmul", "create_mul"),
+    "and_": (None, "create_and"),
+    "or_": (None, "create_or"),
+    "less_than": ("create_fcmpOLT", "create_icmpSLT"),
+    "less_equal": ("create_fcmpOLE", "create_icmpSLE"),
+    "greater_than": ("create_fcmpOGT", "create_icmpSGT"),
+    "greater_equal": ("create_fcmpOGE", "create_icmpSGE"),
+    "equal": ("create_fcmpOEQ", "create_icmpEQ"),
+    "not_equal": ("create_fcmpUNE", "create_icmpNE"),
+}
+ELEMENTWISE = tuple(_METHODS)
+
+
 def _of_one_type(
     semantic: Any, left: Any, right: Any, allow_pointer: bool, division: bool
 ) -> tuple | None:
@@ -93,8 +141,20 @@ def _as_constant(semantic: Any, number: Any, name: str, division: bool) -> tl.te
         fits = type(number) in (int, float) and name in _FLOATS
     if not fits or (division and name in _DIVIDED_WIDER):
         return None
-    return semantic.scalar_constant(number, dtype=_TYPES[name])
+    key = (name, number)
+    if key not in constants:
+        if len(constants) >= MAX_CONSTANTS:
+            constants.clear()
+        constant = semantic.scalar_constant(number, dtype=_TYPES[name])
+        constant.tiles = {}
+        constants[key] = constant
+    return constants[key]
 
+
+# The plain numbers of kernels as tensors, by type and value, each with the tiles that are made of
+# it, by their shape: nobody changes the operand of an operation.
+constants: dict[tuple[str, float], tl.tensor] = {}
+MAX_CONSTANTS = 1024
 
 _TYPES = {
     dtype.name: dtype
@@ -141,9 +201,16 @@ def broadcast(stock: Callable) -> Callable:
     return align
 
 
-def _spread(semantic: Any, scalar: tl.tensor, shape: tuple[int, ...]) -> tl.tensor:
+def _spread(semantic: Any, scalar: tl.tensor, shape: Any) -> tl.tensor:
+    tiles = getattr(scalar, "tiles", None)
+    tile = tiles.get(id(shape)) if tiles else None
+    if tile is not None and tile.type.shape is shape:
+        return tile
     kind = tile_type(scalar.dtype, shape)
-    return tl.tensor(semantic.builder.create_splat(kind, scalar.handle), kind)
+    tile = tl.tensor(semantic.builder.create_splat(kind, scalar.handle), kind)
+    if tiles is not None:
+        tiles[id(shape)] = tile
+    return tile
 
 
 _tile_types: dict[tuple, tl.block_type] = {}

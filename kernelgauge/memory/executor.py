@@ -81,7 +81,7 @@ class Executor(interpreter.GridExecutor):
         if unknown := sorted(options.keys() - OPTIONS):
             raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'")
         try:
-            bound = inspect.signature(self.fn).bind(*args, **parameters)
+            bound = _signature(self.fn).bind(*args, **parameters)
         except TypeError as error:
             raise TypeError(f"{name}(): {error}") from None
         bound.apply_defaults()
@@ -214,11 +214,17 @@ def _scalar(value: bool | float, dtype: tl.dtype) -> tl.tensor:
     return tl.tensor(interpreter.TensorHandle(np.array([value]), dtype), dtype)
 
 
+@functools.lru_cache(maxsize=64)
+def _signature(fn: Callable) -> inspect.Signature:
+    return inspect.signature(fn)
+
+
+@functools.lru_cache(maxsize=64)
 def _annotated(fn: Callable) -> dict[str, tl.dtype]:
     """Return the scalar types of parameters that are annotated, as in `stride: tl.int64`."""
     kinds = {
         name: KernelParam(0, parameter, False, False).annotation_type
-        for name, parameter in inspect.signature(fn).parameters.items()
+        for name, parameter in _signature(fn).parameters.items()
     }
     return {
         name: tl.str_to_ty(kind, None)

@@ -34,7 +34,7 @@ ELSEWHERE = {
     "starts-a-thread": ("_thread.start",),
     "starts-a-process": ("subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn"),
 }
-FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
+FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
 # Modules that make such a call on behalf of their caller.
 AGENTS = {"_thread", "concurrent", "ctypes", "inspect", "multiprocessing", "os", "subprocess"}
 AGENTS |= {"threading", "traceback"}
@@ -82,12 +82,11 @@ def _install() -> None:
 
 
 def _audit(event: str, arguments: tuple) -> None:
-    here = _thread.get_ident()
-    if not _watching or here in _auditing or (event == "sys.settrace" and debugged):
-        return
-    act = _act(event)
     # The judge reads the code of frames again and again.
-    if act is None or (event == "object.__getattr__" and arguments[1] not in FRAMES):
+    if not _watching or (event == "object.__getattr__" and arguments[1] not in FRAMES):
+        return
+    here, act = _thread.get_ident(), _act(event)
+    if act is None or here in _auditing or (event == "sys.settrace" and debugged):
         return
     _auditing.append(here)
     try:
@@ -129,11 +128,6 @@ def _culprit(event: str, arguments: tuple, frame: FrameType | None) -> Place | N
         return blame.current_place() if hidden and not blame.is_graded_file(path) else None
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] in AGENTS:
         frame = frame.f_back
-    if frame is None or not _is_graded_file(frame.f_code.co_filename, settings.subjects):
+    if frame is None or not blame.is_graded_file(frame.f_code.co_filename):
         return None
     return Place(frame.f_code.co_filename, frame.f_lineno)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_graded_file(filename: str, subjects: object) -> bool:
-    return blame.is_graded_file(filename)

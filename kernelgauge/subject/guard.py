@@ -76,8 +76,11 @@ IMPORTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
 ESCAPES = ("numpy", "tolist", "__array__", "__dlpack__", "share_memory_")
 
 
-# What subjects allocated through torch under a guard, in any call: they may keep work space.
-_allocated: list[StorageWeakRef] = []
+# What subjects allocated through torch under a guard, in any call, by its identity: they may keep
+# work space. A reference keeps the identity of what is gone from being given to other memory.
+_allocated: dict[int, StorageWeakRef] = {}
+# How many of them were left when those that are gone were last dropped.
+_left = 0
 
 
 class Guard(TorchDispatchMode):
@@ -107,7 +110,7 @@ class Guard(TorchDispatchMode):
         self.unguarded: list[torch.Tensor] = []
         self.scalars = 0
         self.like: dict[int, int] = {}
-        _allocated[:] = [storage for storage in _allocated if not storage.expired()]
+        _drop_what_is_gone()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -123,7 +126,7 @@ class Guard(TorchDispatchMode):
     @staticmethod
     def has_seen(tensor: torch.Tensor) -> bool:
         """Return whether a subject allocated this memory through torch in any run so far."""
-        return StorageWeakRef(tensor.untyped_storage()) in _allocated
+        return tensor.untyped_storage()._cdata in _allocated
 
     def has_filled(self, tensor: torch.Tensor) -> bool:
         """Return whether the launcher itself gave every element of this memory a value."""
@@ -164,7 +167,7 @@ class Guard(TorchDispatchMode):
         if func in EMPTY or func in FILLED:
             if (made := _allocate_huge(func, args, kwargs)) is not None:
                 self.unguarded.append(made)
-                _allocated.append(StorageWeakRef(made.untyped_storage()))
+                _remember(made)
                 self.on_allocation(made)
                 return made
             made = func(*args, **kwargs)
@@ -177,7 +180,7 @@ class Guard(TorchDispatchMode):
             self.arenas.append(arena)
             if isinstance(args[0], torch.Tensor):
                 self.like[storage_of(arena.tensor)] = storage_of(args[0])
-            _allocated.append(StorageWeakRef(arena.buffer.untyped_storage()))
+            _remember(arena.buffer)
             self.on_allocation(arena.tensor)
             return arena.tensor
         if body := _own_operator(func):
@@ -256,6 +259,21 @@ class Guard(TorchDispatchMode):
             forbid(threading.Thread, "start", note("uses-a-thread"), remedy)
             with self, _RequireDevice(self._violation), one_stream():
                 yield
+
+
+def _remember(tensor: torch.Tensor) -> None:
+    """Take notice of memory that a subject allocated."""
+    storage = tensor.untyped_storage()
+    _allocated[storage._cdata] = StorageWeakRef(storage)
+
+
+def _drop_what_is_gone() -> None:
+    """Forget memory that was freed, once there may be as much of it as of what is left."""
+    global _left
+    if len(_allocated) > 2 * _left + 64:
+        for key in [key for key, storage in _allocated.items() if storage.expired()]:
+            del _allocated[key]
+        _left = len(_allocated)
 
 
 def _own_operator(func: torch._ops.OpOverload) -> Callable | None:

@@ -12,7 +12,7 @@ import functools
 import gc
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -51,18 +51,15 @@ class Watched(NamedTuple):
     """A dict that must stay as it is.
 
     owner: the module or class whose attributes it holds, or the name of a constant of the judge
-    version: what counts its changes, None where nothing does
     """
 
     owner: object
     names: dict
-    version: ctypes.c_uint64 | None
 
 
 class Held(NamedTuple):
-    """What a dict holds, where a subject cannot change it, and its version."""
+    """What a dict holds, where a subject cannot change it."""
 
-    version: int | None
     names: tuple
     values: tuple
 
@@ -71,8 +68,9 @@ class Inventory(NamedTuple):
     """What is watched.
 
     ours, found: the modules of the judge, by name, and what of its libraries was loaded
-    version: of sys.modules then
+    version: of sys.modules then, None where nothing counts its changes
     dicts: attributes of modules and classes, constants of the judge, and its settings
+    counters: what counts the changes of each of them; none where nothing does
     functions: those of the judge, and the code that each must keep
     sets: constants of the judge, by name
     """
@@ -81,20 +79,22 @@ class Inventory(NamedTuple):
     found: tuple[object, ...]
     version: int | None
     dicts: tuple[Watched, ...]
+    counters: tuple[ctypes.c_uint64, ...]
     functions: tuple[tuple[FunctionType, CodeType], ...]
     sets: tuple[tuple[str, set], ...]
 
 
 class State(NamedTuple):
-    """What an inventory held before a subject ran."""
+    """What an inventory held before a subject ran, and how often each dict had changed."""
 
     inventory: Inventory
+    versions: list[int]
     dicts: tuple[Held, ...]
     sets: tuple[frozenset, ...]
 
 
 # What was held before the last subject ran.
-_last = State(Inventory((), (), None, (), (), ()), (), ())
+_last = State(Inventory((), (), None, (), (), (), ()), [], (), ())
 
 
 @contextlib.contextmanager
@@ -127,8 +127,8 @@ def untouched(subject: Path) -> Iterator[None]:
 
 
 def _state() -> State:
-    inventory, dicts, _ = _last
-    version = _count(_watched("", sys.modules))
+    inventory, versions, dicts, _ = _last
+    version = _counter(sys.modules).value if _dicts_count() else None
     if version is None or version != inventory.version:
         ours = tuple(filter(_is_ours, sys.modules))
     else:
@@ -136,34 +136,38 @@ def _state() -> State:
     found = tuple(_find(*name.partition(":")[::2]) for name in RELIED_ON)
     if (ours, found) != (inventory.ours, inventory.found):
         inventory = Inventory(ours, found, version, *_take_inventory())
-        dicts = tuple(map(_held, inventory.dicts))
-    else:
+        versions, dicts = _versions(inventory), tuple(map(_held, inventory.dicts))
+    elif changed := _changed(inventory, versions):
         # Copying them all would take longer than most kernels.
-        dicts = tuple(
-            known if _is_unchanged(it, known) else _held(it)
-            for it, known in zip(inventory.dicts, dicts, strict=True)
-        )
+        versions, now = _versions(inventory), list(dicts)
+        for at in changed:
+            now[at] = _held(inventory.dicts[at])
+        dicts = tuple(now)
     sets = tuple(frozenset(it) for _, it in inventory.sets)
-    return State(inventory._replace(version=version), dicts, sets)
+    return State(inventory._replace(version=version), versions, dicts, sets)
 
 
 def _held(watched: Watched) -> Held:
     now = watched.names.copy()
-    return Held(_count(watched), tuple(now), tuple(now.values()))
+    return Held(tuple(now), tuple(now.values()))
 
 
-def _count(watched: Watched) -> int | None:
-    """Return the version of a dict now."""
-    return None if watched.version is None else watched.version.value
+def _versions(inventory: Inventory) -> list[int]:
+    return [counter.value for counter in inventory.counters]
 
 
-def _is_unchanged(watched: Watched, held: Held) -> bool:
-    """Return whether nobody has touched a dict; False where that cannot be known at once."""
-    return held.version is not None and held.version == _count(watched)
+def _changed(inventory: Inventory, before: list[int]) -> Sequence[int]:
+    """Return the places of the dicts that somebody may have touched since."""
+    if not inventory.counters:
+        return range(len(inventory.dicts))
+    now = _versions(inventory)
+    if now == before:
+        return ()
+    return [at for at, (one, other) in enumerate(zip(now, before, strict=True)) if one != other]
 
 
-def _take_inventory() -> tuple[tuple, tuple, tuple]:
-    """Return the dicts, functions and sets to watch."""
+def _take_inventory() -> tuple[tuple, tuple, tuple, tuple]:
+    """Return the dicts to watch with their counters, and the functions and sets."""
     libraries = [_find(*name.partition(":")[::2]) for name in RELIED_ON]
     dicts = [_watched(owner, vars(owner)) for owner in libraries if owner is not None]
     # A function that several modules import is watched once.
@@ -184,13 +188,13 @@ def _take_inventory() -> tuple[tuple, tuple, tuple]:
                     sets.append((f"{_name(owner)}.{attribute}", value))
                 elif isinstance(value, Settings):
                     dicts.append(_watched(f"{_name(owner)}.{attribute}", vars(value)))
-    return tuple(dicts), tuple(functions.items()), tuple(sets)
+    counters = tuple(_counter(it.names) for it in dicts) if _dicts_count() else ()
+    return tuple(dicts), counters, tuple(functions.items()), tuple(sets)
 
 
 def _watched(owner: object, names: Any) -> Watched:
     # Behind the proxy of a class is a dict.
-    names = names if isinstance(names, dict) else gc.get_referents(names)[0]
-    return Watched(owner, names, _counter(names) if _dicts_count() else None)
+    return Watched(owner, names if isinstance(names, dict) else gc.get_referents(names)[0])
 
 
 def _counter(names: dict) -> ctypes.c_uint64:
@@ -233,10 +237,11 @@ def _changes(state: State, is_suspected: bool) -> list[str]:
 
     is_suspected: whether something else was found already
     """
-    inventory, dicts, sets = state
+    inventory, versions, dicts, sets = state
     found = []
-    for watched, before in zip(inventory.dicts, dicts, strict=True):
-        if _is_unchanged(watched, before) or _is_same(watched.names, before):
+    for at in _changed(inventory, versions):
+        watched, before = inventory.dicts[at], dicts[at]
+        if _is_same(watched.names, before):
             continue
         held = dict(zip(before.names, before.values, strict=True))
         if not isinstance(watched.owner, str):
