@@ -143,6 +143,8 @@ SHORTCUTS: list[Patch] = [
     (tl.block_type, "with_element_ty", shortcuts.with_element_type),
     (_builder, "get_block_ty", shortcuts.block_type),
     (_builder, "create_splat", shortcuts.splat),
+    (_builder, "create_broadcast", shortcuts.stretch),
+    (_builder, "create_expand_dims", shortcuts.add_axis),
     (_builder, "create_make_range", shortcuts.make_range),
     (TritonSemantic, _OPERANDS, shortcuts.operands(getattr(TritonSemantic, _OPERANDS))),
     (TritonSemantic, _BROADCAST, shortcuts.broadcast(getattr(TritonSemantic, _BROADCAST))),

@@ -72,7 +72,11 @@ def elementwise(stock: Callable) -> Callable:
 
     @functools.wraps(stock)
     def operate(self: Any, left: Any, right: Any, *rest: Any, **options: Any) -> Any:
-        if type(left) is not tl.tensor or type(right) is not tl.tensor or left.type != right.type:
+        if (
+            type(left) is not tl.tensor
+            or type(right) is not tl.tensor
+            or left.type is not right.type
+        ):
             pair = _of_one_type(self, left, right, takes_pointers, False)
             if pair is None:
                 return stock(self, left, right, *rest, **options)
@@ -181,7 +185,7 @@ def cast(stock: Callable) -> Callable:
 
 
 def broadcast(stock: Callable) -> Callable:
-    """Wrap broadcast_impl_value: tiles of one shape, and a tile and a scalar, are simple."""
+    """Wrap broadcast_impl_value: tiles of as many axes, and a tile and a scalar, are simple."""
 
     @functools.wraps(stock)
     def align(self: Any, left: Any, right: Any) -> Any:
@@ -189,9 +193,12 @@ def broadcast(stock: Callable) -> Callable:
         other = type(right.type) is tl.block_type
         if one and other:
             # `share_shapes` lets types of one shape have the same object.
-            return (
-                (left, right) if left.type.shape is right.type.shape else stock(self, left, right)
-            )
+            if left.type.shape is right.type.shape:
+                return left, right
+            shape = _common(left.type.shape, right.type.shape)
+            if shape is None:
+                return stock(self, left, right)
+            return _stretched(self, left, shape), _stretched(self, right, shape)
         if one:
             return left, _spread(self, right, left.type.shape)
         if other:
@@ -199,6 +206,22 @@ def broadcast(stock: Callable) -> Callable:
         return left, right
 
     return align
+
+
+@functools.lru_cache(maxsize=4096)
+def _common(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape that tiles of two shapes have together, None if Triton must decide."""
+    pairs = list(zip(one, other, strict=False))
+    if len(one) != len(other) or any(a != b and 1 not in (a, b) for a, b in pairs):
+        return None
+    return tuple(map(max, pairs))
+
+
+def _stretched(semantic: Any, tile: tl.tensor, shape: tuple[int, ...]) -> tl.tensor:
+    kind = tile_type(tile.dtype, shape)
+    if tile.type.shape == shape:
+        return tile
+    return tl.tensor(semantic.builder.create_broadcast(tile.handle, shape), kind)
 
 
 def _spread(semantic: Any, scalar: tl.tensor, shape: Any) -> tl.tensor:
@@ -219,11 +242,11 @@ _tile_types: dict[tuple, tl.block_type] = {}
 def tile_type(element_type: tl.dtype, shape: Sequence[int]) -> tl.block_type:
     """Return the type of tiles of this shape; of numbers, always the same object."""
     if type(element_type) is not tl.dtype:
-        return tl.block_type(element_type, shape)
+        return tl.block_type(element_type, list(shape))
     key = (element_type.name, *shape)
     kind = _tile_types.get(key)
     if kind is None:
-        kind = _tile_types[key] = tl.block_type(element_type, shape)
+        kind = _tile_types[key] = tl.block_type(element_type, list(shape))
     return kind
 
 
@@ -243,6 +266,24 @@ def splat(builder: Any, type_of_tile: Any, scalar: Any) -> Any:
     value = np.ascontiguousarray(scalar.data)
     elements = np.ndarray(shape, value.dtype, value, strides=(0,) * len(shape))
     return TensorHandle(elements, scalar.dtype.scalar)
+
+
+def stretch(builder: Any, tile: Any, shape: Sequence[int]) -> Any:
+    """Return a tile along whose axes of one element that one is repeated, in the same memory."""
+    data = tile.data
+    if data.ndim != len(shape) or not data.flags.c_contiguous:
+        return TensorHandle(np.broadcast_to(data, shape), tile.dtype.scalar)
+    strides = [
+        0 if size == 1 else stride for size, stride in zip(data.shape, data.strides, strict=True)
+    ]
+    return TensorHandle(np.ndarray(shape, data.dtype, data, 0, strides), tile.dtype.scalar)
+
+
+def add_axis(builder: Any, tile: Any, axis: int) -> Any:
+    """Return a tile with one more axis of one element, in the same memory."""
+    data = tile.data
+    at = axis if axis >= 0 else axis + data.ndim + 1
+    return TensorHandle(data[(slice(None),) * at + (None,)], tile.dtype.scalar)
 
 
 def contiguous(stock: Callable) -> Callable:

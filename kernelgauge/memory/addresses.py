@@ -76,6 +76,7 @@ class Region:
         self.name = name
         self.tensor = tensor
         self.storage = storage
+        self.dtype = tensor.dtype
         self.itemsize = tensor.element_size()
         self.shape = tuple(tensor.shape)
         self.strides = tuple(tensor.stride())

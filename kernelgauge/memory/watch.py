@@ -293,7 +293,7 @@ class Watch:
     def note_scratch(self, parts: Parts) -> None:
         """Take note of the formats, of 16 bits, in which kernels keep numbers in memory."""
         for region, _ in parts:
-            name = NAMES.get(region.tensor.dtype)
+            name = NAMES.get(region.dtype)
             if name and region.storage.key not in self.given:
                 self.rounded.add(f"scratch {name}")
 
