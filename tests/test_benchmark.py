@@ -23,7 +23,7 @@ from kernelgauge.speed.roofline import Limits
 from tests.simulated_limits import H200
 
 # A warning of torch's own, on import of its compiler.
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+pytestmark = [pytest.mark.proof, pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")]
 
 
 class SimulatedTimer:

@@ -34,7 +34,10 @@ def expected(qkv, *, causal=False, window=None):
 implementations = pytest.mark.parametrize(
     "make", [flex, lambda **options: sdpa("SDPA flash", **options)], ids=["flex", "sdpa"]
 )
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile"),
+]
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

@@ -18,6 +18,8 @@ from course.plugin import ladder
 from course.proof import mutants, runner
 from kernelgauge.core import blame
 
+pytestmark = pytest.mark.proof
+
 LADDER = ladder.ladder()
 CHAPTERS = sorted({puzzle.split("/")[0] for puzzle in LADDER})
 WORKED_EXAMPLES = {"01_pointwise/vector_copy"}

@@ -9,6 +9,8 @@ import pytest
 from course import private_names
 from kernelgauge.interpreter import patches
 
+pytestmark = pytest.mark.proof
+
 # Modules that a dotted name leads through.
 PATHS = {"_C", "_ops", "_pytest", "_python_dispatch", "_pytree"}
 

@@ -26,6 +26,8 @@ from course.plugin import ladder
 from course.proof import runner
 from kernelgauge.core.verdict import Wrong
 
+pytestmark = pytest.mark.proof
+
 LADDER = ladder.ladder()
 puzzles = pytest.mark.parametrize("puzzle", LADDER)
 

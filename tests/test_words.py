@@ -20,6 +20,8 @@ from course.paths import ROOT
 from kernelgauge.words import OWN, TABLES, WORDS, symptoms, synchronising, touching
 from kernelgauge.words.kinds import KINDS
 
+pytestmark = pytest.mark.proof
+
 ROOM = "kernelgauge/words/"
 Function = ast.FunctionDef | ast.Lambda
 

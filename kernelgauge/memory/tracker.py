@@ -38,7 +38,7 @@ POLLS_BEFORE_DEADLOCK = 2048
 POLLS_BEFORE_STARVING = 256
 
 # Where only the "ends" of a launch run, a program that loops over a huge result is stopped here.
-MAX_ACCESSES_OF_AN_END = 1000
+MAX_ACCESSES_OF_AN_END = 250
 # How two tiles lie is not looked for among more units than these.
 MAX_SEARCHED = 2**24
 
