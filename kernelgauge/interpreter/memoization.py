@@ -93,6 +93,11 @@ def _is_patched(module: ModuleType) -> bool:
     return not isinstance(module.range, type)
 
 
+# The types of tiles of numbers, by the name of the element type and the shape: of those that are
+# equal, all tensors have one.
+tile_types: dict[tuple, tl.block_type] = {}
+
+
 def share_shapes(stock: Callable) -> Callable:
     """Wrap block_type.__init__: types of one shape share what is derived from it, unchanged."""
     known: dict[tuple, tuple] = {}
@@ -107,18 +112,21 @@ def share_shapes(stock: Callable) -> Callable:
         self.element_ty = element_ty
         self.shape, self.numel, self._tensor_shape, self._tensor_numel, text = known[key]
         self.name = f"<{text}, {element_ty}>"
+        of_numbers = type(self) is tl.block_type and type(element_ty) is tl.dtype
+        name = (element_ty.name, *self.shape)
+        self._same = tile_types.setdefault(name, self) if of_numbers else self
 
     return init
 
 
 def reuse_shapes(stock: Callable) -> Callable:
-    """Wrap tensor.__init__: take the shape that `share_shapes` left on the type."""
+    """Wrap tensor.__init__: take the shape that `share_shapes` left on the type, and its twin."""
 
     no_axes, one = tl.tuple([]), tl.constexpr(1)
 
     def init(self: Any, handle: Any, type: Any) -> None:
         if hasattr(type, "_tensor_shape"):
-            self.handle, self.type = handle, type
+            self.handle, self.type = handle, type._same
             self.dtype = type.element_ty
             self.shape, self.numel = type._tensor_shape, type._tensor_numel
         elif type.is_block():

@@ -9,6 +9,7 @@ Triton.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,7 @@ def reduce(operation: Any, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     else:
         kept = list(arrays[0].shape)
         kept[axis] = 1
-        arrays = tuple(np.moveaxis(array, axis, 0) for array in arrays)
+        arrays = tuple(_with_axis_first(array, axis) for array in arrays)
     dtypes = [operand.dtype for operand in inputs]
     reduced = _reduce_first_axis(operation.combine_fn, arrays, dtypes)
     if operation.keep_dims:
@@ -58,6 +59,9 @@ def _reduce_first_axis(combine_fn: Callable, arrays: Arrays, dtypes: list[tl.dty
         return (narrow(extremum.reduce(widen(first, name)), name),)
     if combine_fn is standard._sum_combine and first.dtype.kind in "iu" and dtypes[0].is_int():
         return (np.add.reduce(first, dtype=first.dtype),)
+    if compute := _COMPUTED.get(combine_fn):
+        rounded.add(name)
+        return (_folded(first, compute, name),)
     combine = _combine(combine_fn, dtypes)
     while (count := len(arrays[0])) > 1:
         half = count // 2
@@ -69,6 +73,25 @@ def _reduce_first_axis(combine_fn: Callable, arrays: Arrays, dtypes: list[tl.dty
         if count % 2:
             arrays = tuple(map(np.concatenate, zip(arrays, rest, strict=True)))
     return tuple(array[0] for array in arrays)
+
+
+def _folded(values: np.ndarray, compute: Callable, name: str) -> np.ndarray:
+    """Fold the second half of numbers of one format onto the first until one is left."""
+    while (count := len(values)) > 1:
+        half = count // 2
+        left, right = widen(values[:half], name), widen(values[half : 2 * half], name)
+        folded = narrow(compute(left, right), name)
+        values = np.concatenate((folded, values[2 * half :])) if count % 2 else folded
+    return values[0]
+
+
+def _with_axis_first(array: np.ndarray, axis: int) -> np.ndarray:
+    return array if axis == 0 else array.transpose(_axes(array.ndim, axis % array.ndim))
+
+
+@functools.lru_cache(maxsize=64)
+def _axes(count: int, first: int) -> tuple[int, ...]:
+    return (first, *(axis for axis in range(count) if axis != first))
 
 
 def scan(operation: Any, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:

@@ -17,6 +17,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
+from kernelgauge.interpreter.memoization import tile_types
+
 # Operands of one of these types are computed in it, whatever the operation but a division.
 _FLOATS = {"fp16", "bf16", "fp32", "fp64"}
 _INTEGERS = {"int32", "int64"}
@@ -236,18 +238,10 @@ def _spread(semantic: Any, scalar: tl.tensor, shape: Any) -> tl.tensor:
     return tile
 
 
-_tile_types: dict[tuple, tl.block_type] = {}
-
-
 def tile_type(element_type: tl.dtype, shape: Sequence[int]) -> tl.block_type:
     """Return the type of tiles of this shape; of numbers, always the same object."""
-    if type(element_type) is not tl.dtype:
-        return tl.block_type(element_type, list(shape))
-    key = (element_type.name, *shape)
-    kind = _tile_types.get(key)
-    if kind is None:
-        kind = _tile_types[key] = tl.block_type(element_type, list(shape))
-    return kind
+    kind = tile_types.get((element_type.name, *shape))
+    return tl.block_type(element_type, list(shape)) if kind is None else kind
 
 
 def with_element_type(self: tl.block_type, element_type: tl.dtype) -> tl.block_type:
