@@ -209,8 +209,8 @@ def test_a_load_waits_as_long_whether_its_lanes_are_masked_or_not(monkeypatch):
     monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
     kernel = runner.module_of("08_debugging/token_mean").puzzle
     waits = []
-    # Its tiles are 32 wide.
-    for width in (32, 16):
+    # Its tiles are 64 wide.
+    for width in (64, 32):
         arguments = kernel.arguments((torch.empty(132, 2048, width),), {})
         works = kernel.works(
             lambda given=arguments: kernel.guarded(given), kernel.subject, kernel.path, H200

@@ -3,7 +3,7 @@
 At most 1024 programs walk over the vector, and a second launch adds their sums; the number does not
 depend on the GPU, and so neither does the order of the additions. Whole blocks are loaded without a
 mask, because one that may end anywhere makes each element a load of its own. Elements are taken in
-the order of the memory.
+the order of the memory, and of a small vector past what the L2 cache holds for others.
 """
 
 import torch
@@ -29,7 +29,7 @@ def element_ptrs(x_ptr, offs, sizes, strides):
 def partial_sum_kernel(
     x_ptr, partial_ptr,
     N, sizes, strides,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, POLICY: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCK).to(tl.int64)
@@ -37,7 +37,8 @@ def partial_sum_kernel(
     # Whole blocks have no mask: with one that may end anywhere, each element is a load of its own.
     whole = N // BLOCK
     for block in range(pid, whole, tl.num_programs(0)):
-        x = tl.load(element_ptrs(x_ptr, block * BLOCK + lanes, sizes, strides))
+        x_ptrs = element_ptrs(x_ptr, block * BLOCK + lanes, sizes, strides)
+        x = tl.load(x_ptrs, eviction_policy=POLICY)
         acc += x.to(tl.float32)
     if pid == whole % tl.num_programs(0):
         offs = tl.cast(whole, tl.int64) * BLOCK + lanes
@@ -57,6 +58,17 @@ def total_sum_kernel(
     tl.store(total_ptr, tl.sum(partial, axis=0))
 
 
+def policy(x: torch.Tensor) -> str:
+    """How the L2 cache keeps x, of which each element is loaded once."""
+    if x.device.type != "cuda":
+        return ""
+    # What the launch before stored is still there, and must be written to memory if x takes its
+    # place. Where x is much larger, that is little beside it, and evict_first takes 1 to 5 % longer
+    # (H100, 2026-11-27).
+    cache = torch.cuda.get_device_properties(x.device).L2_cache_size
+    return "evict_first" if x.numel() * x.element_size() <= 6 * cache else ""
+
+
 def total_sum(x: torch.Tensor) -> torch.Tensor:
     if not x.is_floating_point():
         raise ValueError(f"x must be floating point, not {x.dtype}")
@@ -68,6 +80,8 @@ def total_sum(x: torch.Tensor) -> torch.Tensor:
     P = min(triton.cdiv(N, BLOCK), PROGRAMS)
     partial = torch.empty(P, dtype=torch.float32, device=x.device)
     total = torch.empty((), dtype=x.dtype, device=x.device)
-    partial_sum_kernel[(P,)](x, partial, N, tuple(x.shape), x.stride(), BLOCK=BLOCK, num_warps=8)
+    partial_sum_kernel[(P,)](
+        x, partial, N, tuple(x.shape), x.stride(), BLOCK=BLOCK, POLICY=policy(x), num_warps=8
+    )
     total_sum_kernel[(1,)](partial, total, P, BLOCK=PROGRAMS)
     return total

@@ -17,20 +17,33 @@ def l1_norms_kernel(
     x_ptr, out_ptr,
     M, N,
     stride_xm, stride_xn,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, POLICY: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    cols = tl.arange(0, BLOCK_N).to(tl.int64)[None, :]
+    cols = tl.arange(0, BLOCK_N)[None, :]
     mask_m = (rows < M)[:, None]
-    x_ptrs = x_ptr + rows[:, None] * stride_xm + cols * stride_xn
+    x_ptrs = x_ptr + rows[:, None] * stride_xm + cols.to(tl.int64) * stride_xn
     # Fixed: the first block was float16 and the sum with the second one float32. A loop must keep
     # the types of what it carries; only the interpreter lets them change.
-    acc = tl.abs(tl.load(x_ptrs, mask=mask_m & (cols < N), other=0.0).to(tl.float32))
+    x = tl.load(x_ptrs, mask=mask_m & (cols < N), other=0.0, eviction_policy=POLICY)
+    acc = tl.abs(x.to(tl.float32))
     for start in range(BLOCK_N, N, BLOCK_N):
         x_ptrs += tl.cast(stride_xn, tl.int64) * BLOCK_N
-        x = tl.load(x_ptrs, mask=mask_m & (start + cols < N), other=0.0)
+        mask = mask_m & (start + cols < N)
+        x = tl.load(x_ptrs, mask=mask, other=0.0, eviction_policy=POLICY)
         acc += tl.abs(x.to(tl.float32))
     tl.store(out_ptr + rows, tl.sum(acc, axis=1), mask=rows < M)
+
+
+def policy(x: torch.Tensor) -> str:
+    """How the L2 cache keeps x, of which each element is loaded once."""
+    if x.device.type != "cuda":
+        return ""
+    # What the launch before stored is still there, and must be written to memory if x takes its
+    # place. Where x is much larger, that is little beside it, and evict_first takes 1 to 5 % longer
+    # (H100, 2026-11-27).
+    cache = torch.cuda.get_device_properties(x.device).L2_cache_size
+    return "evict_first" if x.numel() * x.element_size() <= 6 * cache else ""
 
 
 def l1_norms(x: torch.Tensor) -> torch.Tensor:
@@ -40,8 +53,12 @@ def l1_norms(x: torch.Tensor) -> torch.Tensor:
         )
     M, N = x.shape
     out = torch.empty(M, dtype=x.dtype, device=x.device)
-    BLOCK_N = min(triton.next_power_of_2(max(N, 1)), TILE)
-    BLOCK_M = min(triton.next_power_of_2(max(M, 1)), TILE // BLOCK_N)
-    grid = (triton.cdiv(M, BLOCK_M),)
-    l1_norms_kernel[grid](x, out, M, N, *x.stride(), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    # Twice as wide, but where half of the second tile would be empty.
+    widest = TILE if 2 * TILE < N <= 3 * TILE else 2 * TILE
+    BLOCK_N = min(triton.next_power_of_2(max(N, 1)), widest)
+    BLOCK_M = min(triton.next_power_of_2(max(M, 1)), max(1, TILE // BLOCK_N))
+    l1_norms_kernel[(triton.cdiv(M, BLOCK_M),)](
+        x, out, M, N, *x.stride(),
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, POLICY=policy(x), num_warps=max(4, BLOCK_N // 256),
+    )  # fmt: skip
     return out

@@ -170,7 +170,9 @@ def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
     programs = multiprocessors(a.device)
     BLOCK_M, BLOCK_N = tile_shape(M, N, K, programs)
-    BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
+    large = BLOCK_M * BLOCK_N > 128 * 128
+    # Whole lines of the cache, of 128 bytes: as many are under way in fewer steps of two.
+    BLOCK_K = (128 if large else 256) // a.element_size()
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     # Rounded down: one program more than there are multiprocessors would cost a second round.
     pieces = max(1, min(programs // max(1, tiles), triton.cdiv(K, BLOCK_K) // 2))
@@ -189,15 +191,16 @@ def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             TensorDescriptor.from_tensor(realigned(a), [BLOCK_M, BLOCK_K]),
             TensorDescriptor.from_tensor(realigned(b), [BLOCK_K, BLOCK_N]),
         )
-    large = BLOCK_M * BLOCK_N > 128 * 128
     split_k_matmul_kernel[(tiles * pieces,)](
         a, b, *descriptors, parts, M, N, K, pieces, *a.stride(), *b.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, GROUP_M=8,
         num_warps=8 if large else 4,
-        num_stages=5 if not large else 3 if descriptors[0] is None else 4,
+        num_stages=4 if large and descriptors[0] is not None else 3,
     )  # fmt: skip
     if pieces > 1:
-        sum_pieces_kernel[(triton.cdiv(M * N, 512),)](
-            parts, c, M * N, pieces, TOGETHER=16, BLOCK=512
+        # As many programs as there are multiprocessors, with 4096 numbers at a time.
+        BLOCK = max(128, min(512, triton.next_power_of_2(triton.cdiv(M * N, programs))))
+        sum_pieces_kernel[(triton.cdiv(M * N, BLOCK),)](
+            parts, c, M * N, pieces, TOGETHER=4096 // BLOCK, BLOCK=BLOCK
         )
     return c

@@ -93,18 +93,18 @@ def max_pool2d(
     Q = (W + 2 * padding_w - kernel_w) // stride_w + 1
     out = torch.empty((N, C, P, Q), dtype=x.dtype, device=x.device)
     indices = torch.empty((N, C, P, Q), dtype=torch.int64, device=x.device)
-    BLOCK_Q = min(triton.next_power_of_2(Q), 128)
+    BLOCK_Q = min(triton.next_power_of_2(Q), 64)
     if x.stride(1) < x.stride(3):
         # Neighbours in memory are channels, in the results they are pixels: a tile wide both ways.
-        BLOCK_C, BLOCK_Q, BLOCK_P = 32, min(BLOCK_Q, 32), 4
+        BLOCK_C, BLOCK_Q, BLOCK_P, num_warps = 32, min(BLOCK_Q, 32), 4, 4
     else:
-        # A window for each of 128 lanes: with several, the loads of a warp lie further apart.
-        BLOCK_C, BLOCK_P = 128 // BLOCK_Q, 8
+        # A window for each of 64 lanes: with several, the loads of a warp lie further apart.
+        BLOCK_C, BLOCK_P, num_warps = 64 // BLOCK_Q, 16 // x.element_size(), 2
     grid = (N * triton.cdiv(C, BLOCK_C) * triton.cdiv(P, BLOCK_P) * triton.cdiv(Q, BLOCK_Q),)
     max_pool2d_kernel[grid](
         x, out, indices, C, H, W, P, Q, *x.stride(),
         STRIDE_H=stride_h, STRIDE_W=stride_w, PADDING_H=padding_h, PADDING_W=padding_w,
         KERNEL_H=kernel_h, KERNEL_W=kernel_w, UNROLL=min(kernel_h * kernel_w, UNROLL),
-        BLOCK_C=BLOCK_C, BLOCK_P=BLOCK_P, BLOCK_Q=BLOCK_Q, num_warps=4,
+        BLOCK_C=BLOCK_C, BLOCK_P=BLOCK_P, BLOCK_Q=BLOCK_Q, num_warps=num_warps,
     )  # fmt: skip
     return out, indices

@@ -1,7 +1,7 @@
 """12.1  Rotary position embedding: one good answer.
 
 A program takes 8 positions and turns all heads of q and k at them, so that cos and sin are loaded
-once for all heads. It has 4096 pairs at a time, 32 for each thread, so that enough loads are under
+once for all heads. It has 2048 pairs at a time, 32 for each thread, so that enough loads are under
 way. The backward pass is the same kernel with the sign of sin turned.
 """
 
@@ -105,13 +105,13 @@ def rope(
     q_out = torch.empty((B, H, S, D), dtype=q.dtype, device=q.device)
     k_out = torch.empty((B, Hkv, S, D), dtype=k.dtype, device=k.device)
     BLOCK_I, BLOCK_S = triton.next_power_of_2(half), 8
-    # 4096 pairs at a time, 32 for each thread: enough loads are under way.
-    BLOCK_H = max(1, min(4096 // (BLOCK_S * BLOCK_I), triton.next_power_of_2(H)))
+    # 2048 pairs at a time, 32 for each thread: enough loads are under way.
+    BLOCK_H = max(1, min(2048 // (BLOCK_S * BLOCK_I), triton.next_power_of_2(H)))
     rope_kernel[(triton.cdiv(S, BLOCK_S) * B,)](
         q, k, cos, sin, q_out, k_out,
         H, Hkv, S, D, half,
         *q.stride(), *k.stride(), *cos.stride(), *sin.stride(),
         INVERSE=inverse, BLOCK_S=BLOCK_S, BLOCK_H=BLOCK_H, BLOCK_I=BLOCK_I,
-        BLOCK_REST=min(triton.next_power_of_2(D - 2 * half + 1), 128), num_warps=4,
+        BLOCK_REST=min(triton.next_power_of_2(D - 2 * half + 1), 128), num_warps=2,
     )  # fmt: skip
     return q_out, k_out
