@@ -115,7 +115,11 @@ MUTANTS = {
         "",
         ["early-overwrite", "barrier-misuse"],
     ),
-    "too few bytes": ("2 * BLOCK * (D * 2 + 4)", "2 * BLOCK * D * 2", ["wrong-bytes"]),
+    "too few bytes": (
+        "expect(bar, BLOCK * (D * 2 + 4))",
+        "expect(bar, BLOCK * D * 2)",
+        ["wrong-bytes"],
+    ),
     "keys are not waited for": (
         "    mbarrier.wait(kv_full.index(0), 0)\n",
         "",
@@ -124,6 +128,11 @@ MUTANTS = {
     "queries are not waited for": (
         "        mbarrier.wait(full.index(slot), phase)\n        s = warpgroup_mma(k",
         "        s = warpgroup_mma(k",
+        ["early-read"],
+    ),
+    "gradients of results are not waited for": (
+        "        mbarrier.wait(dout_full.index(slot), phase)\n",
+        "",
         ["early-read"],
     ),
     "the other consumer is not waited for": (
@@ -154,18 +163,13 @@ MUTANTS = {
         ["deadlock"],
     ),
     "dq is not waited for": (
-        "dv, dq = warpgroup_mma_wait(num_outstanding=2, deps=(dv, dq))\n        add",
-        "dv, dq = warpgroup_mma_wait(num_outstanding=3, deps=(dv, dq))\n        add",
+        "dq = warpgroup_mma_wait(num_outstanding=2, deps=(dq,))\n        add",
+        "dq = warpgroup_mma_wait(num_outstanding=3, deps=(dq,))\n        add",
         None,
     ),
-    "the addition before is not waited for": (
-        "    tma.store_wait(0)\n    # Warp",
-        "    # Warp",
-        ["early-overwrite"],
-    ),
-    "dv is not waited for": (
-        "    dv, dq = warpgroup_mma_wait(num_outstanding=1, deps=(dv, dq))\n    add",
-        "    dq, _ = warpgroup_mma_wait(num_outstanding=3, deps=(dq, dv))\n    add",
+    "dp is not waited for": (
+        "    dp = warpgroup_mma_wait(num_outstanding=1, deps=(dp,))\n",
+        "    dp = warpgroup_mma_wait(num_outstanding=2, deps=(dp,))\n",
         None,
     ),
     "dk takes the place of dv early": (

@@ -3,9 +3,9 @@
 One kernel computes all three gradients for heads of 128, and each score once. A program has 128
 keys, 64 for each of two consumers, whose sums for dk and dv stay in registers while a producer
 brings the queries in blocks of 64 through a ring. dq belongs to all programs of a head: they add to
-it in float32, by TMA and in the order in which threads hold it, and a last kernel puts it in order
-and rounds it. dq and dk of a block wait for the next one: its scores are under way while dq leaves,
-and its exponentials run under the product for dp.
+it in float32, from registers and in the order in which threads hold it, and a last kernel puts it
+in order and rounds it. dq and dk of a block wait for the next one: its scores are under way while
+dq leaves, and its exponentials run under the product for dp.
 """
 
 from __future__ import annotations
@@ -27,17 +27,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32}
-
-if hasattr(tma, "async_atomic_add"):
-    async_atomic_add = tma.async_atomic_add
-else:  # Triton 3.6 and 3.7 have the instruction, and no name for it.
-    from triton._C.libtriton import ir
-
-    @gl._core.builtin
-    def async_atomic_add(tensor_desc, coord, src, _semantic=None):
-        coord = _semantic._convert_to_ir_values(coord, require_i64=False)
-        kind = ir.DESCRIPTOR_REDUCE_KIND.ADD
-        _semantic.builder.create_async_tma_reduce(kind, tensor_desc.handle, coord, src.handle)
 
 
 @triton.jit
@@ -74,13 +63,13 @@ def prepare_kernel(
 
 @triton.jit
 def finish_kernel(sums_ptr, dq_ptr, S, padded, scale, D: tl.constexpr, BLOCK: tl.constexpr):
-    """dq of a block of 64 queries, out of the order in which add_dq stored it."""
+    """dq of a block of 64 queries, out of the order in which add_dq has it in memory."""
     pid = tl.program_id(0).to(tl.int64)
     head, block = pid // (padded // BLOCK), pid % (padded // BLOCK)
     sums = tl.load(sums_ptr + pid * (BLOCK * D) + tl.arange(0, BLOCK * D)) * scale
-    # Half of the columns, warp, half of its rows, 16 columns, row, thread of a row, half of the 16
-    # columns, its two columns.
-    sums = sums.reshape(2, 4, 2, 4, 8, 4, 2, 2).permute(1, 2, 4, 0, 3, 6, 5, 7).reshape(BLOCK, D)
+    # Half of the columns, warp, 8 columns, row, thread of a row, half of the warp's rows, the
+    # thread's two columns.
+    sums = sums.reshape(2, 4, 8, 8, 4, 2, 2).permute(1, 5, 3, 0, 2, 4, 6).reshape(BLOCK, D)
     offs_s = block * BLOCK + tl.arange(0, BLOCK)
     dq_ptrs = dq_ptr + (head * S + offs_s)[:, None] * D + tl.arange(0, D)[None, :]
     tl.store(dq_ptrs, sums, mask=(offs_s < S)[:, None])
@@ -111,7 +100,7 @@ def producer(
     CAUSAL: gl.constexpr,
 ):  # fmt: skip
     k_tiles, v_tiles, kv_full = keys
-    q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
+    q_slots, dout_slots, lse_slots, delta_slots, full, dout_full, empty = queries
     heads, H, _, tiles = sizes
     HALF: gl.constexpr = k_tiles.shape[3]
     D: gl.constexpr = k_tiles.shape[4]
@@ -132,20 +121,22 @@ def producer(
         bar = full.index(slot)
         number = head * padded + row
         mbarrier.wait(empty.index(slot), phase ^ 1)
-        mbarrier.expect(bar, 2 * BLOCK * (D * 2 + 4))
+        mbarrier.expect(bar, BLOCK * (D * 2 + 4))
         tma.async_copy_global_to_shared(q_desc, [b, h, row, 0], bar, q_slots.index(slot))
         tma.async_copy_global_to_shared(lse_desc, [number], bar, lse_slots.index(slot))
+        bar = dout_full.index(slot)
+        mbarrier.expect(bar, BLOCK * (D * 2 + 4))
         tma.async_copy_global_to_shared(dout_desc, [b, h, row, 0], bar, dout_slots.index(slot))
         tma.async_copy_global_to_shared(delta_desc, [number], bar, delta_slots.index(slot))
 
 
 @gluon.jit
-def start_dk(step, half: gl.constexpr, dk, q_slots, ds_slots):
+def start_dk(step, ds, dk, q_slots):
     """Start the product of a step's ds with its queries."""
     BLOCK: gl.constexpr = q_slots.shape[3]
     D: gl.constexpr = q_slots.shape[4]
     q = q_slots.index(step % q_slots.shape[0]).reshape([BLOCK, D])
-    return warpgroup_mma(ds_slots.index(step % 2 * 2 + half), q, dk, is_async=True)
+    return warpgroup_mma(ds, q, dk, is_async=True)
 
 
 @gluon.jit
@@ -166,34 +157,34 @@ def start_dq(step, half: gl.constexpr, k_tiles, ds_slots, ds_full):
 
 
 @gluon.jit
-def add_dq(dq, dq_desc, dq_slot, part):
-    """Start the addition to global memory, once the one before has left shared memory.
+def add_dq(dq, sums_ptr, part):
+    """Add to global memory from registers, in the order in which threads hold it.
 
-    A thread has two neighbours of each eight columns. What it has of 16 is stored side by side, 16
-    bytes at once, in which eight threads take all 32 banks: in rows of dq they would share banks.
+    Of each eight columns a thread has two, in two rows: 16 bytes, and a warp has 512 side by side.
+    By way of shared memory and TMA they would take bandwidth from the products, which read two
+    operands there.
     """
-    tma.store_wait(0)
-    # Warp, half of its rows, row, 16 columns, half of them, thread of a row, its two columns.
-    dq = dq.reshape([4, 2, 8, 4, 2, 4, 2]).permute([0, 1, 3, 2, 5, 4, 6])
-    dq_slot.store(dq.reshape(dq_slot.shape))
-    fence_async_shared()
-    async_atomic_add(dq_desc, [part * dq_slot.shape[0], 0], dq_slot)
+    # Warp, half of its rows, row, 8 columns, thread of a row, its two columns.
+    dq = dq.reshape([4, 2, 8, 8, 4, 2]).permute([0, 3, 2, 4, 1, 5]).reshape([dq.numel])
+    offs = gl.arange(0, dq.shape[0], dq.type.layout)
+    gl.atomic_add(sums_ptr + part.to(gl.int64) * dq.shape[0] + offs, dq, sem="relaxed")
 
 
 @gluon.jit
 def take_queries(
-    step, half: gl.constexpr, dk, dv,
-    dq_desc, dq_slots,
+    step, half: gl.constexpr, dk, dv, ds,
+    sums_ptr,
     keys, queries, scores,
     part, key, row, S, scale,
     FIRST: gl.constexpr, DIAGONAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """Take in a block of queries, and finish the block before: its dq and dk.
 
-    Where a step ends only dv is under way: with more the assembler makes every product wait.
+    Where a step ends no product is under way: with one that reads registers, as those for dv and
+    dk do, the assembler makes every product wait.
     """
     k_tiles, v_tiles, _ = keys
-    q_slots, dout_slots, lse_slots, delta_slots, full, empty = queries
+    q_slots, dout_slots, lse_slots, delta_slots, full, dout_full, empty = queries
     ds_slots, ds_full = scores
     HALF: gl.constexpr = k_tiles.shape[3]
     D: gl.constexpr = k_tiles.shape[4]
@@ -214,15 +205,18 @@ def take_queries(
     if FIRST:
         mbarrier.wait(full.index(slot), phase)
         s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
+        mbarrier.wait(dout_full.index(slot), phase)
         dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
         s = warpgroup_mma_wait(num_outstanding=1, deps=(s,))
     else:
         dq = start_dq(step - 1, half, k_tiles, ds_slots, ds_full)
-        dk = start_dk(step - 1, half, dk, q_slots, ds_slots)
+        dk = start_dk(step - 1, ds, dk, q_slots)
         mbarrier.wait(full.index(slot), phase)
         s = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
-        dv, dq = warpgroup_mma_wait(num_outstanding=2, deps=(dv, dq))
-        add_dq(dq, dq_desc, dq_slots.index(half), part - 2)
+        dq = warpgroup_mma_wait(num_outstanding=2, deps=(dq,))
+        add_dq(dq, sums_ptr, part - 2)
+        # The assembler lets no addition sink below this wait, so dp can have the registers of dq.
+        mbarrier.wait(dout_full.index(slot), phase)
         dp = warpgroup_mma(v, dout.permute([1, 0]), zeros, use_acc=False, is_async=True)
         dk, s = warpgroup_mma_wait(num_outstanding=1, deps=(dk, s))
         mbarrier.arrive(empty.index((step + SLOTS - 1) % SLOTS), count=1)
@@ -236,24 +230,26 @@ def take_queries(
         p = gl.where((offs_n < S - key)[:, None], p, 0.0)
     dv = warpgroup_mma(gl.convert_layout(p.to(dtype), p_layout), dout, dv, is_async=True)
     dp = warpgroup_mma_wait(num_outstanding=1, deps=(dp,))
-    ds = p * (dp - delta_slots.index(slot).load(query_layout)[None, :])
+    ds = (p * (dp - delta_slots.index(slot).load(query_layout)[None, :])).to(dtype)
     # The other consumer has arrived since it was done with what is overwritten here.
-    ds_slots.index(step % 2 * 2 + half).store(ds.to(dtype))
+    ds_slots.index(step % 2 * 2 + half).store(ds)
+    ds = gl.convert_layout(ds, p_layout)
     fence_async_shared()
     mbarrier.arrive(ds_full.index(step % 2), count=1)
-    return dk, dv
+    dv = warpgroup_mma_wait(num_outstanding=0, deps=(dv,))
+    return dk, dv, ds
 
 
 @gluon.jit
 def consumer(
     half: gl.constexpr,
-    dq_desc, dk_desc, dv_desc, dq_slots,
+    sums_ptr, dk_desc, dv_desc,
     keys, queries, scores,
     sizes, scale, log2_scale,
     CAUSAL: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     k_tiles, v_tiles, kv_full = keys
-    q_slots, _, _, _, _, _ = queries
+    q_slots, _, _, _, _, _, _ = queries
     ds_slots, ds_full = scores
     heads, H, S, tiles = sizes
     HALF: gl.constexpr = k_tiles.shape[3]
@@ -271,26 +267,26 @@ def consumer(
     dk = gl.zeros([HALF, D], gl.float32, layout)
     dv = gl.zeros([HALF, D], gl.float32, layout)
     mbarrier.wait(kv_full.index(0), 0)
-    dk, dv = take_queries(
-        0, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
+    dk, dv, ds = take_queries(
+        0, half, dk, dv, None, sums_ptr, keys, queries, scores,
         part, key, first, S, log2_scale, True, CAUSAL, CUT,
     )  # fmt: skip
     if CAUSAL:
         # The diagonal cuts a second block, and there is one: their number is even.
-        dk, dv = take_queries(
-            1, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
+        dk, dv, ds = take_queries(
+            1, half, dk, dv, ds, sums_ptr, keys, queries, scores,
             part + 2, key, first + BLOCK, S, log2_scale, False, True, CUT,
         )  # fmt: skip
     begin: gl.constexpr = 2 if CAUSAL else 1
     for step in range(begin, steps):
-        dk, dv = take_queries(
-            step, half, dk, dv, dq_desc, dq_slots, keys, queries, scores,
+        dk, dv, ds = take_queries(
+            step, half, dk, dv, ds, sums_ptr, keys, queries, scores,
             part + 2 * step, key, first + step * BLOCK, S, log2_scale, False, False, CUT,
         )  # fmt: skip
     dq = start_dq(steps - 1, half, k_tiles, ds_slots, ds_full)
-    dk = start_dk(steps - 1, half, dk, q_slots, ds_slots)
-    dv, dq = warpgroup_mma_wait(num_outstanding=1, deps=(dv, dq))
-    add_dq(dq, dq_desc, dq_slots.index(half), part + 2 * (steps - 1))
+    dk = start_dk(steps - 1, ds, dk, q_slots)
+    dq = warpgroup_mma_wait(num_outstanding=1, deps=(dq,))
+    add_dq(dq, sums_ptr, part + 2 * (steps - 1))
     # Only this consumer reads its values, and it is done with them.
     out = v_tiles.index(half)
     out.reshape([HALF, D]).store(dv.to(dtype))
@@ -314,7 +310,7 @@ def barriers(number: gl.constexpr, count: gl.constexpr):
 
 @gluon.jit
 def attention_backward_kernel(
-    q_desc, k_desc, v_desc, dout_desc, lse_desc, delta_desc, dq_desc, dk_desc, dv_desc,
+    q_desc, k_desc, v_desc, dout_desc, lse_desc, delta_desc, sums_ptr, dk_desc, dv_desc,
     heads, H, S, tiles, scale, log2_scale,
     D: gl.constexpr, HALF: gl.constexpr, BLOCK: gl.constexpr, SLOTS: gl.constexpr,
     CAUSAL: gl.constexpr, CUT: gl.constexpr,
@@ -328,12 +324,11 @@ def attention_backward_kernel(
     lse_slots = gl.allocate_shared_memory(gl.float32, [SLOTS, BLOCK], lse_desc.layout)
     delta_slots = gl.allocate_shared_memory(gl.float32, [SLOTS, BLOCK], delta_desc.layout)
     ds_slots = gl.allocate_shared_memory(dtype, [2 * 2, HALF, BLOCK], ds_layout)
-    dq_slots = gl.allocate_shared_memory(gl.float32, [2, BLOCK * D // 64, 32], dq_desc.layout)
     kv_full, ds_full = barriers(1, 1), barriers(2, 2)
-    full, empty = barriers(SLOTS, 1), barriers(SLOTS, 2)
+    full, dout_full, empty = barriers(SLOTS, 1), barriers(SLOTS, 1), barriers(SLOTS, 2)
     fence_async_shared()
     keys = (k_tiles, v_tiles, kv_full)
-    queries = (q_slots, dout_slots, lse_slots, delta_slots, full, empty)
+    queries = (q_slots, dout_slots, lse_slots, delta_slots, full, dout_full, empty)
     scores = (ds_slots, ds_full)
     sizes = (heads, H, S, tiles)
     gl.warp_specialize(
@@ -341,14 +336,14 @@ def attention_backward_kernel(
             (
                 consumer,
                 (
-                    0, dq_desc, dk_desc, dv_desc, dq_slots, keys, queries, scores,
+                    0, sums_ptr, dk_desc, dv_desc, keys, queries, scores,
                     sizes, scale, log2_scale, CAUSAL, CUT,
                 ),
             ),
             (
                 consumer,
                 (
-                    1, dq_desc, dk_desc, dv_desc, dq_slots, keys, queries, scores,
+                    1, sums_ptr, dk_desc, dv_desc, keys, queries, scores,
                     sizes, scale, log2_scale, CAUSAL, CUT,
                 ),
             ),
@@ -406,7 +401,7 @@ def attention_backward(
     tiles = triton.cdiv(S, 2 * HALF)
     padded = tiles * 2 * HALF
     lse2, delta = torch.empty(2, B * H * padded, dtype=torch.float32, device=q.device)
-    sums = torch.empty(B * H * padded * D // 32, 32, dtype=torch.float32, device=q.device)
+    sums = torch.empty(B * H * padded * D, dtype=torch.float32, device=q.device)
     dq, dk, dv = (torch.empty(B, H, S, D, dtype=q.dtype, device=q.device) for _ in range(3))
     prepare_kernel[(padded // 32 * B * H,)](
         out, dout, lse, lse2, delta, sums, H, S, padded, *out.stride(), *dout.stride(),
@@ -416,10 +411,10 @@ def attention_backward(
     # first: 65,536 registers for 9 warps and those that pad them.
     attention_backward_kernel[(tiles * B * H,)](
         *(describe(x, 1, 1, BLOCK, D) for x in (q, k, v, dout)),
-        describe(lse2, BLOCK), describe(delta, BLOCK), describe(sums, BLOCK * D // 64, 32),
+        describe(lse2, BLOCK), describe(delta, BLOCK), sums,
         describe(dk, 1, 1, HALF, D), describe(dv, 1, 1, HALF, D),
         B * H, H, S, tiles, scale, scale * math.log2(math.e),
-        D=D, HALF=HALF, BLOCK=BLOCK, SLOTS=2, CAUSAL=causal,
+        D=D, HALF=HALF, BLOCK=BLOCK, SLOTS=3, CAUSAL=causal,
         CUT=not causal and S % (2 * HALF) > 0, num_warps=4, maxnreg=168,
     )  # fmt: skip
     finish_kernel[(padded // BLOCK * B * H,)](

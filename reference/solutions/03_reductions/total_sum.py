@@ -3,7 +3,7 @@
 At most 1024 programs walk over the vector, and a second launch adds their sums; the number does not
 depend on the GPU, and so neither does the order of the additions. Whole blocks are loaded without a
 mask, because one that may end anywhere makes each element a load of its own. Elements are taken in
-the order of the memory, and of a small vector past what the L2 cache holds for others.
+the order of the memory. A small vector leaves in the L2 cache what the launch before stored.
 """
 
 import torch

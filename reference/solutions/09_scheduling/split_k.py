@@ -171,7 +171,7 @@ def split_k_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     programs = multiprocessors(a.device)
     BLOCK_M, BLOCK_N = tile_shape(M, N, K, programs)
     large = BLOCK_M * BLOCK_N > 128 * 128
-    # Whole lines of the cache, of 128 bytes: as many are under way in fewer steps of two.
+    # Whole lines of the cache, of 128 bytes. A small tile takes two a step, and needs fewer stages.
     BLOCK_K = (128 if large else 256) // a.element_size()
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     # Rounded down: one program more than there are multiprocessors would cost a second round.

@@ -196,20 +196,26 @@ def step_ahead(
 
 
 @gluon.jit
-def ahead(s, seen, o, q, rings, blocks, step, scale):
+def ahead(s, seen, o, q, rings, blocks, step, scale, ROUND: gl.constexpr):
     """Take a tile's blocks with two products under way, but for the last product.
 
-    The totals are those of lanes.
+    The totals are those of lanes. In rounds of two blocks, scores and those of the next block
+    change places without a copy.
     """
     # Finite, so that a row that sees only -inf here may still see more in the next block.
     if blocks > 1:
         s, p, o, largest, total = step_ahead(
             s, None, o, -1e38, None, seen, q, rings, step, scale, True, False
         )
-        for i in range(1, blocks - 1):
+        if blocks % ROUND > 0:
             s, p, o, largest, total = step_ahead(
-                s, p, o, largest, total, None, q, rings, step + i, scale, False, False
+                s, p, o, largest, total, None, q, rings, step + 1, scale, False, False
             )
+        for i in range(1 + blocks % ROUND, blocks - 1, ROUND):
+            for more in gl.static_range(ROUND):
+                s, p, o, largest, total = step_ahead(
+                    s, p, o, largest, total, None, q, rings, step + i + more, scale, False, False
+                )
         s, p, o, largest, total = step_ahead(
             s, p, o, largest, total, None, q, rings, step + blocks - 1, scale, False, True
         )
@@ -258,7 +264,8 @@ def consumer(
                 seen = seen & (offs_n[None, :] <= offs_m[:, None])
             o = gl.zeros([HALF, D], gl.float32, o_layout)
             if AHEAD:
-                p, o, total, step = ahead(s, seen, o, q, rings, blocks, step, scale)
+                ROUND: gl.constexpr = 1 if CAUSAL else 2
+                p, o, total, step = ahead(s, seen, o, q, rings, blocks, step, scale, ROUND)
             else:
                 p, o, total, step = by_turns(
                     half, s, seen, o, q, rings, turn, blocks, step, done, scale
@@ -294,10 +301,9 @@ def gluon_attention_kernel(
     tiles, H, GROUP, S, T,
     scale,
     D: gl.constexpr, HALF: gl.constexpr, SLOTS: gl.constexpr,
-    CAUSAL: gl.constexpr, AHEAD: gl.constexpr,
+    CAUSAL: gl.constexpr, DEAL: gl.constexpr, AHEAD: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_desc.dtype
-    DEAL: gl.constexpr = 2 if CAUSAL else 1
     q_slots = gl.allocate_shared_memory(dtype, [4, 1, 1, HALF, D], q_desc.layout)
     k_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, 2 * HALF, D], k_desc.layout)
     v_slots = gl.allocate_shared_memory(dtype, [SLOTS, 1, 1, 2 * HALF, D], v_desc.layout)
@@ -360,12 +366,15 @@ def gluon_attention(
     scale = (D**-0.5 if scale is None else scale) * math.log2(math.e)  # exp2 takes it
     HALF = 64
     tiles = triton.cdiv(S, 2 * HALF) * B * H
+    programs = min(tiles, multiprocessors(q.device))
+    # A long and a short tile at a time, unless some programs would then have none.
+    DEAL = 2 if causal and tiles >= 2 * programs else 1
     # maxnreg is what threads have at first: 65,536 registers for 9 warps and those that pad them.
-    gluon_attention_kernel[(min(tiles, multiprocessors(q.device)),)](
+    gluon_attention_kernel[(programs,)](
         describe(q, HALF), describe(k, 2 * HALF), describe(v, 2 * HALF), describe(out, HALF),
         tiles, H, H // k.shape[1], S, k.shape[2],
         scale,
         D=D, HALF=HALF, SLOTS=2 if D == 128 else 3,
-        CAUSAL=causal, AHEAD=D == 64 and S >= MANY, num_warps=4, maxnreg=168,
+        CAUSAL=causal, DEAL=DEAL, AHEAD=D == 64 and S >= MANY, num_warps=4, maxnreg=168,
     )  # fmt: skip
     return out

@@ -102,14 +102,17 @@ def gluon_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     c = torch.empty(M, N, dtype=a.dtype, device=a.device)
     if not is_addressable(c):
         raise ValueError(f"b must have a multiple of 8 columns, not {N}: TMA stores c")
-    BLOCK_M, BLOCK_N, BLOCK_K, num_warps = 128, 256, 64, 8
+    BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, num_warps = 128, 256, 64, 8, 8
     # Small products need small tiles: otherwise most multiprocessors have none.
     if M * N <= 2048 * 2048:
         BLOCK_N, num_warps = 128, 4
+    # TMA is slow at rows that begin at odd multiples of 16 bytes: tall tiles need fewer of b.
+    elif b.stride(0) % 16 > 0 and M > BLOCK_M:
+        BLOCK_M, BLOCK_N, GROUP_M = 256, 128, 2
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     gluon_matmul_kernel[(tiles,)](
         describe(a, BLOCK_M, BLOCK_K), describe(b, BLOCK_K, BLOCK_N),
         describe(c, BLOCK_M, BLOCK_N),
-        M, N, K, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M=8, SLOTS=4, num_warps=num_warps,
+        M, N, K, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SLOTS=4, num_warps=num_warps,
     )  # fmt: skip
     return c

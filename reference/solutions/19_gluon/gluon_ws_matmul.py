@@ -1,6 +1,6 @@
 """19.5  Gluon warp-specialised matmul: one good answer.
 
-A producer of one warp does nothing but fetch, and two consumers multiply 64 rows each of one tile
+A producer of one warp does nothing but fetch, and two consumers multiply half of a tile's rows each
 with the same columns of b. The producer runs ahead into the next tile while the consumers store
 theirs. It keeps 24 registers a thread, which leaves 240 for each of the consumers' threads.
 """
@@ -30,8 +30,8 @@ def multiprocessors(device: torch.device) -> int:
 
 @gluon.jit
 def corner(tile, tiles_m, tiles_n, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr):
-    """The first row and column of a tile, if tiles are taken down columns of 8."""
-    GROUP_M: gl.constexpr = 8
+    """The first row and column of a tile, if tiles are taken down columns of 8, or of 2 tall."""
+    GROUP_M: gl.constexpr = 8 if BLOCK_M < BLOCK_N else 2
     first_m = tile // (GROUP_M * tiles_n) * GROUP_M
     rows = gl.minimum(tiles_m - first_m, GROUP_M)
     place = tile % (GROUP_M * tiles_n)
@@ -153,6 +153,9 @@ def gluon_ws_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if not is_addressable(c):
         raise ValueError(f"b must have a multiple of 8 columns, not {N}: TMA stores c")
     HALF_M, BLOCK_N, BLOCK_K = 64, 256, 64
+    # TMA is slow at rows that begin at odd multiples of 16 bytes: tall tiles need fewer of b.
+    if b.stride(0) % 16 > 0 and M > 2 * HALF_M:
+        HALF_M, BLOCK_N = 128, 128
     tiles = triton.cdiv(M, 2 * HALF_M) * triton.cdiv(N, BLOCK_N)
     # maxnreg is what threads have at first: 65,536 registers for 9 warps and those that pad them.
     gluon_ws_matmul_kernel[(min(tiles, multiprocessors(a.device)),)](
