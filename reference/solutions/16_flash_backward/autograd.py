@@ -190,7 +190,7 @@ def attention_dq_kernel(
     q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
     dout_tile = rows(dout, b, h, tile * BLOCK_M, S, BLOCK_M, D)
     offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    if D == 128:
+    if D == 128 and dout_descriptor is not None:
         # A select keeps dout in registers: its products then read half as much shared memory, whose
         # bandwidth limits them, and there is room for a third stage.
         dout_tile = tl.where((offs_m < S)[:, None], dout_tile, 0.0)
@@ -382,7 +382,8 @@ class Attention(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
             # Two programs of three stages with D 128 take all shared memory of an H100.
-            num_stages = 3 if D < 128 or shared_memory(q.device) >= 227 * 1024 else 2
+            fits = all(descriptors) and shared_memory(q.device) >= 227 * 1024
+            num_stages = 3 if D < 128 or fits else 2
             attention_dq_kernel[(triton.cdiv(S, meta["BLOCK_M"]) * B * H,)](
                 q, k, v, dout, lse2, delta, dq, *descriptors, *strides, *rest,
                 CAUSAL=ctx.causal, num_warps=4, num_stages=num_stages, **meta,
