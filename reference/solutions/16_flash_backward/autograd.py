@@ -307,7 +307,7 @@ def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
 def shared_memory(device: torch.device) -> int:
     """How many bytes of shared memory a program can have; an H100's in the interpreter."""
     if device.type != "cuda":
-        return 227 * 1024
+        return 232448
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
@@ -382,7 +382,7 @@ class Attention(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
             # Two programs of three stages with D 128 take all shared memory of an H100.
-            fits = all(descriptors) and shared_memory(q.device) >= 227 * 1024
+            fits = all(descriptors) and shared_memory(q.device) >= 232448
             num_stages = 3 if D < 128 or fits else 2
             attention_dq_kernel[(triton.cdiv(S, meta["BLOCK_M"]) * B * H,)](
                 q, k, v, dout, lse2, delta, dq, *descriptors, *strides, *rest,

@@ -142,7 +142,7 @@ def check(
 def shared_memory(device: torch.device) -> int:
     """How many bytes of shared memory a program can have; an H100's in the interpreter."""
     if device.type != "cuda":
-        return 227 * 1024
+        return 232448
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
@@ -181,7 +181,7 @@ def attention_dq(
         for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N), (dout, BLOCK_M))
     ]
     # Two programs of three stages with D 128 take all shared memory of an H100.
-    fits = all(descriptors) and shared_memory(q.device) >= 227 * 1024
+    fits = all(descriptors) and shared_memory(q.device) >= 232448
     num_stages = 3 if D < 128 or fits else 2
     # log2(e) turns exp into exp2, which is what the hardware has.
     attention_dq_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
