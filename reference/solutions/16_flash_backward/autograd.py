@@ -2,8 +2,8 @@
 
 The forward pass saves out and one number for each query beside its inputs, and the backward pass
 makes the probabilities again. Gradients that nobody asked for are not computed. Only tiles that the
-diagonal or the end cuts have a mask, and the tensor memory accelerator loads the tiles where it
-can.
+diagonal or the end cuts have a mask. Where it can, the tensor memory accelerator loads the tiles,
+and lse and delta as well, whose rows are padded to whole tiles for it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ def rows(source, b, h, first, last, ROWS: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
-def numbers(x, strides, b, h, offs, last, other):
-    """One number a query: x[b, h, offs], or `other` past the last."""
-    ptrs = x + b.to(tl.int64) * strides[0] + h.to(tl.int64) * strides[1]
-    return tl.load(ptrs + offs.to(tl.int64) * strides[2], mask=offs < last, other=other)
+def numbers(source, head, first, COUNT: tl.constexpr):
+    """Some numbers of a head, one a query, from the first on."""
+    ptr, descriptor, padded = source
+    if descriptor is None:
+        x = tl.load(ptr + head.to(tl.int64) * padded + first + tl.arange(0, COUNT))
+    else:
+        x = descriptor.load([head, first]).reshape(COUNT)
+    return x
 
 
 @triton.jit
@@ -50,14 +54,14 @@ def attend(
     offs_n = tl.arange(0, BLOCK_N)
     for start in range(first, last, BLOCK_N):
         keys = rows(k, b, h, start, last, BLOCK_N, D)
-        scores = tl.dot(q, keys.T) * scale  # [BLOCK_M, BLOCK_N]
+        scores = tl.dot(q, keys.T)  # [BLOCK_M, BLOCK_N]
         if MASKED:
             seen = offs_n[None, :] < last - start
             if CAUSAL:
                 seen = seen & (start + offs_n[None, :] <= offs_m[:, None])
             scores = tl.where(seen, scores, float("-inf"))
-        m_new = tl.maximum(m, tl.max(scores, axis=1))
-        p = tl.exp2(scores - m_new[:, None])
+        m_new = tl.maximum(m, tl.max(scores, axis=1) * scale)
+        p = tl.exp2(scores * scale - m_new[:, None])
         correction = tl.exp2(m - m_new)
         m = m_new
         total = total * correction + tl.sum(p, axis=1)
@@ -72,7 +76,7 @@ def attention_kernel(
     q_descriptor, k_descriptor, v_descriptor,
     q_strides, k_strides, v_strides,
     H, GROUP, S, T, scale,
-    D: tl.constexpr, CAUSAL: tl.constexpr,
+    D: tl.constexpr, CAUSAL: tl.constexpr, SIGN: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     tiles = tl.cdiv(S, BLOCK_M)
@@ -83,6 +87,8 @@ def attention_kernel(
     k = k_ptr, k_descriptor, k_strides
     v = v_ptr, v_descriptor, v_strides
     q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
+    if SIGN != 1:  # else q stays in shared memory and takes no registers
+        q_tile = q_tile * SIGN
     offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     whole, last = T // BLOCK_N * BLOCK_N, T
     if CAUSAL:
@@ -110,14 +116,18 @@ def attention_kernel(
 
 @triton.jit
 def attention_delta_kernel(
-    out_ptr, dout_ptr, delta_ptr,
-    H, S,
+    out_ptr, dout_ptr, lse_ptr, delta_ptr, lse2_ptr,
+    H, S, padded,
     stride_ob, stride_oh, stride_os, stride_od,
     stride_gb, stride_gh, stride_gs, stride_gd,
     D: tl.constexpr,
     BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    tiles = tl.cdiv(S, BLOCK_M)
+    """delta, and lse to the base 2, in rows of whole tiles.
+
+    A query past the last has an lse of inf: exp2(score - inf) is 0, it has no probabilities.
+    """
+    tiles = tl.cdiv(padded, BLOCK_M)
     tile, head = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     b, h = head // H, head % H
     offs_m = tile.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -129,7 +139,10 @@ def attention_delta_kernel(
     dout_ptrs += offs_m[:, None] * stride_gs + offs_d[None, :] * stride_gd
     out = tl.load(out_ptrs, mask=mask_m[:, None], other=0.0).to(tl.float32)
     dout = tl.load(dout_ptrs, mask=mask_m[:, None], other=0.0).to(tl.float32)
-    tl.store(delta_ptr + head * S + offs_m, tl.sum(out * dout, axis=1), mask=mask_m)
+    lse = tl.load(lse_ptr + head * S + offs_m, mask=mask_m, other=float("inf"))
+    places, inside = head * padded + offs_m, offs_m < padded
+    tl.store(delta_ptr + places, tl.sum(out * dout, axis=1), mask=inside)
+    tl.store(lse2_ptr + places, lse * 1.4426950408889634, mask=inside)  # log2(e)
 
 
 @triton.jit
@@ -157,10 +170,10 @@ def take_keys(
 
 @triton.jit
 def attention_dq_kernel(
-    q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, delta_ptr, dq_ptr,
+    q_ptr, k_ptr, v_ptr, dout_ptr, lse2_ptr, delta_ptr, dq_ptr,
     q_descriptor, k_descriptor, v_descriptor, dout_descriptor,
-    q_strides, k_strides, v_strides, dout_strides, lse_strides, delta_strides,
-    H, GROUP, S, T, scale, log2_scale,
+    q_strides, k_strides, v_strides, dout_strides,
+    H, GROUP, S, T, padded, scale, log2_scale,
     D: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -177,9 +190,12 @@ def attention_dq_kernel(
     q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
     dout_tile = rows(dout, b, h, tile * BLOCK_M, S, BLOCK_M, D)
     offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    # exp2(score - inf) is 0: a query past the last has no probabilities.
-    lse = numbers(lse_ptr, lse_strides, b, h, offs_m, S, float("inf")) * 1.4426950408889634
-    delta = numbers(delta_ptr, delta_strides, b, h, offs_m, S, 0.0)
+    if D == 128 and dout_descriptor is not None:
+        # A select keeps dout in registers: its products then read half as much shared memory, whose
+        # bandwidth limits them, and there is room for a third stage.
+        dout_tile = tl.where((offs_m < S)[:, None], dout_tile, 0.0)
+    lse = tl.load(lse2_ptr + head.to(tl.int64) * padded + offs_m)
+    delta = tl.load(delta_ptr + head.to(tl.int64) * padded + offs_m)
     whole, last = T // BLOCK_N * BLOCK_N, T
     if CAUSAL:
         whole = tl.minimum(whole, tile * BLOCK_M // BLOCK_N * BLOCK_N)
@@ -201,38 +217,38 @@ def attention_dq_kernel(
 
 @triton.jit
 def take_queries(
-    dk, dv, k, v, q, dout, lse_ptr, delta_ptr,
-    lse_strides, delta_strides,
-    b, h, offs_n, first, last, S, scale,
+    dk, dv, k, v, q, dout, lse, delta,
+    b, h, head, offs_n, first, last, S, scale,
     MASKED: tl.constexpr, BLOCK_M: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Take in the queries of one head from first to last. MASKED: the diagonal cuts the tiles."""
     for start in range(first, last, BLOCK_M):
-        offs_m = start + tl.arange(0, BLOCK_M)
         q_tile = rows(q, b, h, start, S, BLOCK_M, D)
-        # exp2(score - inf) is 0: a query past the last has no probabilities.
-        lse = numbers(lse_ptr, lse_strides, b, h, offs_m, S, float("inf")) * 1.4426950408889634
+        lse_tile = numbers(lse, head, start, BLOCK_M)
         # Keys first: as p and ds are used transposed, they are made so.
-        p = tl.exp2(tl.dot(k, q_tile.T) * scale - lse[None, :])  # [BLOCK_N, BLOCK_M]
+        p = tl.exp2(tl.dot(k, q_tile.T) * scale - lse_tile[None, :])  # [BLOCK_N, BLOCK_M]
         if MASKED:
+            offs_m = start + tl.arange(0, BLOCK_M)
             p = tl.where(offs_n[:, None] <= offs_m[None, :], p, 0.0)
         dout_tile = rows(dout, b, h, start, S, BLOCK_M, D)
         dv = tl.dot(p.to(dout_tile.dtype), dout_tile, dv)
-        delta = numbers(delta_ptr, delta_strides, b, h, offs_m, S, 0.0)
-        ds = p * (tl.dot(v, dout_tile.T) - delta[None, :])
+        delta_tile = numbers(delta, head, start, BLOCK_M)
+        ds = p * (tl.dot(v, dout_tile.T) - delta_tile[None, :])
         dk = tl.dot(ds.to(q_tile.dtype), q_tile, dk)
     return dk, dv
 
 
 @triton.jit
 def attention_dkdv_kernel(
-    q_ptr, k_ptr, v_ptr, dout_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr,
-    q_descriptor, k_descriptor, v_descriptor, dout_descriptor,
-    q_strides, k_strides, v_strides, dout_strides, lse_strides, delta_strides,
-    H, GROUP, S, T, scale, log2_scale,
+    q_ptr, k_ptr, v_ptr, dout_ptr, lse2_ptr, delta_ptr, dk_ptr, dv_ptr,
+    q_descriptor, k_descriptor, v_descriptor, dout_descriptor, lse2_descriptor, delta_descriptor,
+    q_strides, k_strides, v_strides, dout_strides,
+    H, GROUP, S, T, padded, scale, log2_scale,
     D: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
+    # If the loop could be empty, the assembler would wait for every product as it is started.
+    tl.assume(S > 0)
     # Neighbouring programs share a head, so that its queries stay in the L2 cache. If causal, the
     # first keys are seen by the most queries: they begin, and the short programs end.
     tiles = tl.cdiv(T, BLOCK_N)
@@ -242,6 +258,7 @@ def attention_dkdv_kernel(
     k = k_ptr, k_descriptor, k_strides
     v = v_ptr, v_descriptor, v_strides
     dout = dout_ptr, dout_descriptor, dout_strides
+    lse, delta = (lse2_ptr, lse2_descriptor, padded), (delta_ptr, delta_descriptor, padded)
     k_tile = rows(k, b, h, tile * BLOCK_N, T, BLOCK_N, D)
     v_tile = rows(v, b, h, tile * BLOCK_N, T, BLOCK_N, D)
     offs_n = tile * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -255,14 +272,14 @@ def attention_dkdv_kernel(
         query_head = h * GROUP + member
         if CAUSAL:
             dk, dv = take_queries(
-                dk, dv, k_tile, v_tile, q, dout, lse_ptr, delta_ptr,
-                lse_strides, delta_strides,
-                b, query_head, offs_n, diagonal, below, S, log2_scale, True, BLOCK_M, D,
+                dk, dv, k_tile, v_tile, q, dout, lse, delta,
+                b, query_head, b * H + query_head, offs_n,
+                diagonal, below, S, log2_scale, True, BLOCK_M, D,
             )  # fmt: skip
         dk, dv = take_queries(
-            dk, dv, k_tile, v_tile, q, dout, lse_ptr, delta_ptr,
-            lse_strides, delta_strides,
-            b, query_head, offs_n, below, S, S, log2_scale, False, BLOCK_M, D,
+            dk, dv, k_tile, v_tile, q, dout, lse, delta,
+            b, query_head, b * H + query_head, offs_n,
+            below, S, S, log2_scale, False, BLOCK_M, D,
         )  # fmt: skip
 
     mask_n = (offs_n < T)[:, None]
@@ -285,6 +302,13 @@ def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         )
     if v.shape != k.shape or v.dtype != k.dtype:
         raise ValueError(f"v must be {k.dtype} {tuple(k.shape)}, not {v.dtype} {tuple(v.shape)}")
+
+
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 232448
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def tma_can(x: torch.Tensor) -> bool:
@@ -318,6 +342,10 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, scale, causal):
         B, H, S, D = q.shape
+        # The kernel wants a positive scale, as then the largest product is the largest score. The
+        # sign goes into q, where it is exact, and 0 too. log2(e) turns exp into exp2.
+        sign = (scale > 0) - (scale < 0)
+        log2_scale = abs(scale) * math.log2(math.e) if sign else 1.0
         out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
         lse = torch.empty(B, H, S, dtype=torch.float32, device=q.device)
         BLOCK_M, BLOCK_N = (64, 128) if D == 64 else (128, 64)
@@ -326,8 +354,8 @@ class Attention(torch.autograd.Function):
         maxnreg = 168 if D == 64 and k.shape[2] % 16 and all(descriptors) else None
         attention_kernel[(triton.cdiv(S, meta["BLOCK_M"]) * B * H,)](
             q, k, v, out, lse, *descriptors, q.stride(), k.stride(), v.stride(),
-            H, H // k.shape[1], S, k.shape[2], scale * math.log2(math.e),
-            CAUSAL=causal, num_warps=4, num_stages=2, maxnreg=maxnreg, **meta,
+            H, H // k.shape[1], S, k.shape[2], log2_scale,
+            CAUSAL=causal, SIGN=sign, num_warps=4, num_stages=2, maxnreg=maxnreg, **meta,
         )  # fmt: skip
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.scale, ctx.causal = scale, causal
@@ -338,32 +366,42 @@ class Attention(torch.autograd.Function):
     def backward(ctx, dout):
         q, k, v, out, lse = ctx.saved_tensors
         (B, H, S, D), (_, Hkv, T, _) = q.shape, k.shape
-        delta = torch.empty(B, H, S, dtype=torch.float32, device=q.device)
+        descriptors, meta = in_tiles(q, k, v, dout, BLOCK_M=64, BLOCK_N=64)
+        padded = triton.cdiv(S, meta["BLOCK_M"]) * meta["BLOCK_M"]
+        delta = torch.empty(B * H, padded, dtype=torch.float32, device=q.device)
+        lse2 = torch.empty(B * H, padded, dtype=torch.float32, device=q.device)
         BLOCK_M = min(4096 // D, triton.next_power_of_2(S))
-        attention_delta_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
-            out, dout, delta, H, S, *out.stride(), *dout.stride(),
+        attention_delta_kernel[(triton.cdiv(padded, BLOCK_M) * B * H,)](
+            out, dout, lse, delta, lse2, H, S, padded, *out.stride(), *dout.stride(),
             D=D, BLOCK_M=BLOCK_M, num_warps=8,
         )  # fmt: skip
 
-        strides = [x.stride() for x in (q, k, v, dout, lse, delta)]
-        rest = (H, H // Hkv, S, T, ctx.scale, ctx.scale * math.log2(math.e))
+        strides = [x.stride() for x in (q, k, v, dout)]
+        rest = (H, H // Hkv, S, T, padded, ctx.scale, ctx.scale * math.log2(math.e))
         dq = dk = dv = None
         if ctx.needs_input_grad[0]:
             dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-            descriptors, meta = in_tiles(q, k, v, dout, BLOCK_M=64, BLOCK_N=64)
+            # Two programs of three stages with D 128 take all shared memory of an H100.
+            fits = all(descriptors) and shared_memory(q.device) >= 232448
+            num_stages = 3 if D < 128 or fits else 2
             attention_dq_kernel[(triton.cdiv(S, meta["BLOCK_M"]) * B * H,)](
-                q, k, v, dout, lse, delta, dq, *descriptors, *strides, *rest,
-                CAUSAL=ctx.causal, num_warps=4, num_stages=2 if D == 128 else 3, **meta,
+                q, k, v, dout, lse2, delta, dq, *descriptors, *strides, *rest,
+                CAUSAL=ctx.causal, num_warps=4, num_stages=num_stages, **meta,
             )  # fmt: skip
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             dk = torch.empty(k.shape, dtype=k.dtype, device=k.device)
             dv = torch.empty(v.shape, dtype=v.dtype, device=v.device)
-            # Narrow heads leave registers for more queries at a time, where no pointers take them.
-            BLOCK_M = 128 if D == 64 and tma_can(q) else 64
-            descriptors, meta = in_tiles(q, k, v, dout, BLOCK_M=BLOCK_M, BLOCK_N=64)
+            # With 168 registers three programs fit a multiprocessor.
+            maxnreg = 168 if D == 64 and all(descriptors) else None
+            numbers_in_tiles = [
+                TensorDescriptor.from_tensor(x, [1, meta["BLOCK_M"]]) if tma_can(x) else None
+                for x in (lse2, delta)
+            ]
             attention_dkdv_kernel[(triton.cdiv(T, meta["BLOCK_N"]) * B * Hkv,)](
-                q, k, v, dout, lse, delta, dk, dv, *descriptors, *strides, *rest,
-                CAUSAL=ctx.causal, num_warps=4, num_stages=2 if D >= 64 else 3, **meta,
+                q, k, v, dout, lse2, delta, dk, dv, *descriptors, *numbers_in_tiles,
+                *strides, *rest,
+                CAUSAL=ctx.causal, num_warps=4, num_stages=2 if D == 128 else 3, maxnreg=maxnreg,
+                **meta,
             )  # fmt: skip
         return dq, dk, dv, None, None
 

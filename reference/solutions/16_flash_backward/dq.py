@@ -82,6 +82,10 @@ def attention_dq_kernel(
     q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
     dout_tile = rows(dout, b, h, tile * BLOCK_M, S, BLOCK_M, D)
     offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    if D == 128 and dout_descriptor is not None:
+        # A select keeps dout in registers: its products then read half as much shared memory, whose
+        # bandwidth limits them, and there is room for a third stage.
+        dout_tile = tl.where((offs_m < S)[:, None], dout_tile, 0.0)
     # exp2(score - inf) is 0: a query past the last has no probabilities.
     lse = numbers(lse_ptr, lse_strides, b, h, offs_m, S, float("inf")) * 1.4426950408889634
     delta = numbers(delta_ptr, delta_strides, b, h, offs_m, S, 0.0)
@@ -135,6 +139,13 @@ def check(
             )
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 232448
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
 def tma_can(x: torch.Tensor) -> bool:
     """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes.
 
@@ -169,12 +180,15 @@ def attention_dq(
         TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
         for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N), (dout, BLOCK_M))
     ]
+    # Two programs of three stages with D 128 take all shared memory of an H100.
+    fits = all(descriptors) and shared_memory(q.device) >= 232448
+    num_stages = 3 if D < 128 or fits else 2
     # log2(e) turns exp into exp2, which is what the hardware has.
     attention_dq_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
         q, k, v, dout, lse, delta, dq, *descriptors,
         q.stride(), k.stride(), v.stride(), dout.stride(), lse.stride(), delta.stride(),
         H, H // k.shape[1], S, T, scale, scale * math.log2(math.e),
         D=D, CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=2 if D == 128 else 3,
+        num_warps=4, num_stages=num_stages,
     )  # fmt: skip
     return dq
