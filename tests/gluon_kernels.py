@@ -104,6 +104,33 @@ def copied():
     return y, x + 1
 
 
+# Tiles of all programs, added up by TMA
+
+
+@gluon.jit
+def added_kernel(x_ptr, y_desc, BLOCK: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [1, 32], [4, 1], [1, 0])
+    tile_out = gl.allocate_shared_memory(y_desc.dtype, [8, BLOCK], y_desc.layout)
+    rows = gl.arange(0, 8, gl.SliceLayout(1, layout))[:, None]
+    cols = gl.arange(0, BLOCK, gl.SliceLayout(0, layout))[None, :]
+    x = gl.load(x_ptr + (gl.program_id(0) * 8 + rows) * BLOCK + cols)
+    tile_out.store(x)
+    fence_async_shared()  # of tile_out
+    # Gluon has it from Triton 3.8 on, the interpreter always.
+    tma.async_atomic_add(y_desc, [0, 16], tile_out)
+    tma.store_wait(0)  # for tile_out
+
+
+def added():
+    x = torch.arange(5 * 8 * 32, dtype=torch.float32).reshape(5, 8, 32)
+    y = torch.ones(8, 40)
+    expected = y.clone()
+    # The last columns of the tiles lie outside of y.
+    expected[:, 16:] += x.sum(0)[:, :24]
+    added_kernel[(5,)](x, descriptor(y, [8, 32]), 32, num_warps=4)
+    return y, expected
+
+
 # Blocks fetched ahead by cp.async
 
 

@@ -47,7 +47,7 @@ def run(module, name: str, seed: int) -> None:
     torch.testing.assert_close(result, expected, rtol=1e-2, atol=1e-2)
 
 
-NAMES = ("ring", "copied", "prefetched", "product", "divided", "aggregates")
+NAMES = ("ring", "copied", "added", "prefetched", "product", "divided", "aggregates")
 
 
 @pytest.mark.proof
@@ -166,6 +166,8 @@ MUTANTS = [
     ("copied", "    tma.store_wait(0)\n\n\ndef copied", "\n\ndef copied", ["left-in-flight"]),
     ("copied", "    mbarrier.init(bar, count=1)\n    row", "    row", ["barrier-misuse"]),
     ("copied", "x_desc.block_type.nbytes", "2 * BLOCK", ["wrong-bytes"]),
+    ("added", "    fence_async_shared()  # of tile_out\n", "", ["missing-fence"]),
+    ("added", "    tma.store_wait(0)  # for tile_out\n", "", ["left-in-flight"]),
     ("prefetched", "        async_copy.wait_group(1)\n", "", ["early-read"]),
     ("prefetched", "wait_group(1)", "wait_group(2)", ["early-read"]),
     ("prefetched", "    async_copy.commit_group()\n    for i", "    for i", ["early-read"]),
