@@ -83,11 +83,11 @@ def elementwise(stock: Callable) -> Callable:
             if pair is None:
                 return stock(self, left, right, *rest, **options)
             left, right = self.broadcast_impl_value(*pair)
-        name = left.dtype.name
-        method = methods.get(name)
+        held = left.dtype.name
+        method = methods.get(held)
         if method is None and takes_pointers and type(left.dtype) is tl.pointer_type:
             method = "create_addptr" if right.dtype.name in _INTEGERS else None
-        elif may_overflow and name in _INTEGERS and self.builder.options.sanitize_overflow:
+        elif may_overflow and held in _INTEGERS and self.builder.options.sanitize_overflow:
             method = None
         if method is None:
             return stock(self, left, right, *rest, **options)
@@ -220,9 +220,9 @@ def _common(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | N
 
 
 def _stretched(semantic: Any, tile: tl.tensor, shape: tuple[int, ...]) -> tl.tensor:
-    kind = tile_type(tile.dtype, shape)
     if tile.type.shape == shape:
         return tile
+    kind = tile_type(tile.dtype, shape)
     return tl.tensor(semantic.builder.create_broadcast(tile.handle, shape), kind)
 
 
