@@ -247,8 +247,13 @@ def compile_each(
     found: dict[str, dict[str, Compiled | Wrong]] = {}
     for launch in launches:
         request = _request(launch, subject)
-        request |= {"lowered": True, "machine_code": True}
-        request |= {"details": True, "listings": listings, "div_rn": False}
+        request |= {
+            "lowered": True,
+            "machine_code": True,
+            "details": True,
+            "listings": listings,
+            "div_rn": False,
+        }
         if repr(request) in found:
             continue
         outcomes = found[repr(request)] = {}

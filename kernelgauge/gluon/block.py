@@ -18,6 +18,7 @@ from kernelgauge.gluon.clocks import Agent, Clock, Event, Operation
 from kernelgauge.gluon.partitions import Partition, Turns, Wait
 from kernelgauge.interpreter.arithmetic import numpy_dtype
 from kernelgauge.memory.call_sites import CallSite, user_frame
+from kernelgauge.memory.excess import unique
 from kernelgauge.memory.recording import Moment
 from kernelgauge.words.fault import Fault, Note, Place, note
 
@@ -109,7 +110,7 @@ class Block:
         """Record that all of a view is read. Raises Wrong if that comes too early."""
         self.tell("reads", agent, view)
         event, touched = self._event("reads", agent), view.ids.ravel()
-        for number in _distinct(view.memory.last_write[touched]):
+        for number in unique(view.memory.last_write[touched]):
             before = self.events[number]
             if before is None:
                 said = note("reads-unset-shared", buffer=self.name(view), reader=agent.name)
@@ -136,7 +137,7 @@ class Block:
         self.tell("writes", agent, view)
         event, touched = self._event("writes", agent), view.ids.ravel()
         memory = view.memory
-        before = [self.events[number] for number in _distinct(memory.last_write[touched])]
+        before = [self.events[number] for number in unique(memory.last_write[touched])]
         before += [read for read, mask in memory.reads if mask[touched].any()]
         for other in before:
             if other and not other.is_before(agent.seen):
@@ -406,12 +407,6 @@ def _of_groups(reader: Agent, copy: Agent) -> list[Note]:
             left, line = partition.waited
             return [note("wait-leaves-group", later=later, left=left, line=line)]
     return []
-
-
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """Return what np.unique does, at once where one write stored all."""
-    first = values[:1]
-    return first if (values == first).all() else np.unique(values)
 
 
 def _told(event: Event) -> dict[str, Any]:

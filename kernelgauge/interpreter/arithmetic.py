@@ -51,8 +51,6 @@ _LOG2_E = np.float32(np.log2(np.e))
 
 _EXACT = {np.abs, np.fmin, np.fmax, np.minimum, np.maximum}
 
-_COMPUTED_AS_HELD = {"fp32", "fp64", "int32", "int64"}
-
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 # int1 wraps around like every other integer.
@@ -166,13 +164,9 @@ def _unary(builder: Any, operand: Any, compute: Callable) -> Any:
 def _binary(builder: Any, left: Any, right: Any, compute: Callable) -> Any:
     dtype = left.dtype.scalar
     name = dtype.name
-    if name in _COMPUTED_AS_HELD:
-        result = compute(left.data, right.data)
-    elif name == "int1":
+    if name == "int1":
         compute = _ONE_BIT.get(compute, compute)
-        result = compute(left.data, right.data)
-    else:
-        result = compute(widen(left.data, name), widen(right.data, name))
+    result = compute(widen(left.data, name), widen(right.data, name))
     if compute in _COMPARISONS:
         return TensorHandle(result, tl.int1)
     if compute not in _EXACT:

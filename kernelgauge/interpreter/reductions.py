@@ -79,10 +79,13 @@ def _folded(values: np.ndarray, compute: Callable, name: str) -> np.ndarray:
     """Fold the second half of numbers of one format onto the first until one is left."""
     while (count := len(values)) > 1:
         half = count // 2
-        left, right = widen(values[:half], name), widen(values[half : 2 * half], name)
-        folded = narrow(compute(left, right), name)
+        folded = _computed(compute, values[:half], values[half : 2 * half], name)
         values = np.concatenate((folded, values[2 * half :])) if count % 2 else folded
     return values[0]
+
+
+def _computed(compute: Callable, left: np.ndarray, right: np.ndarray, name: str) -> np.ndarray:
+    return narrow(compute(widen(left, name), widen(right, name)), name)
 
 
 def _with_axis_first(array: np.ndarray, axis: int) -> np.ndarray:
@@ -97,7 +100,7 @@ def _axes(count: int, first: int) -> tuple[int, ...]:
 def scan(operation: Any, inputs: tuple[tl.tensor, ...]) -> list[tl.tensor]:
     """Replace ScanOps.apply_impl."""
     axis = tl.core._unwrap_if_constexpr(operation.axis)
-    arrays = tuple(np.moveaxis(operand.handle.data, axis, 0) for operand in inputs)
+    arrays = tuple(_with_axis_first(operand.handle.data, axis) for operand in inputs)
     if operation.reverse:
         arrays = tuple(array[::-1] for array in arrays)
     dtypes = [operand.dtype for operand in inputs]
@@ -125,9 +128,7 @@ def _combine(combine_fn: Callable, dtypes: list[tl.dtype]) -> Combine:
     name = dtypes[0].name
     if compute := _COMPUTED.get(combine_fn):
         rounded.add(name)
-        return lambda left, right: (
-            narrow(compute(widen(left[0], name), widen(right[0], name)), name),
-        )
+        return lambda left, right: (_computed(compute, left[0], right[0], name),)
     if combine_fn in _SELECTED:
         return _select(*_SELECTED[combine_fn], name)
     return _as_written(combine_fn, dtypes)
