@@ -15,7 +15,7 @@ FILES = sorted(mutants.FOLDER.glob("*.toml"))
 MUTANTS = [mutant for path in FILES for mutant in mutants.read(path)]
 
 
-@pytest.mark.parametrize("mutant", sampling.params(MUTANTS, one_in=3))
+@pytest.mark.parametrize("mutant", sampling.params(MUTANTS, one_in=6))
 def test_mutant_is_caught(mutant, tmp_path, monkeypatch):
     source = mutant.source()
     if not mutant.seen_here:

@@ -64,6 +64,7 @@ def test_shapes_v_does_not_fit_k():
     one_key=(1, 2, 2, 150, 1, 64),
     many_queries=(1, 2, 1, 2050, 260, 64),
     many_queries_few_keys=(1, 1, 1, 2048, 70, 64),
+    many_queries_whole_rows=(1, 1, 1, 2048, 528, 64),
 )
 def test_shapes(B, H, Hkv, S, T, D):
     inputs = heads(B, H, Hkv, S, T, D)

@@ -393,8 +393,12 @@ class Attention(torch.autograd.Function):
             dv = torch.empty(v.shape, dtype=v.dtype, device=v.device)
             # With 168 registers three programs fit a multiprocessor.
             maxnreg = 168 if D == 64 and all(descriptors) else None
+            # TMA writes to multiples of 128 bytes, where not every stage of 16 numbers would lie.
+            wide = meta["BLOCK_M"] >= 32
             numbers_in_tiles = [
-                TensorDescriptor.from_tensor(x, [1, meta["BLOCK_M"]]) if tma_can(x) else None
+                TensorDescriptor.from_tensor(x, [1, meta["BLOCK_M"]])
+                if wide and tma_can(x)
+                else None
                 for x in (lse2, delta)
             ]
             attention_dkdv_kernel[(triton.cdiv(T, meta["BLOCK_N"]) * B * Hkv,)](
