@@ -9,18 +9,28 @@ from typing import Any
 import pytest
 
 
-def is_sampled(wrong: Any, one_in: int) -> bool:
+def is_sampled(name: str, one_in: int) -> bool:
     """Whether it is one of so many; chosen by its own name, so that a new one chooses no other."""
-    return zlib.crc32(f"{wrong.puzzle}.{wrong.name}".encode()) % one_in == 0
+    return zlib.crc32(name.encode()) % one_in == 0
+
+
+def name_of(wrong: Any) -> str:
+    """Return what a wrong kernel is known by: "puzzle.name"."""
+    return f"{wrong.puzzle}.{wrong.name}"
 
 
 def params(items: Iterable, one_in: int) -> list:
     """Wrong kernels as parameters named "puzzle-name": one of so many, and the rest nightly."""
     return [
-        pytest.param(
-            it,
-            id=f"{it.puzzle}-{it.name}",
-            marks=[] if is_sampled(it, one_in) else [pytest.mark.nightly],
-        )
+        pytest.param(it, id=f"{it.puzzle}-{it.name}", marks=_marks(name_of(it), one_in))
         for it in items
     ]
+
+
+def puzzles(names: Iterable[str], one_in: int) -> list:
+    """Puzzles as parameters: one of so many, and the rest nightly."""
+    return [pytest.param(it, marks=_marks(it, one_in)) for it in names]
+
+
+def _marks(name: str, one_in: int) -> list:
+    return [] if is_sampled(name, one_in) else [pytest.mark.nightly]

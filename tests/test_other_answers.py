@@ -19,6 +19,7 @@ from course.plugin import ladder
 from course.proof import mutants, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Wrong
+from tests import sampling
 
 pytestmark = pytest.mark.proof
 
@@ -98,10 +99,10 @@ def test_it_is_built_otherwise(folder, puzzle):
 @pytest.mark.parametrize(
     ("puzzle", "check"),
     [
-        (puzzle, check)
-        for puzzle in puzzles_in(SHIPPED)
+        pytest.param(*puzzle.values, check, marks=puzzle.marks)
+        for puzzle in sampling.puzzles(puzzles_in(SHIPPED), one_in=3)
         for check in ladder.CHECKS
-        if check != "speedup" and (check != "compiles" or puzzle in COMPILED)
+        if check != "speedup" and (check != "compiles" or puzzle.values[0] in COMPILED)
     ],
 )
 def test_shipped_answer_passes_both_levels(puzzle, check):
@@ -114,13 +115,16 @@ def test_natural_answer_is_solved(puzzle, check):
     passes(puzzle, check, NATURAL)
 
 
-@pytest.mark.parametrize("puzzle", [it for it in puzzles_in(NATURAL) if it not in LACKING])
+@pytest.mark.parametrize(
+    "puzzle",
+    sampling.puzzles([it for it in puzzles_in(NATURAL) if it not in LACKING], one_in=3),
+)
 def test_natural_answer_has_the_values_of_production(puzzle):
     passes(puzzle, "numerics", NATURAL, ladder.PRODUCTION)
 
 
 @pytest.mark.parametrize("check", [it for it in ladder.CHECKS if it != "speedup"])
-@pytest.mark.parametrize("puzzle", puzzles_in(UNUSUAL))
+@pytest.mark.parametrize("puzzle", sampling.puzzles(puzzles_in(UNUSUAL), one_in=3))
 def test_unusual_answer_is_solved(puzzle, check):
     both = puzzle in SHAPED_BY_HAND and check != "masks"
     passes(puzzle, check, UNUSUAL, *(ladder.LEVELS if both else ()))
