@@ -22,15 +22,16 @@ def name_of(wrong: Any) -> str:
 def params(items: Iterable, one_in: int) -> list:
     """Wrong kernels as parameters named "puzzle-name": one of so many, and the rest nightly."""
     return [
-        pytest.param(it, id=f"{it.puzzle}-{it.name}", marks=_marks(name_of(it), one_in))
+        pytest.param(it, id=f"{it.puzzle}-{it.name}", marks=marks(name_of(it), one_in))
         for it in items
     ]
 
 
-def puzzles(names: Iterable[str], one_in: int) -> list:
-    """Puzzles as parameters: one of so many, and the rest nightly."""
-    return [pytest.param(it, marks=_marks(it, one_in)) for it in names]
+def names(given: Iterable[str], one_in: int) -> list:
+    """Names, as of puzzles, as parameters: one of so many, and the rest nightly."""
+    return [pytest.param(it, marks=marks(it, one_in)) for it in given]
 
 
-def _marks(name: str, one_in: int) -> list:
+def marks(name: str, one_in: int) -> list:
+    """Return what marks this name, of a parameter: nothing for one of so many."""
     return [] if is_sampled(name, one_in) else [pytest.mark.nightly]

@@ -17,6 +17,7 @@ from kernelgauge.core import work
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.subject.constants import constants, told_apart
 from kernelgauge.words.fault import Cause
+from tests import sampling
 
 LADDER = ladder.ladder()
 # How many programs, how long a loop by tiles, and how many steps of another one the mutants below
@@ -189,7 +190,7 @@ def _least(expression: ast.expr, most: int) -> ast.expr:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("puzzle", LADDER)
+@pytest.mark.parametrize("puzzle", sampling.names(LADDER, one_in=4))
 def test_a_limit_is_found(puzzle, tmp_path):
     """Of one mutant at least: some limits change nothing, or take more than a test may.
 

@@ -19,7 +19,7 @@ from kernelgauge.speed.buffers import Buffers, copy, redrawn
 from kernelgauge.speed.clocks import Clocks
 from kernelgauge.speed.interval import interval_of
 from kernelgauge.speed.measure import race
-from tests import faults
+from tests import faults, sampling
 from tests.simulated_limits import H200, MB
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -171,7 +171,10 @@ NOISE = {
     "the_host_stalls": {"spread": 0.003, "outliers": 0.05, "stalls": 0.7},
     "first_of_pair_is_slower": {"spread": 0.003, "outliers": 0.05, "first_penalty": 0.08},
 }
-noises = pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+noises = pytest.mark.parametrize(
+    "noise",
+    [pytest.param(it, id=name, marks=sampling.marks(name, one_in=3)) for name, it in NOISE.items()],
+)
 
 
 @pytest.mark.proof

@@ -1,10 +1,10 @@
 """12.4  Layer norm and linear layer: one good answer.
 
 A small kernel finds the statistics of the rows first, so that the product goes over x once for each
-column of tiles and normalizes in registers, just before tl.dot. Past K the norm's weight and bias
-are both 0, and so is the normalized tile. Large products get aligned rows, by a copy if need be,
-and load them by descriptors, so that the threads are left to normalize. Tiles are 128 x 256 where
-16-bit rows are aligned, and 128 x 128 elsewhere.
+column of tiles and normalizes in registers, just before tl.dot. In the last tile the norm's weight
+and bias are 0 past K, and so is the normalized tile. Large products get aligned rows, by a copy if
+need be, and load them by descriptors, so that the threads are left to normalize. Tiles are 128 x
+256 where 16-bit rows are aligned, and 128 x 128 elsewhere.
 """
 
 import torch
@@ -85,27 +85,33 @@ def layer_norm_linear_kernel(
     norm_weight_ptrs = norm_weight_ptr + offs_k * stride_nw
     norm_bias_ptrs = norm_bias_ptr + offs_k * stride_nb
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    # Without a path that skips the loop, Triton 3.6 keeps several wgmma under way (see 07.5).
-    tl.assume(K > 0)
-    for k in range(0, K, BLOCK_K):
-        if x_descriptor is None:
-            mask_k = offs_k < K - k
-            x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
-            weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
-        else:
-            # Past the edges both are 0.
-            x = x_descriptor.load([pid_m * BLOCK_M, k])
-            weight = weight_descriptor.load([pid_n * BLOCK_N, k]).T
-        # Past the last both are 0, and so is the normalized tile, although x - mean is not.
-        mask_norm = offs_k < norms - k
-        norm_weight = tl.load(norm_weight_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
-        norm_bias = tl.load(norm_bias_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
-        normed = (x.to(tl.float32) * rstd - shift) * norm_weight[None, :] + norm_bias[None, :]
-        acc = tl.dot(normed.to(weight.dtype), weight, acc)
-        x_ptrs += tl.cast(stride_xk, tl.int64) * BLOCK_K
-        weight_ptrs += tl.cast(stride_wk, tl.int64) * BLOCK_K
-        norm_weight_ptrs += tl.cast(stride_nw, tl.int64) * BLOCK_K
-        norm_bias_ptrs += tl.cast(stride_nb, tl.int64) * BLOCK_K
+    # Whole tiles first, then what is left. Only there the norm has a mask, with which its numbers
+    # come one by one where 16 does not divide K, and the tensor cores wait for them.
+    whole = norms // BLOCK_K * BLOCK_K
+    for LAST in tl.static_range(2):
+        for k in range(whole if LAST else 0, norms if LAST else whole, BLOCK_K):
+            if x_descriptor is None:
+                mask_k = offs_k < K - k
+                x = tl.load(x_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+                weight = tl.load(weight_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+            else:
+                # Past the edges both are 0.
+                x = x_descriptor.load([pid_m * BLOCK_M, k])
+                weight = weight_descriptor.load([pid_n * BLOCK_N, k]).T
+            if LAST:
+                # Past the end both are 0, and so is the normalized tile, although x - mean is not.
+                mask_norm = offs_k < norms - k
+                norm_weight = tl.load(norm_weight_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
+                norm_bias = tl.load(norm_bias_ptrs, mask=mask_norm, other=0.0).to(tl.float32)
+            else:
+                norm_weight = tl.load(norm_weight_ptrs).to(tl.float32)
+                norm_bias = tl.load(norm_bias_ptrs).to(tl.float32)
+            normed = (x.to(tl.float32) * rstd - shift) * norm_weight[None, :] + norm_bias[None, :]
+            acc = tl.dot(normed.to(weight.dtype), weight, acc)
+            x_ptrs += tl.cast(stride_xk, tl.int64) * BLOCK_K
+            weight_ptrs += tl.cast(stride_wk, tl.int64) * BLOCK_K
+            norm_weight_ptrs += tl.cast(stride_nw, tl.int64) * BLOCK_K
+            norm_bias_ptrs += tl.cast(stride_nb, tl.int64) * BLOCK_K
 
     bias = tl.load(bias_ptr + offs_n * stride_bias, mask=mask_n, other=0.0).to(tl.float32)
     y_ptrs = y_ptr + offs_m[:, None] * N + offs_n[None, :]

@@ -37,7 +37,9 @@ def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym, VECTOR: gl.
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_M: gl.constexpr = slots.shape[1]
     BLOCK_N: gl.constexpr = slots.shape[2]
-    layout: gl.constexpr = gl.BlockedLayout([1, VECTOR], [1, 32], [gl.num_warps(), 1], [1, 0])
+    WARPS_M: gl.constexpr = min(BLOCK_M, gl.num_warps())
+    warps: gl.constexpr = [WARPS_M, gl.num_warps() // WARPS_M]
+    layout: gl.constexpr = gl.BlockedLayout([1, VECTOR], [1, 32], warps, [1, 0])
     rows = row + gl.arange(0, BLOCK_M, gl.SliceLayout(1, layout))
     for tile in range(tiles):
         slot = tile % SLOTS
@@ -85,13 +87,16 @@ def barrier_ring(x: torch.Tensor) -> torch.Tensor:
     if x.stride(1) != 1 or x.stride(0) * size % 16 or x.data_ptr() % 16 or x.stride(0) < x.shape[1]:
         raise ValueError("x must have contiguous rows that begin at multiples of 16 bytes, for TMA")
     M, N = x.shape
-    # 4 KiB, of which so many are under way that memory is kept busy.
-    BLOCK_M, BLOCK_N = 8, 512 // size
+    # Tiles of one long row: 8192 x 8192 float32 take 0.185 ms on an H100, and 0.195 in tiles of 8 x
+    # 512 bytes. Two slots of those do for shorter rows.
+    BLOCK_M, BLOCK_N = 1, 8192 // size
+    if N <= BLOCK_N:
+        BLOCK_M, BLOCK_N = (2, 4096 // size) if 2 * N > BLOCK_N else (8, 512 // size)
     VECTOR = math.gcd(N, 16 // size)  # what a lane stores at once
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     layout = gl.NVMMASharedLayout.get_default_for([BLOCK_M, BLOCK_N], DTYPES[x.dtype])
     barrier_ring_kernel[(triton.cdiv(M, BLOCK_M),)](
         TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_N], layout), y, M, N, y.stride(0),
-        BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, VECTOR, num_warps=4, maxnreg=128,
+        BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, VECTOR, num_warps=4, maxnreg=64,
     )  # fmt: skip
     return y
