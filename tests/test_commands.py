@@ -235,6 +235,7 @@ def plugin(folder: Path, monkeypatch, change: str) -> None:
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.nightly
 def test_a_gpu_that_hangs_ends_its_process_and_says_so(grade, tmp_path, monkeypatch, workers):
     plugin(tmp_path, monkeypatch, "kernelgauge.speed.gpu.is_busy = lambda: True")
     result = grade(
@@ -309,6 +310,7 @@ def test_progress_is_kept_and_forgotten_when_the_file_changes(grade, clone):
 
 
 @pytest.mark.parametrize("only_slows", [False, True])
+@pytest.mark.nightly
 def test_a_patch_of_triton_without_effect_fails_the_run(grade, only_slows, tmp_path, monkeypatch):
     """Also where -q hides the header, and all tests pass; but not if it only saves time."""
     (tmp_path / "unseen.py").write_text(
@@ -387,6 +389,7 @@ def test_a_kind_of_fault_is_explained(grade):
     assert re.search(r"^register-spills +it spills registers", said(grade("--explain")), re.M)
 
 
+@pytest.mark.nightly
 def test_where_debugging_is_learnt_the_cause_is_named_once_all_hints_are_seen(grade, tmp_path):
     file = "puzzles/08_debugging/momentum_step.py"
     stub = (ROOT / "reference/stubs" / Path(file).relative_to("puzzles")).read_text()
@@ -570,6 +573,7 @@ def test_a_class_is_graded_one_by_one_and_shown_on_one_page(grade, class_of_two,
     ]
 
 
+@pytest.mark.nightly
 def test_a_class_is_summed_up_without_a_page_too(grade, class_of_two):
     result = grade(f"{HERE}/fma.py", "-q", "-k", "shapes", "--subject", str(class_of_two))
     assert result.ret == 1
@@ -792,6 +796,7 @@ def test_what_the_compiler_made_is_printed_and_left_in_a_folder(grade, tmp_path)
         assert "x = tl.load(x_ptr + offs, mask=offs < N)" in path.read_text()
 
 
+@pytest.mark.nightly
 def test_other_values_are_tried_and_what_does_not_follow_is_said(grade):
     result = grade(f"{HERE}/vector_copy.py", "--try", "BLOCK=64,32,100", vector_copy=LITERAL)
     assert result.ret == 0
