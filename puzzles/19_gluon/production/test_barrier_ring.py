@@ -20,6 +20,11 @@ def test_masks_rows_of_a_larger_matrix():
     puzzle.check(integers(20, 1024)[:, 128:840])
 
 
+@cases(long_rows=(3, 5000), longer_rows=(5, 11000))
+def test_masks_long_rows(M, N):
+    puzzle.check(integers(M, N))
+
+
 @cases(
     not_aligned=lambda x: offset(x),
     gaps_in_the_rows=lambda x: strided(x, 1, 2),

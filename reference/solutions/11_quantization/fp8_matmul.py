@@ -3,7 +3,8 @@
 Where rows begin at multiples of 16 bytes, the tensor memory accelerator loads both tiles, through
 descriptors; large products get such rows by a copy. A step is one block of scales along K, and a
 tile lies within one block of the weight's rows, so that a step needs one scale of the weight and
-one for each row of x. Tiles are small, since the sums of a step and of all steps are in registers.
+one for each row of x. Tiles are no larger than 128 x 128, since the sums of a step and of all steps
+are in registers.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def fp8_matmul_kernel(
     # BLOCK_K is the block of K, and BLOCK_N divides that of N: one scale of weight a step.
     x_scale_ptrs = x_scale_ptr + offs_m * stride_xsm
     weight_scale_ptr += first_n // BLOCK_K * stride_wsn
+    x_scale = tl.load(x_scale_ptrs, mask=mask_m & (K > 0), other=0.0)
+    weight_scale = tl.load(weight_scale_ptr, mask=K > 0, other=0.0)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
         mask_k = offs_k < K - k
@@ -71,13 +74,16 @@ def fp8_matmul_kernel(
         else:
             x = x_descriptor.load([(first_m + place % rows) * BLOCK_M, k])
             weight = weight_descriptor.load([place // rows * BLOCK_N, k]).T
-        x_scale = tl.load(x_scale_ptrs, mask=mask_m, other=0.0)
-        weight_scale = tl.load(weight_scale_ptr)
-        acc += tl.dot(x, weight) * (x_scale * weight_scale)[:, None]
-        x_ptrs += x_step
-        weight_ptrs += weight_step
+        # The scales of the next block are loaded while the tensor cores are at this one.
         x_scale_ptrs += stride_xsb
         weight_scale_ptr += stride_wsb
+        more = k + BLOCK_K < K
+        next_x_scale = tl.load(x_scale_ptrs, mask=mask_m & more, other=0.0)
+        next_weight_scale = tl.load(weight_scale_ptr, mask=more, other=0.0)
+        acc += tl.dot(x, weight) * (x_scale * weight_scale)[:, None]
+        x_scale, weight_scale = next_x_scale, next_weight_scale
+        x_ptrs += x_step
+        weight_ptrs += weight_step
 
     out_ptrs = out_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(out_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
@@ -96,6 +102,13 @@ def tma_can(x: torch.Tensor) -> bool:
     """Whether the tensor memory accelerator can load tiles of x: rows begin at 16 bytes."""
     aligned = x.data_ptr() % 16 == 0 and x.stride(0) % 16 == 0
     return aligned and x.stride(0) > 0 and x.stride(1) == 1
+
+
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def fp8_matmul(
@@ -130,7 +143,8 @@ def fp8_matmul(
         K = x.shape[1]
     # Two tiles of sums, that of this block and that of all, are what a program has registers for.
     # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers too.
-    BLOCK_M = min(64, max(16, triton.next_power_of_2(M)))
+    many = M * N > 2048 * 2048 and K % 16 == 0 and shared_memory(x.device) >= 150 * 1024
+    BLOCK_M = min(128 if many else 64, max(16, triton.next_power_of_2(M)))
     BLOCK_N = 128 if M > 64 and K % 16 == 0 else 64
     descriptors = None, None
     if tma_can(x) and tma_can(weight):
@@ -144,6 +158,6 @@ def fp8_matmul(
         M, N, K,
         *x.stride(), *weight.stride(), *x_scale.stride(), *weight_scale.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK, GROUP_M=16,
-        num_warps=4, num_stages=3,
+        num_warps=8 if BLOCK_M == 128 else 4, num_stages=4 if BLOCK_M == 128 else 3,
     )  # fmt: skip
     return out
