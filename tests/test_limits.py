@@ -13,7 +13,7 @@ import torch
 from course import paths
 from course.plugin import ladder
 from course.proof import runner
-from kernelgauge.core import work
+from kernelgauge.core import timeouts, work
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.subject.constants import constants, told_apart
 from kernelgauge.words.fault import Cause
@@ -201,7 +201,12 @@ def test_a_limit_is_found(puzzle, tmp_path):
     limits = [it for it in cases if it.test.startswith("test_masks_limits")]
     told = []
     for what, source in capped(puzzle):
-        with runner.graded(puzzle, source, tmp_path):
+        # As much time for each mutant as a test has: those of train_step take most of a minute.
+        with (
+            timeouts.no_time_limit(),
+            timeouts.time_limit(60),
+            runner.graded(puzzle, source, tmp_path),
+        ):
             for case in limits:
                 with contextlib.suppress(NotMeasured):
                     try:
