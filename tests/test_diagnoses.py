@@ -46,9 +46,9 @@ NATURAL = paths.ROOT / "tests" / "alternatives" / "natural"
 HEADER = re.compile(r"# fault: .+\n# cause: (?P<cause>.+)\n(# never: (?P<never>.+)\n)?")
 # A cause that is found by trying edits.
 EDIT = re.compile("in its place|with it before line")
-# One mutant in so many runs through all tests of its level, as a learner's kernel would, and of
-# these one in so many on each change.
-SAMPLE, SAMPLED = 16, 4
+# One mutant in so many runs through all tests of its level, as a learner's kernel would, and one in
+# so many on each change.
+SAMPLE, ON_EACH_CHANGE = 16, 64
 
 MUTANTS = [
     mutant
@@ -145,7 +145,7 @@ def test_first_message_names_the_cause(wrong, told, record_property, monkeypatch
     assert not false, f"this matches {wrong.never!r}, which is false:\n{false[0]}"
 
 
-@pytest.mark.parametrize("mutant", sampling.params(MUTANTS, one_in=SAMPLE * SAMPLED))
+@pytest.mark.parametrize("mutant", sampling.params(MUTANTS, one_in=ON_EACH_CHANGE))
 def test_first_message_names_what_was_mutated(mutant, told, record_property):
     record_property("names the cause", "mutants")
     wanted = mutant.cause or re.escape(mutant.message)

@@ -201,7 +201,7 @@ def test_a_limit_is_found(puzzle, tmp_path):
     limits = [it for it in cases if it.test.startswith("test_masks_limits")]
     told = []
     for what, source in capped(puzzle):
-        # As much time for each mutant as a test has: those of train_step take most of a minute.
+        # Each mutant has the time of a test: those of train_step together take most of a minute.
         with (
             timeouts.no_time_limit(),
             timeouts.time_limit(60),

@@ -18,7 +18,7 @@ from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
 from kernelgauge.kernel import is_thorough
 from tests import cheat_table, sampling
 from tests.test_cheats import CHEATS, FOLDER
-from tests.test_diagnoses import MUTANTS
+from tests.test_diagnoses import MUTANTS, ON_EACH_CHANGE
 
 pytestmark = [
     pytest.mark.proof,
@@ -67,7 +67,7 @@ def assert_same_in_three_orders(puzzle: str, source: str, folder) -> dict[str, t
 SAMPLE = [mutant for mutant in MUTANTS if mutant.puzzle < "11"][::3]
 
 
-@pytest.mark.parametrize("mutant", sampling.params(SAMPLE, one_in=64))
+@pytest.mark.parametrize("mutant", sampling.params(SAMPLE, one_in=ON_EACH_CHANGE))
 def test_a_mutant_in_three_orders(mutant, tmp_path):
     found = assert_same_in_three_orders(mutant.puzzle, mutant.source(), tmp_path)
     assert any(verdict[0] != "passed" for verdict in found.values())

@@ -143,9 +143,11 @@ def fp8_matmul(
         K = x.shape[1]
     # Two tiles of sums, that of this block and that of all, are what a program has registers for.
     # Rows that begin at no multiple of 16 bytes are loaded byte by byte, through registers too.
+    # Large products have tiles enough for 128 rows each, four stages of which take 128 KiB.
     many = M * N > 2048 * 2048 and K % 16 == 0 and shared_memory(x.device) >= 150 * 1024
     BLOCK_M = min(128 if many else 64, max(16, triton.next_power_of_2(M)))
     BLOCK_N = 128 if M > 64 and K % 16 == 0 else 64
+    num_warps, num_stages = (8, 4) if BLOCK_M == 128 else (4, 3)
     descriptors = None, None
     if tma_can(x) and tma_can(weight):
         descriptors = (
@@ -158,6 +160,6 @@ def fp8_matmul(
         M, N, K,
         *x.stride(), *weight.stride(), *x_scale.stride(), *weight_scale.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK, GROUP_M=16,
-        num_warps=8 if BLOCK_M == 128 else 4, num_stages=4 if BLOCK_M == 128 else 3,
+        num_warps=num_warps, num_stages=num_stages,
     )  # fmt: skip
     return out
