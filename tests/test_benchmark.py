@@ -154,6 +154,12 @@ def test_a_peer_that_does_other_work_is_timed_but_not_counted(timer):
     assert rows["solution"].to_best_peer == 2.0
 
 
+def test_eager_may_do_other_work(timer):
+    rows = run(timer, eager_other_work="asserts on the device")
+    assert rows["eager"].other_work == "asserts on the device"
+    assert (rows["solution"].to_eager, rows["solution"].to_best_peer) == (2.0, None)
+
+
 def test_a_peer_may_be_made_from_the_reference_and_round_differently(timer):
     made = Peer("made", prepare=lambda reference: lambda x: reference(x) * (1 + 1e-3))
     assert run(timer, made)["made"].ms == 1.0

@@ -67,6 +67,7 @@ class Benchmark:
     varied: whether `make` draws every set of inputs, instead of the first being varied
     baseline: the function of the reference file that is timed as eager, if the reference itself is
         not plain PyTorch; it draws its own random numbers, so only shapes of results are compared
+    eager_other_work: `Peer.other_work` of what is timed as eager
     timed: turns each function into the call that is timed
     ranks: whether inputs are lists with a tensor for each rank, which are spread over all GPUs
     """
@@ -81,6 +82,7 @@ class Benchmark:
     rate: str | None = None
     varied: bool = False
     baseline: str | None = None
+    eager_other_work: str = ""
     timed: Callable[[Callable], Callable] = lambda function: function
     ranks: bool = False
 

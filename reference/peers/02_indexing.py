@@ -79,6 +79,7 @@ BENCHMARKS = {
             ),
             replace(COMPILED, other_work=ASSERTS),
         ),
+        eager_other_work=ASSERTS,
         bytes_moved=gathered,
     ),
     "scale": by_matrix(

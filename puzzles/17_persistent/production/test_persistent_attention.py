@@ -236,15 +236,17 @@ def test_traffic(B, H, Hkv, D):
         writes=1,
         launches=1,
         sectors=1.1,
-        grid_at_most=multiprocessors(),
-        total_writes=B * H * S * D + tiles + multiprocessors(),  # the last two: a counter of tiles
+        grid_at_most=4 * multiprocessors(),
+        # The last two: a counter of tiles.
+        total_writes=B * H * S * D + tiles + 4 * multiprocessors(),
         dot_macs=2 * B * H * S * T * D,
     )
 
 
 def test_traffic_one_tile_a_head():
     # Where long tiles go with short ones, this one is its own partner.
-    puzzle.traffic(*heads(1, 2, 1, 64, 64, 16), causal=True).check(reads={"q": 1}, writes=1)
+    inputs = heads(1, 4 * multiprocessors() + 1, 1, 64, 64, 16)
+    puzzle.traffic(*inputs, causal=True).check(reads={"q": 1}, writes=1)
 
 
 def test_compiles_d_128():

@@ -33,7 +33,7 @@ def autotuned_matmul_kernel(
     stride_am, stride_ak,
     stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr,
+    GROUP_M: tl.constexpr, ALIGNED: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
@@ -50,15 +50,36 @@ def autotuned_matmul_kernel(
     a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
     b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
-        acc = tl.dot(a, b, acc)
-        a_ptrs += a_step
-        b_ptrs += b_step
+    if ALIGNED:
+        for k in range(0, K, BLOCK_K):
+            mask_k = offs_k < K - k
+            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+            acc = tl.dot(a, b, acc)
+            a_ptrs += a_step
+            b_ptrs += b_step
+    else:
+        # The compiler sends no such load to shared memory ahead of its use: so registers take the
+        # next tiles while the tensor cores are at these. Past K the next ones are 0, and not used.
+        mask_k = offs_k < K
+        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        for k in range(BLOCK_K, K + BLOCK_K, BLOCK_K):
+            a_ptrs += a_step
+            b_ptrs += b_step
+            mask_k = offs_k < K - k
+            next_a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            next_b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+            acc = tl.dot(a, b, acc)
+            a, b = next_a, next_b
     c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def is_aligned(x: torch.Tensor) -> bool:
+    """Whether the rows of x, or its columns, are contiguous and begin at multiples of 16 bytes."""
+    long, short = x.stride() if x.stride(1) == 1 else x.stride()[::-1]
+    return short == 1 and long * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
 
 
 def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -74,7 +95,11 @@ def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # Not tuned: 128 bytes are a whole line of the cache, and a stage then takes the same amount of
     # shared memory for every dtype.
     BLOCK_K = 128 // a.element_size()
+    # Numbers of 2 bytes in rows that are not aligned go through registers, as in 07.3.
+    aligned = a.element_size() == 4 or (K % 16 == 0 and is_aligned(a) and is_aligned(b))
+    if not aligned:
+        BLOCK_K = 32
     autotuned_matmul_kernel[
         lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
-    ](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K)
+    ](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K, ALIGNED=aligned)
     return c

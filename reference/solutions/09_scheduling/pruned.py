@@ -2,12 +2,14 @@
 
 The first step keeps for each of 17 tiles the most stages that shared memory has room for. A model
 then counts rounds of tiles, each as long as the slower of its multiplications and its loads, and
-the 4 best are timed instead of 68. Tiles are numbered in groups of 8 rows.
+the 4 best are timed instead of 68. Tiles are numbered in groups of 8 rows. Where rows are aligned
+descriptors load them, as in 07.5, whose blocks each config sets before it runs.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 # What an element from the L2 cache costs on an H200, in multiply-adds of the tensor cores.
 LOAD = 64
@@ -34,6 +36,13 @@ def shared_memory(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
+def set_blocks(args):
+    """Give the descriptors, which were made before a config was chosen, its tiles."""
+    if args["a_descriptor"] is not None:
+        args["a_descriptor"].block_shape = [args["BLOCK_M"], args["BLOCK_K"]]
+        args["b_descriptor"].block_shape = [args["BLOCK_K"], args["BLOCK_N"]]
+
+
 def deepest_that_fit(configs, named_args, BLOCK_K, **_):
     """Keep for each tile the most stages for which there is shared memory."""
     a = named_args["a_ptr"]
@@ -57,7 +66,9 @@ def time(a_ptr, M, N, BLOCK_M, BLOCK_N, **_):
 
 @triton.autotune(
     configs=[
-        triton.Config({"BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N}, num_warps, num_stages)
+        triton.Config(
+            {"BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N}, num_warps, num_stages, pre_hook=set_blocks
+        )
         for BLOCK_M, BLOCK_N, num_warps in TILES
         for num_stages in (2, 3, 4, 6)
     ],
@@ -66,7 +77,7 @@ def time(a_ptr, M, N, BLOCK_M, BLOCK_N, **_):
 )
 @triton.jit
 def pruned_matmul_kernel(
-    a_ptr, b_ptr, c_ptr,
+    a_ptr, b_ptr, a_descriptor, b_descriptor, c_ptr,
     M, N, K,
     stride_am, stride_ak,
     stride_bk, stride_bn,
@@ -79,8 +90,9 @@ def pruned_matmul_kernel(
     rows = min(tiles_m - first_m, GROUP_M)
     place = pid % (GROUP_M * tiles_n)
 
-    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = first_m + place % rows, place // rows
+    offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
     mask_m, mask_n = offs_m < M, offs_n < N
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
@@ -93,14 +105,26 @@ def pruned_matmul_kernel(
     if not ALIGNED:
         tl.assume(K > 0)
     for k in range(0, K, BLOCK_K):
-        mask_k = offs_k < K - k
-        a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)  # [BLOCK_M, BLOCK_K]
-        b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)  # [BLOCK_K, BLOCK_N]
+        if a_descriptor is None:
+            mask_k = offs_k < K - k
+            a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=mask_k[:, None] & mask_n[None, :], other=0.0)
+        else:
+            a = a_descriptor.load([pid_m * BLOCK_M, k])  # [BLOCK_M, BLOCK_K]
+            b = b_descriptor.load([k, pid_n * BLOCK_N])  # [BLOCK_K, BLOCK_N]
         acc = tl.dot(a, b, acc)
         a_ptrs += a_step
         b_ptrs += b_step
     c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
+
+
+def tma_can(x: torch.Tensor) -> bool:
+    """TMA wants contiguous rows that begin at multiples of 16 bytes, and none on another."""
+    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
+        return False  # it came with Hopper
+    aligned = x.stride(0) * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
+    return aligned and x.stride(1) == 1 and x.stride(0) >= x.shape[1]
 
 
 def pruned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -119,7 +143,13 @@ def pruned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # shared memory for every dtype.
     BLOCK_K = 128 // a.element_size()
     aligned = N % 16 == 0 and K % 16 == 0
+    descriptors = None, None
+    if a.element_size() == 2 and tma_can(a) and tma_can(b):
+        descriptors = [TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, b)]
     pruned_matmul_kernel[
         lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
-    ](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K, GROUP_M=8, ALIGNED=aligned)
+    ](
+        a, b, *descriptors, c, M, N, K, *a.stride(), *b.stride(),
+        BLOCK_K=BLOCK_K, GROUP_M=8, ALIGNED=aligned,
+    )  # fmt: skip
     return c

@@ -280,6 +280,10 @@ def conv2d(
         # ends, the other has products.
         wide = BLOCK_F == 128 and R * S * C >= 16 * BLOCK_K
         pixels, num_warps, num_stages = (256, 8, 4) if wide else (128, 4, 3)
+        # With three stages, steps of 64 channels take up to 2 % less, and of 32 up to 7 % more
+        # (H100, 2026-11-27).
+        if BLOCK_K == 64:
+            num_stages = 3
         box = box_of_pixels(N, P, Q, pixels)
     if box is not None:
         BOX_N, BOX_P, BOX_Q = box

@@ -274,7 +274,12 @@ def conv2d_dweight(
     else:
         steps = N * P * Q // pixels
     tiles = triton.cdiv(K, BLOCK_F) * triton.cdiv(C, BLOCK_C) * R * S
-    share = max(LEAST_STEPS, triton.cdiv(steps, max(1, PROGRAMS // tiles)))
+    # The largest tiles have a multiprocessor to themselves, of others two share one. Of the numbers
+    # of parts with which the rounds of programs take the least time, the smallest.
+    at_once = PROGRAMS // 2 if BLOCK_F * BLOCK_C > 2**14 else PROGRAMS
+    counts = range(1, max(1, PROGRAMS // tiles) + 1)
+    parts = min(counts, key=lambda count: triton.cdiv(tiles * count, at_once) / count)
+    share = max(LEAST_STEPS, triton.cdiv(steps, parts))
     parts = triton.cdiv(steps, share)
     dweight = torch.empty((K, C, R, S), dtype=x.dtype, device=x.device)
     partial = torch.empty((parts, R * S, K, C), dtype=torch.float32, device=x.device)

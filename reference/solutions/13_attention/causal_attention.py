@@ -81,9 +81,9 @@ def causal_attention_kernel(
     acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
     m = tl.full((BLOCK_M,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_M,), dtype=tl.float32)
-    diagonal = tile * BLOCK_M  # BLOCK_N divides BLOCK_M
-    last = tl.minimum(diagonal + BLOCK_M, S)
-    offs_m = diagonal + tl.arange(0, BLOCK_M)
+    diagonal = tile * BLOCK_M // BLOCK_N * BLOCK_N
+    last = tl.minimum(tile * BLOCK_M + BLOCK_M, S)
+    offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     acc, m, total = attend(
         acc, m, total, q_tile, k, v, b, h // GROUP,
         offs_m, 0, diagonal, scale, False, BLOCK_N, D,
@@ -105,6 +105,16 @@ def tma_can(x: torch.Tensor) -> bool:
         return False  # it came with Hopper
     aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
     return x.stride(-1) == 1 and aligned and x.data_ptr() % 16 == 0
+
+
+def few(tiles: int, device: torch.device) -> bool:
+    """Whether two programs a multiprocessor take all tiles, and have room for three stages."""
+    if device.type != "cuda":
+        return False
+    properties = torch.cuda.get_device_properties(device)
+    # GPUs of workstations, with 99 KiB of shared memory, have other numbers.
+    large = properties.major in (9, 10)
+    return large and tiles <= 2 * properties.multi_processor_count
 
 
 def causal_attention(
@@ -130,13 +140,16 @@ def causal_attention(
     out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
     BLOCK_M = min(128 if D == 128 else 64, max(16, triton.next_power_of_2(S)))
     BLOCK_N = min(64, BLOCK_M)
+    wide = D == 64 and all(map(tma_can, (q, k, v)))
+    if wide := wide and few(triton.cdiv(S, BLOCK_M) * B * H, q.device):
+        BLOCK_N = 128  # 0.0175 ms instead of 0.0189 for 1 x 16 x 1024 x 64 (H100, 2026-11-27)
     descriptors = [
         TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
         for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N))
     ]
     # What is multiplied stays in registers, and the tensor cores read it there: q takes nothing of
     # the bandwidth of shared memory then. With D 128 there are no registers left for it.
-    registers = sign != 1 or D < 128
+    registers = sign != 1 or (D < 128 and not wide)
     # Two stages of D 128 leave room for two programs on a multiprocessor.
     causal_attention_kernel[(triton.cdiv(S, BLOCK_M) * B * H,)](
         q, k, v, *descriptors, out, H, H // k.shape[1], S,

@@ -1,10 +1,10 @@
 """17.4  Persistent attention: one good answer.
 
-The deal reverses every turn: a program that got the longest tile gets the shortest next, so that
-all have about the same work. If causal, the last queries of all heads come first; otherwise
-neighbours share a head, whose keys stay in the L2 cache. Only tiles that the diagonal or the end
-cuts have a mask. Where there is much to do, descriptors load the tiles, as in 17.3, and narrow
-heads have tiles of 256 queries in 16 warps, of which some multiply while others exponentiate.
+Two or three programs stay on each multiprocessor, as tiles are small enough: while one
+exponentiates, another multiplies. If causal, a program takes a long tile of a head and then the
+short one that makes up for it, so that all pairs have about the same work. Neighbouring programs
+share a head, whose keys and values stay in the L2 cache. Only tiles that the diagonal or the end
+cuts have a mask.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-# Multiplications of q with k from which on descriptors gain time.
-LARGE = 2**26
-
 
 def multiprocessors(device: torch.device) -> int:
     """How many multiprocessors the GPU has; 4 in the interpreter without a GPU."""
@@ -27,25 +24,41 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+@triton.jit
+def rows(source, b, h, first, last, ROWS: tl.constexpr, D: tl.constexpr):
+    """[ROWS, D] of head h from row first on; what is past the last row is 0."""
+    ptr, descriptor, stride_b, stride_h, stride_r, stride_d = source
+    if descriptor is None:
+        offs_r = first.to(tl.int64) + tl.arange(0, ROWS)
+        offs_d = tl.arange(0, D).to(tl.int64)
+        ptrs = ptr + b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
+        ptrs += offs_r[:, None] * stride_r + offs_d[None, :] * stride_d
+        tile = tl.load(ptrs, mask=(offs_r < last)[:, None], other=0.0)
+    else:
+        tile = descriptor.load([b, h, first, 0]).reshape(ROWS, D)
+    return tile
+
+
 @triton.jit
 def attend(
-    acc, m, total, q, k_ptrs, v_ptrs, k_descriptor, v_descriptor, b, g,
-    offs_m, first, last,
-    step_k, step_v,
-    scale,
+    acc, m, total, q, k, v, b, h,
+    offs_m, first, last, scale,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
     """Take in the keys from first to last. MASKED: the diagonal cuts these tiles, or the end."""
     offs_n = tl.arange(0, BLOCK_N)
     for start in range(first, last, BLOCK_N):
-        inside = offs_n < last - start
-        if k_descriptor is None:
-            k = tl.load(k_ptrs, mask=inside[None, :], other=0.0) if MASKED else tl.load(k_ptrs)
-        else:
-            k = k_descriptor.load([b, g, start, 0]).reshape(BLOCK_N, D).T  # 0 past the end
-        scores = tl.dot(q, k)  # [BLOCK_M, BLOCK_N]
+        keys = rows(k, b, h, start, last, BLOCK_N, D)
+        scores = tl.dot(q, keys.T)  # [BLOCK_M, BLOCK_N]
         if MASKED:
-            seen = inside[None, :]
+            seen = offs_n[None, :] < last - start
             if CAUSAL:
                 seen = seen & (start + offs_n[None, :] <= offs_m[:, None])
             scores = tl.where(seen, scores, float("-inf"))
@@ -54,62 +67,42 @@ def attend(
         correction = tl.exp2(m - m_new)
         m = m_new
         total = total * correction + tl.sum(p, axis=1)
-        if v_descriptor is None:
-            v = tl.load(v_ptrs, mask=inside[:, None], other=0.0) if MASKED else tl.load(v_ptrs)
-        else:
-            v = v_descriptor.load([b, g, start, 0]).reshape(BLOCK_N, D)
-        acc = tl.dot(p.to(v.dtype), v, acc * correction[:, None])
-        k_ptrs += step_k
-        v_ptrs += step_v
+        values = rows(v, b, h, start, last, BLOCK_N, D)
+        acc = tl.dot(p.to(values.dtype), values, acc * correction[:, None])
     return acc, m, total
 
 
 @triton.jit
 def persistent_attention_kernel(
     q_ptr, k_ptr, v_ptr, q_descriptor, k_descriptor, v_descriptor, out_ptr,
-    B, H, GROUP, S, T,
+    heads, H, GROUP, S, T,
     stride_qb, stride_qh, stride_qs, stride_qd,
     stride_kb, stride_kh, stride_kt, stride_kd,
     stride_vb, stride_vh, stride_vt, stride_vd,
     sign, scale,
-    D: tl.constexpr, CAUSAL: tl.constexpr,
+    D: tl.constexpr, CAUSAL: tl.constexpr, PAIRS: tl.constexpr, REGISTERS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    offs_n = tl.arange(0, BLOCK_N).to(tl.int64)
-    offs_d = tl.arange(0, D).to(tl.int64)
-    step_k = tl.cast(stride_kt, tl.int64) * BLOCK_N
-    step_v = tl.cast(stride_vt, tl.int64) * BLOCK_N
+    q = q_ptr, q_descriptor, stride_qb, stride_qh, stride_qs, stride_qd
+    k = k_ptr, k_descriptor, stride_kb, stride_kh, stride_kt, stride_kd
+    v = v_ptr, v_descriptor, stride_vb, stride_vh, stride_vt, stride_vd
+    # What is dealt is a tile, or a pair: the last of a head and its first, which see the most keys
+    # and the fewest, then the last but one and the second, and so on to the middle.
+    EACH: tl.constexpr = 2 if PAIRS else 1
     tiles = tl.cdiv(S, BLOCK_M)
+    shares = tl.cdiv(tiles, EACH)
     programs = tl.num_programs(0)
-    for turn in range(tl.cdiv(B * H * tiles, programs)):
-        # The deal reverses every turn: a program that got the longest tile gets the shortest next.
-        forth = turn * programs + tl.program_id(0)
-        back = (turn + 1) * programs - 1 - tl.program_id(0)
-        place = tl.where(turn % 2 == 0, forth, back)
-        if place < B * H * tiles:
-            if CAUSAL:
-                # The last queries of all heads come first: they see the most keys.
-                head, tile = place % (B * H), tiles - 1 - place // (B * H)
-            else:
-                # All are equally long. Neighbours share a head, whose keys stay in the L2 cache.
-                head, tile = place // tiles, place % tiles
-            head = tl.cast(head, tl.int64)
+    for turn in range(EACH * tl.cdiv(heads * shares - tl.program_id(0), programs)):
+        place = turn // EACH * programs + tl.program_id(0)
+        head, tile = place // shares, place % shares
+        if turn % EACH == 0:
+            tile = tiles - 1 - tile
+        # The middle of an odd number of tiles is a pair by itself.
+        if (turn % EACH == 0) | (tile != tiles - 1 - tile):
             b, h = head // H, head % H
-            offs_m = tl.cast(tile, tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-            mask_m = offs_m < S
-            q_ptrs = q_ptr + b * stride_qb + h * stride_qh
-            q_ptrs += offs_m[:, None] * stride_qs + offs_d[None, :] * stride_qd
-            k_ptrs = k_ptr + b * stride_kb + h // GROUP * stride_kh
-            k_ptrs += offs_n[None, :] * stride_kt + offs_d[:, None] * stride_kd
-            v_ptrs = v_ptr + b * stride_vb + h // GROUP * stride_vh
-            v_ptrs += offs_n[:, None] * stride_vt + offs_d[None, :] * stride_vd
-
-            q_b, q_h = (head // H).to(tl.int32), (head % H).to(tl.int32)
-            if q_descriptor is None:
-                q = tl.load(q_ptrs, mask=mask_m[:, None], other=0.0)
-                q = (q * sign).to(q_ptr.dtype.element_ty)
-            else:  # stays in shared memory, for which sign must be 1
-                q = q_descriptor.load([q_b, q_h, tile * BLOCK_M, 0]).reshape(BLOCK_M, D)
+            q_tile = rows(q, b, h, tile * BLOCK_M, S, BLOCK_M, D)
+            if REGISTERS:  # else q stays in shared memory and takes no registers
+                q_tile = (q_tile * sign).to(q_tile.dtype)
             acc = tl.zeros((BLOCK_M, D), dtype=tl.float32)
             m = tl.full((BLOCK_M,), float("-inf"), dtype=tl.float32)
             total = tl.zeros((BLOCK_M,), dtype=tl.float32)
@@ -117,29 +110,25 @@ def persistent_attention_kernel(
             if CAUSAL:
                 whole = tl.minimum(whole, tile * BLOCK_M // BLOCK_N * BLOCK_N)
                 last = tl.minimum(T, tile * BLOCK_M + BLOCK_M)
+            offs_m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
             acc, m, total = attend(
-                acc, m, total, q, k_ptrs, v_ptrs, k_descriptor, v_descriptor, q_b, q_h // GROUP,
-                offs_m, 0, whole, step_k, step_v, scale, CAUSAL, False, BLOCK_N, D,
+                acc, m, total, q_tile, k, v, b, h // GROUP,
+                offs_m, 0, whole, scale, CAUSAL, False, BLOCK_N, D,
             )  # fmt: skip
-            k_ptrs += tl.cast(stride_kt, tl.int64) * whole
-            v_ptrs += tl.cast(stride_vt, tl.int64) * whole
             acc, m, total = attend(
-                acc, m, total, q, k_ptrs, v_ptrs, k_descriptor, v_descriptor, q_b, q_h // GROUP,
-                offs_m, whole, last, step_k, step_v, scale, CAUSAL, True, BLOCK_N, D,
+                acc, m, total, q_tile, k, v, b, h // GROUP,
+                offs_m, whole, last, scale, CAUSAL, True, BLOCK_N, D,
             )  # fmt: skip
 
-            rows = head * S + offs_m
-            out_ptrs = out_ptr + rows[:, None] * D + offs_d[None, :]
-            tl.store(out_ptrs, acc / total[:, None], mask=mask_m[:, None])
+            out_rows = head.to(tl.int64) * S + offs_m
+            out_ptrs = out_ptr + out_rows[:, None] * D + tl.arange(0, D)[None, :]
+            tl.store(out_ptrs, acc * (1.0 / total)[:, None], mask=(offs_m < S)[:, None])
 
 
 def tma_can(x: torch.Tensor) -> bool:
     """TMA wants a last stride of 1, and the address and the other strides multiples of 16 bytes."""
-    if x.is_cuda:
-        properties = torch.cuda.get_device_properties(x.device)
-        # It came with Hopper, and three stages of the widest tiles take 132 KB of shared memory.
-        if properties.major < 9 or properties.shared_memory_per_block_optin < 160 * 1024:
-            return False
+    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
+        return False  # it came with Hopper
     aligned = all(stride * x.element_size() % 16 == 0 for stride in x.stride()[:-1])
     return x.stride(-1) == 1 and min(x.stride()) > 0 and aligned and x.data_ptr() % 16 == 0
 
@@ -170,21 +159,27 @@ def persistent_attention(
     log2_scale = abs(scale) * math.log2(math.e) if sign else 1.0
 
     out = torch.empty(B, H, S, D, dtype=q.dtype, device=q.device)
-    BLOCK_M = min(128, max(16, triton.next_power_of_2(S)))
-    BLOCK_N = min(64, max(16, triton.next_power_of_2(T)))
-    descriptors = [None] * 3
-    if sign == 1 and B * H * S * T * D >= LARGE and all(tma_can(x) for x in (q, k, v)):
-        BLOCK_N = 64
-        if D <= 64 and triton.cdiv(S, 256) * B * H >= multiprocessors(q.device):
-            BLOCK_M = 256
-        blocks = (q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N)
-        descriptors = [TensorDescriptor.from_tensor(x, [1, 1, rows, D]) for x, rows in blocks]
+    # Tiles that leave room for two programs on a multiprocessor, and for three with D 64.
+    BLOCK_M, BLOCK_N = (64, 128) if D == 64 else (128, 64)
+    BLOCK_M = min(BLOCK_M, max(16, triton.next_power_of_2(S)))
+    BLOCK_N = min(BLOCK_N, max(16, triton.next_power_of_2(T)))
+    descriptors = [
+        TensorDescriptor.from_tensor(x, [1, 1, block, D]) if tma_can(x) else None
+        for x, block in ((q, BLOCK_M), (k, BLOCK_N), (v, BLOCK_N))
+    ]
     tiles = triton.cdiv(S, BLOCK_M) * B * H
-    persistent_attention_kernel[(min(tiles, multiprocessors(q.device)),)](
-        q, k, v, *descriptors, out, B, H, H // k.shape[1], S, T,
-        *q.stride(), *k.stride(), *v.stride(),
-        float(sign), log2_scale,
-        D=D, CAUSAL=causal, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        num_warps=max(4, BLOCK_M // 16), num_stages=3,
+    each, num_stages, maxnreg = 2, 2, None
+    if D == 64 and all(descriptors):
+        if tiles > each * multiprocessors(q.device):
+            # With 168 registers a thread three programs fit a multiprocessor.
+            each, maxnreg = 3, 168
+        elif shared_memory(q.device) >= 200 * 1024:
+            num_stages = 3
+    programs = min(tiles, each * multiprocessors(q.device))
+    persistent_attention_kernel[(programs,)](
+        q, k, v, *descriptors, out, B * H, H, H // k.shape[1], S, T,
+        *q.stride(), *k.stride(), *v.stride(), float(sign), log2_scale,
+        D=D, CAUSAL=causal, PAIRS=causal and tiles > programs, REGISTERS=sign != 1,
+        BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=num_stages, maxnreg=maxnreg,
     )  # fmt: skip
     return out
