@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 2048
+TILE = 4096
 
 
 @triton.jit
@@ -48,8 +48,12 @@ def row_sum(x: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"x must be 2-D and floating point, not {x.dtype} {tuple(x.shape)}")
     M, N = x.shape
     y = torch.empty(M, dtype=x.dtype, device=x.device)
-    BLOCK_N = min(triton.next_power_of_2(N), 2 * TILE)
-    BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
+    BLOCK_N = min(triton.next_power_of_2(N), TILE)
+    BLOCK_M = 1
+    if N <= BLOCK_N:
+        # Of rows that are loaded at once a program has 16 KB.
+        BLOCK_M = max(1, 4 * TILE // (BLOCK_N * x.element_size()))
+        BLOCK_M = min(triton.next_power_of_2(M), BLOCK_M)
     row_sum_kernel[(triton.cdiv(M, BLOCK_M),)](
         x, y, M, N, x.stride(0), x.stride(1),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, POLICY=policy(x), num_warps=max(4, BLOCK_N // 256),
