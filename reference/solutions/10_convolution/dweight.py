@@ -283,7 +283,7 @@ def conv2d_dweight(
     parts = triton.cdiv(steps, share)
     dweight = torch.empty((K, C, R, S), dtype=x.dtype, device=x.device)
     partial = torch.empty((parts, R * S, K, C), dtype=torch.float32, device=x.device)
-    num_warps = 8 if BLOCK_F * BLOCK_C >= 2**14 else 4
+    num_warps = 8 if BLOCK_F * BLOCK_C > 2**14 else 4
     if box is not None:
         BOX_N, BOX_P, BOX_Q = box
         boxes_kernel[(tiles * parts,)](
