@@ -1,6 +1,6 @@
 """07.6  Autotuned matmul: one good answer.
 
-Six configurations, from 128 x 256 to 16 x 64, are each good for something: large products, small
+Five configurations, from 128 x 256 to 16 x 64, are each good for something: large products, small
 ones and flat ones. BLOCK_K is not tuned: it is 128 bytes, a whole line of the cache, so that a
 stage takes the same shared memory for every dtype. Tiles are numbered in groups of 8 rows, for the
 L2 cache.
@@ -18,7 +18,6 @@ def config(BLOCK_M, BLOCK_N, num_warps, num_stages):
 
 @triton.autotune(
     configs=[
-        config(128, 256, num_warps=8, num_stages=4),
         config(128, 256, num_warps=8, num_stages=3),
         config(128, 128, num_warps=4, num_stages=3),
         config(64, 128, num_warps=4, num_stages=4),

@@ -283,7 +283,7 @@ def conv2d_dweight(
     parts = triton.cdiv(steps, share)
     dweight = torch.empty((K, C, R, S), dtype=x.dtype, device=x.device)
     partial = torch.empty((parts, R * S, K, C), dtype=torch.float32, device=x.device)
-    num_warps = 8 if BLOCK_F * BLOCK_C > 2**14 else 4
+    num_warps = 8 if BLOCK_F * BLOCK_C >= 2**14 else 4
     if box is not None:
         BOX_N, BOX_P, BOX_Q = box
         boxes_kernel[(tiles * parts,)](
@@ -305,7 +305,7 @@ def conv2d_dweight(
             *dy.stride(), *x.stride(),
             stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, share,
             TAPS=R * S, S=S, BLOCK_F=BLOCK_F, BLOCK_C=BLOCK_C, ROWS=ROWS, BLOCK_Q=BLOCK_Q,
-            num_warps=num_warps, num_stages=3,
+            num_warps=8 if BLOCK_F * BLOCK_C > 2**14 else 4, num_stages=3,
         )  # fmt: skip
     BLOCK_T = min(triton.next_power_of_2(R * S), 16)
     grid = (triton.cdiv(K * C, 64) * triton.cdiv(R * S, BLOCK_T),)
