@@ -75,7 +75,7 @@ def attend(
 @triton.jit
 def persistent_attention_kernel(
     q_ptr, k_ptr, v_ptr, q_descriptor, k_descriptor, v_descriptor, out_ptr,
-    heads, H, GROUP, S, T,
+    B, H, GROUP, S, T,
     stride_qb, stride_qh, stride_qs, stride_qd,
     stride_kb, stride_kh, stride_kt, stride_kd,
     stride_vb, stride_vh, stride_vt, stride_vd,
@@ -89,7 +89,7 @@ def persistent_attention_kernel(
     # What is dealt is a tile, or a pair: the last of a head and its first, which see the most keys
     # and the fewest, then the last but one and the second, and so on to the middle.
     EACH: tl.constexpr = 2 if PAIRS else 1
-    tiles = tl.cdiv(S, BLOCK_M)
+    heads, tiles = B * H, tl.cdiv(S, BLOCK_M)
     shares = tl.cdiv(tiles, EACH)
     programs = tl.num_programs(0)
     for turn in range(EACH * tl.cdiv(heads * shares - tl.program_id(0), programs)):
@@ -177,7 +177,7 @@ def persistent_attention(
             num_stages = 3
     programs = min(tiles, each * multiprocessors(q.device))
     persistent_attention_kernel[(programs,)](
-        q, k, v, *descriptors, out, B * H, H, H // k.shape[1], S, T,
+        q, k, v, *descriptors, out, B, H, H // k.shape[1], S, T,
         *q.stride(), *k.stride(), *v.stride(), float(sign), log2_scale,
         D=D, CAUSAL=causal, PAIRS=causal and tiles > programs, REGISTERS=sign != 1,
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=4, num_stages=num_stages, maxnreg=maxnreg,

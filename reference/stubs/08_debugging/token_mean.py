@@ -82,7 +82,10 @@ def token_mean(x: torch.Tensor) -> torch.Tensor:
     lies_along_s = x.stride(2) < x.stride(1)
     # Where 16 does not divide the stride, each number takes a load and a register of its own.
     wide = 64 if x.stride(1) % 16 == 0 else 32
-    BLOCK_S, BLOCK_D, num_warps = (1024, 1, 4) if lies_along_s else (256, wide, 8)
+    BLOCK_S, BLOCK_D, num_warps = 256, wide, 8
+    if lies_along_s:
+        # A thread loads 16 bytes at a time.
+        BLOCK_S, BLOCK_D, num_warps = 1024, 1, 2 * x.element_size()
     tiles = triton.cdiv(D, BLOCK_D)
     token_mean_kernel[(B * tiles,)](
         x, out, S, D, tiles, *x.stride(),
