@@ -137,8 +137,10 @@ def load_contestants(puzzle: str, benchmark: Benchmark) -> list[Contestant]:
         EAGER: lambda: reference,
         **{peer.name: lambda peer=peer: peer.ready(reference) for peer in benchmark.peers},
     }
-    other_work = {EAGER: benchmark.eager_other_work}
-    other_work |= {peer.name: peer.other_work for peer in benchmark.peers}
+    other_work = {
+        EAGER: benchmark.eager_other_work,
+        **{peer.name: peer.other_work for peer in benchmark.peers},
+    }
     contestants = []
     for name, load in loads.items():
         other = other_work.get(name, "")

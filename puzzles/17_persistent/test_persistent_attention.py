@@ -34,7 +34,7 @@ def test_masks(S, T):
 
 
 def test_masks_six_multiprocessors():
-    with puzzle.given(multiprocessors=6):
+    with puzzle.given(multiprocessors=6):  # no power of two, as on most GPUs
         puzzle.check(*heads(1, 61, 1, 16, 20, 16))
 
 
