@@ -24,6 +24,8 @@ Production (puzzles/PRODUCTION.md says how) adds
 
 Layout    strides of 0, unaligned views, offsets and results beyond 2**31 elements
 Sizes     0, where the result is empty or 0; as many tiles as the first axis of a grid takes
+Traffic   from 64 Mi multiplications of 16-bit numbers on, a factor whose rows begin at no multiple
+          of 16 bytes may be copied first, in a launch of its own
 Values    NaN and inf as in PyTorch, the whole range of float32
 Configs   chosen anew for each M, N and K; every one kept fits a GPU of 99 KB, too
 Raise     ValueError that names a if it is not 2-D or has another dtype,

@@ -1,6 +1,6 @@
 """17.1  Persistent softmax
 
-As many programs as the GPU has multiprocessors, and each takes row after row.
+As many programs as stay on the GPU together, and each takes row after row.
 
     y[m, n] = exp(x[m, n] - max_m) / sum_n exp(x[m, n] - max_m), max_m the largest of row m
     PyTorch: torch.softmax(x, 1)
@@ -9,8 +9,8 @@ As many programs as the GPU has multiprocessors, and each takes row after row.
 Given     x (M, N): float16, bfloat16 or float32, contiguous, M >= 1, N from 1 to 8192
 Return    y (M, N): a new tensor with the dtype of x, computed in float32
 New here  tl.num_programs; a loop over tiles whose next load runs while this tile is computed
-Traffic   at most multiprocessors(x.device) programs; 1 load and 1 store per element,
-          coalesced, one launch
+Traffic   at most 8 multiprocessors(x.device) programs, since small ones share a multiprocessor;
+          1 load and 1 store per element, coalesced, one launch
 Speed     at least 4x the speed of the formula in PyTorch at 16384 x 4096 bfloat16 elements
 
 Run       pytest puzzles/17_persistent/test_persistent_softmax.py

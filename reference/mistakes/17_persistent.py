@@ -97,9 +97,11 @@ def descriptor_matmul(a, b, blocks):
 
 
 def persistent_softmax(x, blocks):
+    # Up to eight share a multiprocessor.
+    counts = [each * programs for each in (1, 2, 4, 8) for programs in PROGRAMS]
     shifted = torch.exp(x - x.amax(1, keepdim=True))
     yield "the sum is along the wrong axis", (shifted / shifted.sum(0),)
-    for programs in PROGRAMS:
+    for programs in counts:
         tops = x.amax(1, keepdim=True)
         turns = [tops[begin::programs].cummax(0).values for begin in range(programs)]
         running = torch.stack([turns[i % programs][i // programs] for i in range(len(x))])
@@ -108,7 +110,7 @@ def persistent_softmax(x, blocks):
         yield CARRIED.format("the maximum is"), (low / low.sum(1, keepdim=True),)
     total = shifted.sum(1)
     right = shifted / total[:, None]
-    for tall, programs in itertools.product({1, *blocks}, PROGRAMS):
+    for tall, programs in itertools.product({1, *blocks}, counts):
         later = tall * programs
         if later < len(x):
             ahead = torch.cat([right[:later], right[tall : len(x) - later + tall]])

@@ -2,18 +2,26 @@
 
 Five configurations, from 128 x 256 to 16 x 64, are each good for something: large products, small
 ones and flat ones. BLOCK_K is not tuned: it is 128 bytes, a whole line of the cache, so that a
-stage takes the same shared memory for every dtype. Tiles are numbered in groups of 8 rows, for the
-L2 cache.
+stage takes the same shared memory for every dtype. Aligned rows come by descriptors, as in 07.5,
+whose blocks each configuration sets before it runs.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+def set_blocks(args):
+    """Give the descriptors, which were made before a config was chosen, its tiles."""
+    if args["a_descriptor"] is not None:
+        args["a_descriptor"].block_shape = [args["BLOCK_M"], args["BLOCK_K"]]
+        args["b_descriptor"].block_shape = [args["BLOCK_K"], args["BLOCK_N"]]
 
 
 def config(BLOCK_M, BLOCK_N, num_warps, num_stages):
     sizes = {"BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N, "GROUP_M": 8}
-    return triton.Config(sizes, num_warps=num_warps, num_stages=num_stages)
+    return triton.Config(sizes, num_warps=num_warps, num_stages=num_stages, pre_hook=set_blocks)
 
 
 @triton.autotune(
@@ -28,7 +36,7 @@ def config(BLOCK_M, BLOCK_N, num_warps, num_stages):
 )
 @triton.jit
 def autotuned_matmul_kernel(
-    a_ptr, b_ptr, c_ptr,
+    a_ptr, b_ptr, a_descriptor, b_descriptor, c_ptr,
     M, N, K,
     stride_am, stride_ak,
     stride_bk, stride_bn,
@@ -41,8 +49,9 @@ def autotuned_matmul_kernel(
     rows = min(tiles_m - first_m, GROUP_M)
     place = pid % (GROUP_M * tiles_n)
 
-    offs_m = (first_m + place % rows).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_n = (place // rows).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    pid_m, pid_n = first_m + place % rows, place // rows
+    offs_m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_k = tl.arange(0, BLOCK_K).to(tl.int64)
     mask_m, mask_n = offs_m < M, offs_n < N
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
@@ -50,7 +59,14 @@ def autotuned_matmul_kernel(
     a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
     b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    if ALIGNED:
+    if a_descriptor is not None:
+        # As in 07.5: with a path that skips the loop, Triton 3.6 waits for each wgmma.
+        tl.assume(K > 0)
+        for k in range(0, K, BLOCK_K):
+            a = a_descriptor.load([pid_m * BLOCK_M, k])  # [BLOCK_M, BLOCK_K]
+            b = b_descriptor.load([k, pid_n * BLOCK_N])  # [BLOCK_K, BLOCK_N]
+            acc = tl.dot(a, b, acc)
+    elif ALIGNED:
         for k in range(0, K, BLOCK_K):
             mask_k = offs_k < K - k
             a = tl.load(a_ptrs, mask=mask_m[:, None] & mask_k[None, :], other=0.0)
@@ -82,6 +98,14 @@ def is_aligned(x: torch.Tensor) -> bool:
     return short == 1 and long * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
 
 
+def tma_can(x: torch.Tensor) -> bool:
+    """TMA wants contiguous rows that begin at multiples of 16 bytes, and none on another."""
+    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
+        return False  # it came with Hopper
+    aligned = x.stride(0) * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
+    return aligned and x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
 def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dim() != 2 or a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise ValueError(
@@ -99,7 +123,10 @@ def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     aligned = a.element_size() == 4 or (K % 16 == 0 and is_aligned(a) and is_aligned(b))
     if not aligned:
         BLOCK_K = 32
+    descriptors = None, None
+    if a.element_size() == 2 and M * N * K and tma_can(a) and tma_can(b):
+        descriptors = [TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, b)]
     autotuned_matmul_kernel[
         lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
-    ](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K, ALIGNED=aligned)
+    ](a, b, *descriptors, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K, ALIGNED=aligned)
     return c

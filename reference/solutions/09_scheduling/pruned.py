@@ -2,8 +2,8 @@
 
 The first step keeps for each of 17 tiles the most stages that shared memory has room for. A model
 then counts rounds of tiles, each as long as the slower of its multiplications and its loads, and
-the 4 best are timed instead of 68. Tiles are numbered in groups of 8 rows. Where rows are aligned
-descriptors load them, as in 07.5, whose blocks each config sets before it runs.
+the 4 best are timed instead of 68. Descriptors load the tiles, as in 07.5, and each config sets
+their blocks before it runs; large factors whose rows are not aligned are copied first.
 """
 
 import torch
@@ -13,6 +13,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 # What an element from the L2 cache costs on an H200, in multiply-adds of the tensor cores.
 LOAD = 64
+
+# Multiplications from which on a copy of rows that are not aligned gains time.
+LARGE = 2**26
 
 # BLOCK_M, BLOCK_N and num_warps: large, small, flat and tall.
 TILES = (
@@ -34,6 +37,21 @@ def shared_memory(device: torch.device) -> int:
     if device.type != "cuda":
         return 163 * 1024
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
+@triton.jit
+def realign_kernel(
+    x_ptr, y_ptr,
+    M, N,
+    stride_xm, stride_ym,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    pid, tiles_n = tl.program_id(0).to(tl.int64), tl.cdiv(N, BLOCK_N)
+    rows = (pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
+    cols = (pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    x = tl.load(x_ptr + rows * stride_xm + cols, mask=(rows < M) & (cols < N), other=0.0)
+    # The padding is stored, too: up to the end of a whole line lanes can store 16 bytes.
+    tl.store(y_ptr + rows * stride_ym + cols, x, mask=(rows < M) & (cols < stride_ym))
 
 
 def set_blocks(args):
@@ -119,12 +137,33 @@ def pruned_matmul_kernel(
     tl.store(c_ptrs, acc, mask=mask_m[:, None] & mask_n[None, :])
 
 
-def tma_can(x: torch.Tensor) -> bool:
-    """TMA wants contiguous rows that begin at multiples of 16 bytes, and none on another."""
-    if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
-        return False  # it came with Hopper
-    aligned = x.stride(0) * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
-    return aligned and x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+def has_tma(device: torch.device) -> bool:
+    """Whether there is a tensor memory accelerator: it came with Hopper."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device)[0] >= 9
+
+
+def has_rows(x: torch.Tensor) -> bool:
+    """Whether the rows of x are contiguous, and none lies on another."""
+    return x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+
+
+def is_aligned(x: torch.Tensor) -> bool:
+    """Whether the rows of x begin at multiples of 16 bytes."""
+    return x.data_ptr() % 16 == 0 and x.stride(0) * x.element_size() % 16 == 0
+
+
+def realigned(x: torch.Tensor) -> torch.Tensor:
+    """x, or a copy of it if its rows begin at no multiples of 16 bytes.
+
+    Those of the copy begin at lines of the cache, of 128 bytes.
+    """
+    if is_aligned(x):
+        return x
+    M, N = x.shape
+    y = torch.empty(M, triton.cdiv(N, 64) * 64, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 2) * triton.cdiv(N, 1024),)
+    realign_kernel[grid](x, y, M, N, x.stride(0), y.stride(0), BLOCK_M=2, BLOCK_N=1024, num_warps=4)
+    return y[:, :N]
 
 
 def pruned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -142,14 +181,16 @@ def pruned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # Not tuned: 128 bytes are a whole line of the cache, and a stage then takes the same amount of
     # shared memory for every dtype.
     BLOCK_K = 128 // a.element_size()
-    aligned = N % 16 == 0 and K % 16 == 0
     descriptors = None, None
-    if a.element_size() == 2 and tma_can(a) and tma_can(b):
-        descriptors = [TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, b)]
+    if has_tma(a.device) and a.element_size() == 2 and has_rows(a) and has_rows(b):
+        if M * N * K >= LARGE:
+            a, b = realigned(a), realigned(b)
+        if is_aligned(a) and is_aligned(b):
+            descriptors = [TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, b)]
     pruned_matmul_kernel[
         lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
     ](
         a, b, *descriptors, c, M, N, K, *a.stride(), *b.stride(),
-        BLOCK_K=BLOCK_K, GROUP_M=8, ALIGNED=aligned,
+        BLOCK_K=BLOCK_K, GROUP_M=8, ALIGNED=N % 16 == 0 and K % 16 == 0,
     )  # fmt: skip
     return c
