@@ -1,9 +1,9 @@
 """17.1  Persistent softmax: one good answer.
 
 Four small programs share a multiprocessor, so that one computes while another waits, and each has
-the loads of up to three tiles under way, in shared memory; one tile ahead is slower than none. Sizes are rewritten as multiples of what divides them, which tells the
-compiler that neighbouring elements go in one load. exp2, and one division for each row, take fewer
-instructions than exp and one for each element.
+the loads of up to three tiles under way, in shared memory. Sizes are rewritten as multiples of what
+divides them, which tells the compiler that neighbouring elements go in one load. exp2, and one
+division for each row, take fewer instructions than exp and one for each element.
 """
 
 import math
