@@ -102,8 +102,7 @@ def tma_can(x: torch.Tensor) -> bool:
     """TMA wants contiguous rows that begin at multiples of 16 bytes, and none on another."""
     if x.is_cuda and torch.cuda.get_device_capability(x.device)[0] < 9:
         return False  # it came with Hopper
-    aligned = x.stride(0) * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
-    return aligned and x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+    return x.stride(1) == 1 and x.stride(0) >= x.shape[1] and is_aligned(x)
 
 
 def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
