@@ -235,9 +235,9 @@ def test_a_launcher_that_asks_how_large_the_gpu_is_hears_of_the_one_that_is_esti
 ):
     monkeypatch.setattr(settings, "subjects", paths.SOLUTIONS)
     kernel = runner.module_of("17_persistent/persistent_softmax").puzzle
-    arguments = kernel.arguments((torch.empty(2**15, 64),), {})
+    arguments = kernel.arguments((torch.empty(2**17, 64),), {})
     (work,) = kernel.works(lambda: kernel.guarded(arguments), kernel.subject, kernel.path, gpu)
-    assert work.programs == gpu.multiprocessors
+    assert work.programs == 4 * gpu.multiprocessors
 
 
 @pytest.mark.skipif(not settings.interpreted, reason="programs are counted in the interpreter")
@@ -273,7 +273,8 @@ def test_errors_are_factors():
 
 def test_the_record_has_times():
     times = estimates.measured((paths.ROOT / estimates.RECORD).read_text())
-    assert times["tiled", "bfloat16", "4096 x 4096 x 4096"] == 0.187
+    # What it has from one measurement to the next.
+    assert times["tiled", "bfloat16", "4096 x 4096 x 4096"] == pytest.approx(0.187, rel=0.1)
     assert len(times) > 500
 
 
