@@ -118,13 +118,13 @@ def autotuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # Not tuned: 128 bytes are a whole line of the cache, and a stage then takes the same amount of
     # shared memory for every dtype.
     BLOCK_K = 128 // a.element_size()
-    # Numbers of 2 bytes in rows that are not aligned go through registers, as in 07.3.
-    aligned = a.element_size() == 4 or (K % 16 == 0 and is_aligned(a) and is_aligned(b))
-    if not aligned:
-        BLOCK_K = 32
-    descriptors = None, None
-    if a.element_size() == 2 and M * N * K and tma_can(a) and tma_can(b):
-        descriptors = [TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, b)]
+    descriptors, aligned = (None, None), True
+    if a.element_size() == 2:
+        if M * N * K and tma_can(a) and tma_can(b):
+            descriptors = [TensorDescriptor.from_tensor(x, [16, 16]) for x in (a, b)]
+        elif K % 16 or not is_aligned(a) or not is_aligned(b):
+            # Numbers in rows that are not aligned go through registers, as in 07.3.
+            aligned, BLOCK_K = False, 32
     autotuned_matmul_kernel[
         lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
     ](a, b, *descriptors, c, M, N, K, *a.stride(), *b.stride(), BLOCK_K=BLOCK_K, ALIGNED=aligned)
