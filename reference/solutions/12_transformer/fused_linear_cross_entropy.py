@@ -2,8 +2,7 @@
 
 The logits of one chunk of rows are in memory at a time, and their gradient takes their place.
 dweight is added up over the chunks in float32, inside the matmul, and rounded once, after the last.
-Large products load by descriptors, as in 07.5; for that the rows of the logits begin at multiples
-of 16 bytes.
+Large products load by descriptors, as in 07.5, and the rows of the logits are padded to whole lines.
 The loss of a row is one pass with a maximum and a sum for each lane, which meet once at the end.
 """
 
@@ -23,13 +22,16 @@ FEW = 66
 @triton.jit
 def matmul_kernel(
     a_ptr, b_ptr, a_descriptor, b_descriptor, c_ptr, sum_ptr, count_ptr,
-    M, N, K,
+    M, N, K, width,
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm,
     A_IS_TURNED: tl.constexpr, B_IS_TURNED: tl.constexpr,
     ADD: tl.constexpr, KEEP: tl.constexpr, DIVIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """c = a @ b. ADD: what sum holds is added. KEEP: it goes to sum instead. DIVIDE: by count."""
+    """c = a @ b. ADD: what sum holds is added. KEEP: it goes to sum instead. DIVIDE: by count.
+
+    width: of c, if not N; the rest of its columns is -inf.
+    """
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     first_m = pid // (GROUP_M * tiles_n) * GROUP_M
@@ -46,7 +48,8 @@ def matmul_kernel(
     a_step = tl.cast(stride_ak, tl.int64) * BLOCK_K
     b_step = tl.cast(stride_bk, tl.int64) * BLOCK_K
     offsets = offs_m[:, None] * stride_cm + offs_n[None, :]
-    mask = mask_m[:, None] & mask_n[None, :]
+    mask_c = mask_n if width is None else offs_n < width
+    mask = mask_m[:, None] & mask_c[None, :]
     if ADD:  # loaded here, where the first tiles of a and b are under way, too
         acc = tl.load(sum_ptr + offsets, mask=mask, other=0.0)
     else:
@@ -66,6 +69,8 @@ def matmul_kernel(
         a_ptrs += a_step
         b_ptrs += b_step
 
+    if width is not None:
+        acc += tl.where(mask_n, 0.0, float("-inf"))[None, :]
     if KEEP:
         tl.store(sum_ptr + offsets, acc, mask=mask)
     else:
@@ -90,12 +95,12 @@ def count_kernel(targets_ptr, count_ptr, M, stride_t, BLOCK: tl.constexpr):
 def cross_entropy_kernel(
     logits_ptr, targets_ptr, losses_ptr,
     V,
-    stride_l, stride_t,
+    stride_t,
     BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     target = tl.load(targets_ptr + row * stride_t)
-    logits_ptr += row * stride_l
+    logits_ptr += row * V
     offs_v = tl.arange(0, BLOCK_V)
     if target == -100:
         for start in range(0, V, BLOCK_V):
@@ -183,10 +188,13 @@ def matmul(
     keep: bool = False,
     divide: bool = False,
 ) -> None:
-    """c = a @ b; total, add, keep and divide are sum_ptr, ADD, KEEP and DIVIDE of the kernel."""
-    (M, K), N = a.shape, b.shape[1]
+    """c = a @ b; total, add, keep and divide are sum_ptr, ADD, KEEP and DIVIDE of the kernel.
+
+    Columns that a has more than b has rows are 0; columns that c has more than b become -inf.
+    """
+    M, (K, N), width = a.shape[0], b.shape, c.shape[1]
     BLOCK_M = min(128, max(16, triton.next_power_of_2(M)))
-    BLOCK_N = min(256 if a.element_size() == 2 else 128, max(16, triton.next_power_of_2(N)))
+    BLOCK_N = min(256 if a.element_size() == 2 else 128, max(16, triton.next_power_of_2(width)))
     while triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N) <= FEW and BLOCK_N > 64:
         BLOCK_N //= 2
     BLOCK_K = 128 // a.element_size()  # 128 bytes: a whole line of the cache
@@ -209,7 +217,7 @@ def matmul(
         )
     matmul_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)](
         a, b, *descriptors, c, c if total is None else total, count,
-        M, N, K,
+        M, N, K, None if width == N else width,
         *a.stride(), *b.stride(), c.stride(0),
         A_IS_TURNED=a_is_turned, B_IS_TURNED=b_is_turned,
         ADD=add, KEEP=keep, DIVIDE=divide,
@@ -227,31 +235,31 @@ def fused_linear_cross_entropy(
     loss = torch.empty((), dtype=torch.float32, device=x.device)
     dx = torch.empty((M, D), dtype=x.dtype, device=x.device)
     dweight = torch.empty((V, D), dtype=x.dtype, device=x.device)
+    # The rows of the logits are whole lines of the cache, 128 bytes each, and are loaded and stored
+    # 16 bytes at a time. Past V they are -inf, so that their gradient is 0.
+    width = V if V < 64 else triton.cdiv(V, 64) * 64
     # The logits of a chunk are no larger than the larger factor, and a multiple of its tiles.
-    chunk = max(1, max(M, V) * max(D, 16) // V)
+    chunk = max(1, max(M, V) * max(D, 16) // width)
     chunk = min(M, chunk // 128 * 128 or chunk)
-    # Their rows begin at lines of the cache, of 128 bytes.
-    logits = torch.empty((chunk, triton.cdiv(V, 64) * 64), dtype=x.dtype, device=x.device)[:, :V]
+    logits = torch.empty((chunk, width), dtype=x.dtype, device=x.device)
     total = None
     if chunk < M:
         total = torch.empty((V, D), dtype=torch.float32, device=x.device)
     losses = torch.empty(M, dtype=torch.float32, device=x.device)
     count = torch.empty(1, dtype=torch.float32, device=x.device)
     count_kernel[(1,)](targets, count, M, targets.stride(0), BLOCK=4096, num_warps=8)
-    # Where 16 divides V, a lane loads 16 bytes at a time, and more of them are under way.
-    widest, warps = (8192, 16) if V % 16 == 0 else (4096, 8)
-    BLOCK_V = min(triton.next_power_of_2(V), widest)
+    BLOCK_V = min(triton.next_power_of_2(width), 4096)
     for start in range(0, M, chunk):
         end = min(M, start + chunk)
         rows, g = x[start:end], logits[: end - start]
         matmul(rows, weight.T, g, count)
         cross_entropy_kernel[(end - start,)](
             g, targets[start:end], losses[start:end],
-            V, g.stride(0), targets.stride(0), BLOCK_V=BLOCK_V, num_warps=warps,
+            width, targets.stride(0), BLOCK_V=BLOCK_V, num_warps=16,
         )  # fmt: skip
         matmul(g, weight, dx[start:end], count, divide=True)
         # All rows take part in dweight: their sum stays in float32 until the last chunk.
         first, last = start == 0, end == M
-        matmul(g.T, rows, dweight, count, total=total, add=not first, keep=not last, divide=True)
+        matmul(g.T[:V], rows, dweight, count, total=total, add=not first, keep=not last, divide=True)
     mean_kernel[(1,)](losses, count, loss, M, BLOCK=1024, num_warps=8)
     return loss, dx, dweight
