@@ -440,6 +440,21 @@ def test_a_wrong_access_stores_nothing():
     assert not buffer[64:].any()
 
 
+@triton.jit
+def rows_kernel(table_ptr, indices_ptr, out_ptr, D, BLOCK: tl.constexpr):
+    pid, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    mask = cols < D
+    row = tl.load(table_ptr + tl.load(indices_ptr + pid) * D + cols, mask=mask)
+    tl.store(out_ptr + pid * BLOCK + cols, row, mask=mask)
+
+
+def test_an_index_that_the_address_is_not_made_of_is_not_blamed():
+    # indices[3] is 5, and out has size 2 in dimension 1; out's address does not use it.
+    table, out = torch.randn(6, 5), torch.empty(3, 2, 5)
+    wrong = found(rows_kernel, (6,), table, torch.tensor([0, 1, 0, 5, 5, 5]), out, 5, 8)
+    assert (wrong.kind, wrong.remedy.id) == ("out-of-bounds-store", "moves-by-another-stride")
+
+
 def test_a_gather_passes():
     table, out, indices = torch.randn(6, 4), torch.empty(5), torch.tensor([5, 0, 0, 3, 1])
     watched(gather_kernel, (1,), table, indices, out, 5, 8)

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelgauge.memory import mask_limits
 from kernelgauge.memory.addresses import Region
+from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.coordinates import Access, has_size, integers
 from kernelgauge.words.fault import Note, note
 
@@ -126,15 +127,17 @@ def _indices(access: Access) -> Iterator[_Index]:
     function = mask_limits.function_of(access)
     if function is None:
         return
+    made_of = _address(access, function)
+    names = {node.id for node in made_of if isinstance(node, ast.Name)}
     for name in access.variables:
-        value = _integers(access, name)
+        value = _integers(access, name) if name in names else None
         origin = None if value is None else _origin(name, function, access)
         if value is None or origin is None:
             continue
         parent, source = origin
         loaded = _integers(access, parent)
         yield _Index(name, value, source, value if loaded is None else loaded)
-    for node in ast.walk(function):
+    for node in made_of:
         # An entry of the program's own, loaded within an expression.
         if is_load(node) and (source := _tensor_of(node, function, access)):
             entries = _entries(access, source)
@@ -143,6 +146,14 @@ def _indices(access: Access) -> Iterator[_Index]:
                     value = np.array([entries[program]], dtype=np.int64)
                     name = f"{source.removesuffix('_ptr')}[{program}]"
                     yield _Index(name, value, None, value)
+
+
+def _address(access: Access, function: ast.FunctionDef) -> list[ast.AST]:
+    """Return what the address is made of; all of the kernel where the source does not show it."""
+    pointer = mask_limits.argument_of(access.site, "pointer", ACCESS_CALLS[access.verb])
+    if pointer is None:
+        return [*ast.walk(function)]
+    return [*mask_limits.parts_of(pointer, function, access.site)]
 
 
 def _entries(access: Access, name: str) -> np.ndarray:

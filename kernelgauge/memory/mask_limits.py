@@ -222,18 +222,24 @@ def _is_made_of(site: CallSite, argument: str, functions: Collection[str]) -> bo
     function, value = function_at(site), argument_of(site, argument, ACCESS_CALLS["writes"])
     if function is None or value is None:
         return False
+    return any(
+        isinstance(node, ast.Call) and getattr(node.func, "attr", "") in functions
+        for node in parts_of(value, function, site)
+    )
+
+
+def parts_of(value: ast.expr, function: ast.FunctionDef, site: CallSite) -> Iterator[ast.AST]:
+    """Yield all that an expression is made of: what its names are set to, and functions, too."""
     helpers = {it.name: it for it in _functions(source_of(site.file)) if it is not function}
     made_of: list[ast.AST] = [value]
     seen: set[str] = set()
     while made_of:
         for node in ast.walk(made_of.pop()):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in functions:
-                return True
+            yield node
             if isinstance(node, ast.Name) and node.id not in seen:
                 seen.add(node.id)
                 made_of += values_of(node.id, function)
                 made_of += [helpers[node.id]] if node.id in helpers else []
-    return False
 
 
 def values_of(name: str, function: ast.FunctionDef) -> list[ast.expr]:

@@ -260,6 +260,8 @@ def fused_linear_cross_entropy(
         matmul(g, weight, dx[start:end], count, divide=True)
         # All rows take part in dweight: their sum stays in float32 until the last chunk.
         first, last = start == 0, end == M
-        matmul(g.T[:V], rows, dweight, count, total=total, add=not first, keep=not last, divide=True)
+        matmul(
+            g.T[:V], rows, dweight, count, total=total, add=not first, keep=not last, divide=True
+        )
     mean_kernel[(1,)](losses, count, loss, M, BLOCK=1024, num_warps=8)
     return loss, dx, dweight
