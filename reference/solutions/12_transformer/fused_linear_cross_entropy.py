@@ -2,7 +2,7 @@
 
 The logits of one chunk of rows are in memory at a time, and their gradient takes their place.
 dweight is added up over the chunks in float32, inside the matmul, and rounded once, after the last.
-Large products load by descriptors, as in 07.5, and the rows of the logits are padded to whole lines.
+Large products load by descriptors, as in 07.5, and rows of logits are padded to whole lines.
 The loss of a row is one pass with a maximum and a sum for each lane, which meet once at the end.
 """
 
