@@ -13,7 +13,7 @@ from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.watch import Watch
 from kernelgauge.subject import unwritten
 from kernelgauge.words import Note, say
-from tests.launching import interpreted_only
+from tests.launching import interpreted_only, watched
 
 
 def kernel():
@@ -275,3 +275,38 @@ def test_the_first_size_of_an_input_for_all_of_its_elements(N, said):
     _, remedy = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (7, 1))
     words = "N is 6, the first size of indices: indices.numel() is 42"
     assert (remedy is not None and say(remedy).startswith(words)) is said
+
+
+@triton.jit
+def two_tiles_kernel(x_ptr, y_ptr, STEP: tl.constexpr, LOADS: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * 2 * BLOCK + tl.arange(0, BLOCK)
+    for tile in range(2):
+        y_ptrs = y_ptr + offs + tile * STEP
+        x = tl.load(x_ptr + offs + tile * BLOCK)
+        if LOADS and tile == 1:
+            x += tl.load(y_ptrs)
+        tl.store(y_ptrs, x)
+
+
+@interpreted_only
+def test_what_a_program_stores_twice_before_it_is_loaded_is_lost():
+    lost = watched(
+        two_tiles_kernel, (2,), torch.randn(64), torch.empty(64), 8, False, 16
+    ).overwritten
+    assert lost
+    assert (lost.element, lost.program) == ("y[8]", (0, 0, 0))
+    assert lost.line.source.startswith("tl.store(y_ptrs, x)")
+
+
+@interpreted_only
+@pytest.mark.parametrize(
+    ("step", "loads", "launches"),
+    [(16, False, 1), (0, True, 1), (16, False, 2)],
+    ids=["other elements", "loaded in between", "another launch"],
+)
+def test_nothing_is_lost(step, loads, launches):
+    x, y = torch.randn(64), torch.empty(64)
+    with Watch() as watch:
+        for _ in range(launches):
+            two_tiles_kernel[(2,)](x, y, step, loads, 16)
+    assert not watch.overwritten

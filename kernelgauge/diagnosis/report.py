@@ -11,7 +11,7 @@ import torch
 from kernelgauge.diagnosis.symptoms import find
 from kernelgauge.diagnosis.wrong_result import MIN_WRONG, WrongResult
 from kernelgauge.memory.nonfinite import Origin
-from kernelgauge.memory.watch import Store
+from kernelgauge.memory.watch import Overwritten, Store
 from kernelgauge.numerics.compare import Mismatch
 from kernelgauge.words.fault import PROVEN, Cause, Fault, Note, Place, note
 
@@ -49,11 +49,17 @@ class Suggestions:
     left_out: list[tuple[int, int]]
 
 
-def facts(mismatch: Mismatch, stored: Store | None, origin: Origin | None) -> Fault:
+def facts(
+    mismatch: Mismatch,
+    stored: Store | None,
+    origin: Origin | None,
+    overwritten: Overwritten | None = None,
+) -> Fault:
     """Return what is known of a wrong result without a look at its pattern.
 
     stored: which program stored the worst element, and on which line
     origin: what made NaN or infinity, if that is known
+    overwritten: which program lost what it stored for others
     """
     fault = mismatch.fault()
     said = [*fault.said]
@@ -62,6 +68,9 @@ def facts(mismatch: Mismatch, stored: Store | None, origin: Origin | None) -> Fa
         said.append(note("stored-by", program=stored.program, line=line, callers=callers))
     if origin and origin.said:
         said.append(note("comes-from", origin=origin.said))
+    if overwritten:
+        line, element = _line(overwritten.line), overwritten.element
+        said.append(note("overwritten", program=overwritten.program, element=element, line=line))
     return fault.but(said=tuple(said), program=stored and stored.program)
 
 

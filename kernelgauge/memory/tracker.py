@@ -25,7 +25,7 @@ from kernelgauge.memory.recording import Recording
 from kernelgauge.memory.scheduling import Scheduler
 from kernelgauge.memory.terms import terms_of
 from kernelgauge.memory.thread_races import Unfenced
-from kernelgauge.memory.watch import Parts, Watch
+from kernelgauge.memory.watch import Overwritten, Parts, Watch
 from kernelgauge.words.fault import Fault, Note, note
 
 # After this many atomics of one line with the same result, the program yields its turn. Once every
@@ -157,6 +157,8 @@ class Tracker:
             if sums is not None and sums.any():
                 self._check_order(region, units, sums, site)
             self._check_threads(region, units, number, *what)
+            if seen == "writes" and not self.watch.overwritten:
+                self._note_overwritten(region, units, site)
             if order:
                 self.flags.note(number, order, region, units, int(mask.sum()))
         # What an atomic releases is known once it has changed something.
@@ -220,6 +222,26 @@ class Tracker:
             raise Wrong(fault.but(tensor=region.name))
         if verb == "writes":
             self.unfenced.note(ledger, units, mask, size, number)
+
+    def _note_overwritten(self, region: Region, units: np.ndarray, site: int) -> None:
+        """Take note where this program stored here, in the same line, what nothing loaded yet."""
+        storage, ledger = region.storage, region.storage.ledger
+        if storage.key in self.watch.given or ledger.touched.get("writes") != self.history.launch:
+            return
+        before = ledger.last["writes"][units]
+        if before.max() < self._begun:
+            return
+        lost = before >= self._begun
+        for kind in ("reads", "updates"):
+            if kind in ledger.last:
+                lost &= ledger.last[kind][units] < before
+        for index in np.flatnonzero(lost)[:1]:
+            access = int(before[index])
+            by_this = self.history.program[access] == self.number
+            if by_this and self.history.site[access] == site:
+                element = self._element(region, int(units[index]))
+                line = self.sites[site].place_of(*ACCESS_CALLS["writes"])
+                self.watch.overwritten = Overwritten(storage.key, element, self.program, line)
 
     def check_lanes(
         self, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray, got: np.ndarray

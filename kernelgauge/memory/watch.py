@@ -39,6 +39,20 @@ STORES: tuple[Verb, ...] = ("writes", "updates")
 # What an access touches: units of the ledger, by tensor.
 Parts = list[tuple[Region, np.ndarray]]
 
+
+class Overwritten(NamedTuple):
+    """A program that lost what it stored: it stored there again, in the same line.
+
+    storage: the key of the storage
+    element: the first of those that were lost
+    """
+
+    storage: int
+    element: str
+    program: tuple[int, int, int]
+    line: Place
+
+
 # What Triton calls the formats of 16 bits.
 NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 
@@ -79,6 +93,8 @@ class Watch:
     loads_without_other: the number of masked-off lanes in such loads, by (file, line)
     traffic: what the launches moved, if `count`
     loaded: the parts of memory that the last load touched
+    overwritten: where a program stored twice, in one line, what nothing loaded in between, the
+        first time that one did
     rounded: the formats that kernels rounded to, as in interpreter.arithmetic, "scratch fp16" for
         what they loaded from memory that is no input
     has_partitions: whether a kernel has parts that run side by side, in orders of their own
@@ -120,6 +136,7 @@ class Watch:
         self._approximated = False
         self.known: list[Region] = []
         self.loaded: Parts = []
+        self.overwritten: Overwritten | None = None
         self.puts_off: Callable[[Callable[[], None]], bool] | None = None
         self.showing: Callable[[], AbstractContextManager] = nullcontext
         self.traffic = Traffic(self.sites, inputs) if count else None

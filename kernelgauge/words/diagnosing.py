@@ -194,6 +194,10 @@ FACTS: Mapping[str, str | Callable[..., str]] = {
     "stored-by": _stored_by,
     "line": lambda file, line, source: show_place(Place(file, line, source=source)),
     "comes-from": "it comes from: {origin}",
+    "overwritten": lambda program, element, line: (
+        f"lost: program {_listed(program, '()')} stores {element} twice, and nothing loads it in "
+        f"between: {line}"
+    ),
     "depends": _depends,
     "part-of-input": _part,
     "with-config": "with the autotuner's {config}",
