@@ -292,6 +292,15 @@ def test_a_mistake_must_explain_the_other_results():
     assert said("05_normalization/layer_norm_backward", wrong, *given, blocks=(64,)) == ""
 
 
+def test_a_sum_is_added_up_again_over_a_tile_alone():
+    def sums(block):
+        return said("03_reductions/row_sum", lambda x: x.sum(1) * block, X, blocks=(block,))
+
+    assert "added up once more, over 64 elements" in sums(64)
+    # No tile has such a length.
+    assert sums(48) == ""
+
+
 def test_large_inputs_are_left_alone():
     x = torch.zeros(mistakes.MAX_DIAGNOSED_ELEMENTS + 1)
     assert said("01_pointwise/vector_add", lambda x, y: x - y + 1, x, x) == ""

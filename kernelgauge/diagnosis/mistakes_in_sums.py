@@ -186,7 +186,10 @@ def once_more(what_if: WhatIf) -> Iterator[Mistake]:
     """Yield sums that are added up again over a block in which each element has them."""
     if not list(reduced(what_if)):
         return
-    for block in sorted({it for it in what_if.blocks if it > 1}):
+    # A tile's length is a power of two, and one that the caller gives, such as k, is no tile's.
+    given = [it for it in what_if.arguments.values.values() if isinstance(it, int)]
+    tiles = {it for it in what_if.blocks if it > 1 and not it & (it - 1)}
+    for block in sorted(tiles.difference(given)):
 
         def made(block: int = block) -> torch.Tensor:
             return what_if.evaluate(what_if.arguments) * block
