@@ -41,6 +41,18 @@ def by_key_head(x, k):
     return x.unflatten(1, (k.shape[1], -1))
 
 
+def wrong_heads(q, k, v):
+    """Yield (cause, keys, values) for the heads of q, which are those of other heads."""
+    if k.shape[1] in (1, q.shape[1]):
+        return
+    yield WRONG_HEAD.format("keys"), dealt(k, q), served(v, q)
+    yield WRONG_HEAD.format("values"), served(k, q), dealt(v, q)
+    yield WRONG_HEAD.format("keys and values"), dealt(k, q), dealt(v, q)
+    number = torch.arange(q.shape[0] * q.shape[1]) % (k.shape[0] * k.shape[1])
+    both = [x.flatten(0, 1)[number].unflatten(0, q.shape[:2]) for x in (k, v)]
+    yield WRONG_HEAD.format("keys and values"), *both
+
+
 def positions(q, k):
     """Return the positions of the queries (S, 1) and of the keys (1, T)."""
     return torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])[None, :]
@@ -171,15 +183,8 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     ):
         if factor is not None:
             yield cause, attend(keys, values, factor, mask)[1], None
-    if k.shape[1] not in (1, q.shape[1]):
-        cause = WRONG_HEAD
-        yield cause.format("keys"), attend(dealt(k, q), values, scale, mask)[1], None
-        yield cause.format("values"), attend(keys, dealt(v, q), scale, mask)[1], None
-        both = attend(dealt(k, q), dealt(v, q), scale, mask)[1]
-        yield cause.format("keys and values"), both, None
-        number = torch.arange(q.shape[0] * q.shape[1]) % (k.shape[0] * k.shape[1])
-        both = [x.flatten(0, 1)[number].unflatten(0, q.shape[:2]) for x in (k, v)]
-        yield cause.format("keys and values"), attend(*both, scale, mask)[1], None
+    for cause, *wrong in wrong_heads(q, k, v):
+        yield cause, attend(*wrong, scale, mask)[1], None
     for tall, tile in itertools.permutations(blocks, 2) if causal and not window else ():
         if tall % tile:
             cause = "the loop without a mask ends past a tile's first query: keys there count twice"
@@ -299,6 +304,10 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
             yield "a tile of ds is not transposed for its product with q", None, of_dk, None
             yield "tiles of p and ds are not transposed for their products", None, of_dk, of_dv
             yield "a tile of ds is transposed for its product with k", of_dq, None, None
+    for cause, wrong_keys, wrong_values in wrong_heads(q, k, v):
+        wrong = torch.exp(q @ wrong_keys.mT * scale - lse[..., None]).where(mask, 0.0)
+        wrong = wrong * (dout @ wrong_values.mT - delta[..., None])
+        yield cause, wrong @ wrong_keys * scale, None, None
     dq, dk, dv = gradients(p, ds)
     yield "dk and dv are swapped before dk is scaled", None, dv * scale, dk / scale
     yield "the scale is applied twice", dq * scale, dk * scale, None
