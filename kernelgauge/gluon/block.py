@@ -32,7 +32,9 @@ class Barrier:
     missing: arrivals that the current phase lacks; bytes: bytes that it still expects
     expected, issued: bytes that it was told to expect, and of the copies that were issued to it
     current, complete: what happened before the arrivals of this phase, and of those before it
-    arrived, waited: the partitions that arrived in each phase, and that waited for it, by number
+    arrived: in each phase, by number, the partitions that arrived, with the step and the line in
+        which each did so last
+    waited: the partitions that waited for each phase
     """
 
     count: int
@@ -43,7 +45,7 @@ class Barrier:
     issued: int = 0
     current: Agent = field(default_factory=lambda: Agent("barrier"))
     complete: Agent = field(default_factory=lambda: Agent("barrier"))
-    arrived: dict[int, set[str]] = field(default_factory=dict)
+    arrived: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
     waited: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -102,6 +104,7 @@ class Block:
         self.ahead = 0
         self._fetching: list[Operation] = []
         self._barriers: dict[int, tuple[Any, Barrier]] = {}
+        self._waits: dict[int, list[int]] = {}
         self._kernel: FrameType | None = None
 
     # Accesses
@@ -121,7 +124,7 @@ class Block:
                 late = writer.late() if isinstance(writer, Operation) and not writer.done else None
                 if late:
                     raise late
-                why = _of_groups(agent, writer) or self._of_arrivals(agent, writer)
+                why = _of_groups(agent, writer) or self._of_arrivals(agent, writer, event.step)
                 what = note("reads-before-write", **values)
                 raise self._wrong("early-read", [what, *why], note("wait-before-reading"))
             if before.generic and not event.generic and not before.is_before(agent.fenced):
@@ -142,24 +145,32 @@ class Block:
         for other in before:
             if other and not other.is_before(agent.seen):
                 values = {"buffer": self.name(view), "writer": agent.name} | _told(other)
-                why = self._of_arrivals(other.agent, agent)
+                why = self._of_arrivals(other.agent, agent, other.step)
                 what = note("writes-too-early", **values)
                 raise self._wrong("early-overwrite", [what, *why], note("wait-before-overwriting"))
         self._clear(memory, touched, lambda read: True)
         memory.last_write[touched] = len(self.events)
         self.events.append(event)
 
-    def _of_arrivals(self, reader: Agent, writer: Agent) -> list[Note]:
-        """Return whether the phase that the writer waited for was complete without the reader.
+    def _of_arrivals(self, reader: Agent, writer: Agent, step: int) -> list[Note]:
+        """Return how the phase that the writer waited for could be over before the reader was.
 
-        Only where both the reader and those that arrived in it waited for one phase of another
-        barrier: they read in the same round.
+        It arrived before this step, in which it reads. Or it did not arrive: only where both the
+        reader and those that did waited for one phase of another barrier, as they read in the same
+        round.
         """
         if (awaited := writer.awaited) is None:
             return []
         view, phase = awaited
         barrier, one = self.barrier(view), _partition(reader).name
-        names = barrier.arrived.get(phase, set())
+        arrived = barrier.arrived.get(phase, {})
+        names = {*arrived}
+        if one in arrived and reader is _partition(reader):
+            at, line = arrived[one]
+            # After another wait it would read in a later round, and that phase would be too old.
+            if at < step and not any(at < it < step for it in self._waits.get(reader.number, ())):
+                values = {"reader": one, "barrier": self.name(view), "line": line}
+                return [note("arrives-before-reading", **values)]
         if not names or {one, _partition(writer).name} & names:
             return []
         for other, its in self._barriers.values():
@@ -259,9 +270,10 @@ class Block:
             in_flight = expected and barrier.issued and barrier.bytes > 0
             hint = note("refill-after-the-readers" if in_flight else "count-the-arrivals")
             raise self._wrong("barrier-misuse", [said], hint)
+        step, frame = agent.step(), user_frame(self.code)
         if isinstance(agent, Partition):
-            barrier.arrived.setdefault(barrier.phase, set()).add(agent.name)
-        agent.step()
+            line = frame.f_lineno if frame else 0
+            barrier.arrived.setdefault(barrier.phase, {})[agent.name] = step, line
         barrier.current.follow(agent)
         barrier.missing -= count
         self._advance(view, barrier)
@@ -320,7 +332,7 @@ class Block:
         partition.awaited = view, barrier.phase - 1
         barrier.waited.setdefault(barrier.phase - 1, set()).add(partition.name)
         partition.follow(barrier.complete)
-        partition.step()
+        self._waits.setdefault(partition.number, []).append(partition.step())
 
     def _deadlock(self) -> Wrong:
         waits = [it.waits.told() for it in self.turns.partitions if it.waits]

@@ -65,6 +65,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         f"{' and '.join(names)} had arrived, and {reader}, which waited for the same phase of "
         f"{other}, had not"
     ),
+    "arrives-before-reading": (
+        "why: {reader} arrives at {barrier} in line {line} and reads afterwards, and that arrival "
+        "is what the copy waits for"
+    ),
     "wait-leaves-group": lambda later, left, line: (
         f"why: {_count(later, 'group') if later else 'no group'} "
         f"{'was' if later < 2 else 'were'} committed after that of this copy, so that "
