@@ -135,6 +135,12 @@ def test_the_list_names_a_cause_where_other_cases_confirm_it_and_no_access_went_
     assert list(listed) == list(dict.fromkeys(titles))
 
 
+@pytest.mark.parametrize(("explains", "said_too"), [(3, ": b"), (2, "")])
+def test_the_list_names_no_cause_where_more_cases_have_none(explains, said_too):
+    groups = [failed(fault) for fault in (wrong("b", explains=explains), *map(wrong, "cde"))]
+    assert next(iter(failures._listed(groups, explained=True))) == f"a wrong result{said_too}"
+
+
 def test_verbose_shows_every_cause():
     lines = written(failed(*(wrong(cause) for cause in "abcd")), verbosity=1)
     assert sum(line.startswith("___") for line in lines) == 4

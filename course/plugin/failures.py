@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,7 +106,7 @@ class Failure:
     @property
     def is_proven(self) -> bool:
         """Whether a mistake gives the result of this case and of others."""
-        return self.told["proven"]
+        return self.told["explains"] > 1
 
     @property
     def command(self) -> str:
@@ -138,7 +139,7 @@ def told(fault: Fault, withheld: bool = False) -> dict[str, Any]:
         "reason": words.reason(first) or (words.reason(inner) if inner else ""),
         "key": repr((place, why) if kind in OF_A_LINE and place and why else first.key),
         "cause": words.cause(inner or shown),
-        "proven": bool(cause and cause.known == PROVEN and cause.explains > 1),
+        "explains": cause.explains if cause and cause.known == PROVEN else 0,
         "finite": cmath.isfinite(first.numbers.get("got", 0.0)),
         "fault": fault.plain(),
         "withheld": withheld,
@@ -257,17 +258,25 @@ def _listed(groups: list[list[Failure]], explained: bool) -> dict[str, list[Fail
     """Return failures by what one line says of them.
 
     A line has no room for figures that a reader could check a cause by, so it names that of a wrong
-    result only where other cases confirm it.
+    result only where other cases confirm it, and no more of that level are without a cause: one may
+    fit a few cases of a mistake that nobody has named.
 
     explained: whether it names causes of wrong results at all
     """
     listed: dict[str, list[Failure]] = {}
+    open_cases = Counter(
+        failure.is_production
+        for group in groups
+        for failure in group
+        if failure.kind == WRONG_RESULT and not failure.is_proven
+    )
     for group in groups:
         title = group[0].title
         if group[0].kind == WRONG_RESULT:
-            proven = [failure.told["cause"] for failure in group if failure.is_proven]
-            if proven and explained:
-                title += f": {proven[0]}"
+            proven = [failure.told for failure in group if failure.is_proven]
+            others = open_cases[group[0].is_production]
+            if proven and explained and proven[0]["explains"] >= others:
+                title += f": {proven[0]['cause']}"
             elif not any(failure.told["finite"] for failure in group):
                 title += ", NaN or infinity"
         listed.setdefault(title, []).extend(group)
