@@ -167,8 +167,10 @@ def turns_of(access: Access, term: Term) -> tuple[str, str, int, int] | None:
     """
     reader = _Reader(access)
     try:
-        made = [reader._last(name) for name in _names_in(term.node)]
-        names = {name for node in made for name in _names_in(node)}
+        names, more = set[str](), {*_names_in(term.node)}
+        while more:
+            names |= more
+            more = {it for name in more for it in _names_in(reader._last(name))} - names
         loops = [
             (it.target.id, it.iter.args)
             for it in ast.walk(reader.function or ast.Pass())
