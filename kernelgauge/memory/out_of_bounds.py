@@ -193,7 +193,7 @@ def _remedy(
 def _bounded_by_another_dimension(access: Access, region: Region) -> Note | None:
     """Return which index is compared with the size of a dimension that its stride is not of."""
     shape, strides, numbers = region.shape, region.strides, access.launch.arguments
-    compared = list(names_compared(access))
+    compared = {*names_compared(access)}
     for variable, stride in sorted(AddressSource(access).products):
         dims = [i for i, it in enumerate(strides) if it == numbers.get(stride) and shape[i] > 1]
         limits = [limit for index, limit in compared if index == variable]
