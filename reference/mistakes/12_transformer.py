@@ -269,6 +269,8 @@ def fused_linear_cross_entropy(x, weight, targets, blocks):
     g = torch.where(kept[:, None], p - one, 0.0)
     total, dx, dweight = losses.sum(), g @ weight, g.mT @ x
     yield "the loss is not divided by n", (total, None, None)
+    late = torch.where(kept, lse - g.gather(1, some[:, None])[:, 0], 0.0)
+    yield "the target's logit is read after g has taken its place", (late.sum() / count, None, None)
     yield "dx is not divided by n", (None, dx, None)
     yield "dweight is not divided by n", (None, None, dweight)
     cause = "neither gradient is divided by n"
@@ -293,8 +295,11 @@ def fused_linear_cross_entropy(x, weight, targets, blocks):
         cause = f"p is rounded to {name} before the one is subtracted"
         rounded = torch.where(kept[:, None], cast(p) - one, 0.0)
         yield cause, (None, rounded @ weight / count, rounded.mT @ x / count)
-    for rows in blocks:
-        if rows < M:
+    # The longest chunks that the spec allows, also of rows that are padded to 64 logits.
+    V, D = weight.shape
+    most = max(M, V) * max(D, 16)
+    for rows in sorted({*blocks, most // V, most // (-(-V // 64) * 64)}):
+        if 0 < rows < M:
             starts = range(0, M, rows)
             last = starts[-1]
             cause = named(

@@ -18,6 +18,8 @@ HIDDEN_SCORE_0 = "hidden keys take part with the score 0 instead of -inf"
 WAY_ROUND = "the mask is the wrong way round: it hides the earlier keys instead of the later ones"
 PADDED_SCORE_0 = "keys past the end are not masked: they take part with the score 0"
 WRONG_HEAD = "the wrong head of {}: h modulo their number instead of h divided by the group size"
+ENDS_AFTER_ONE_TILE = "the loop ends after one tile of keys"
+LAST_TILE_LEFT_OUT = "the loop leaves out the last tile of keys"
 NOT_IN_BASE_2 = "exp2 of scores that were not multiplied by log2(e)"
 
 
@@ -99,8 +101,9 @@ def wrong_masks(q, k, causal, window, blocks):
         for tall, tile in itertools.product(blocks, blocks):
             before = -(-(rows // tall * tall) // tile) * tile
             yield "the loop leaves out the tiles on the diagonal", mask() & (columns < before)
-            after = columns // tile * tile // tall * tall + tall
-            yield "the loop leaves out the tiles on the diagonal", mask() & (rows >= after)
+            begin = columns // tile * tile
+            for after in (begin // tall * tall + tall, -(-begin // tall) * tall):
+                yield "the loop leaves out the tiles on the diagonal", mask() & (rows >= after)
             if window:
                 begin = (rows // tall * tall - window + 1).clamp(min=0) // tile * tile
                 inside = (columns <= rows) & (columns >= begin)
@@ -110,9 +113,9 @@ def wrong_masks(q, k, causal, window, blocks):
                 yield cause, mask() & (columns >= late)
     for tile in blocks:
         first, last = columns < tile, columns >= T // tile * tile
-        yield "the loop ends after one tile of keys", mask() & first
-        yield "the loop ends after one tile of keys", mask() & (first | last)
-        yield "the loop leaves out the last tile of keys", mask() & ~last
+        yield ENDS_AFTER_ONE_TILE, mask() & first
+        yield ENDS_AFTER_ONE_TILE, mask() & (first | last)
+        yield LAST_TILE_LEFT_OUT, mask() & ~last
     if causal or window:
         for tall, tile in itertools.product(blocks, blocks):
             begin, end = rows // tall * tall, rows // tall * tall + tall
@@ -273,7 +276,15 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         yield cause, *gradients(wrong, wrong * dp)
     for cause, wrong in wrong_masks(q, k, causal, None, blocks):
         wrong = p.where(wrong, 0.0)
-        yield cause, *gradients(wrong, wrong * dp)
+        dq, *of_keys = gradients(wrong, wrong * dp)
+        # Those of keys are summed in a loop over the queries.
+        over_keys = cause in (ENDS_AFTER_ONE_TILE, LAST_TILE_LEFT_OUT)
+        yield cause, dq, *([None, None] if over_keys else of_keys)
+    rows = positions(q, k)[0]
+    for tile in blocks:
+        wrong = p.where(mask & (rows < tile), 0.0)
+        cause = "the loop ends after one tile of queries"
+        yield cause, None, *gradients(wrong, wrong * dp)[1:]
     p = p.where(mask, 0.0)
     yield "ds lacks its factor p", *gradients(p, dp.where(mask, 0.0))[:2], None
     ds = p * dp

@@ -255,7 +255,7 @@ def fused_linear_cross_entropy(
         matmul(rows, weight.T, g, count)
         cross_entropy_kernel[(end - start,)](
             g, targets[start:end], losses[start:end],
-            width, targets.stride(0), BLOCK_V=BLOCK_V, num_warps=16,
+            width, targets.stride(0), BLOCK_V=BLOCK_V, num_warps=max(4, BLOCK_V // 256),
         )  # fmt: skip
         matmul(g, weight, dx[start:end], count, divide=True)
         # All rows take part in dweight: their sum stays in float32 until the last chunk.
