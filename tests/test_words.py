@@ -192,7 +192,7 @@ def test_notes_that_say_why_are_no_symptoms():
         for key, value in zip(table.keys, table.values, strict=True)
         if any(says_why(it, makers) for it in ast.walk(value))
     }
-    assert found == symptoms.WHY - {"comes-from", "depends"}
+    assert found == symptoms.WHY - {"comes-from", "depends", "overwritten"}
 
 
 # Strings of kernelgauge that look like ids and are none.
