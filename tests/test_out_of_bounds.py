@@ -441,6 +441,20 @@ def test_a_wrong_access_stores_nothing():
 
 
 @triton.jit
+def heads_kernel(out_ptr, S, BLOCK: tl.constexpr):
+    pid, offs = tl.program_id(0), tl.arange(0, BLOCK)
+    tl.store(out_ptr + pid * S + offs, offs.to(tl.float32))
+
+
+def test_no_dimension_is_named_where_two_have_one_stride():
+    # (heads, S) with S 1: the tile runs along S, and its addresses along the heads.
+    alone = found(heads_kernel, (3,), torch.empty(3, 1), 1, 8)
+    assert (alone.kind, alone.remedy.id) == ("out-of-bounds-store", "tile-has-no-mask")
+    several = found(heads_kernel, (1,), torch.empty(1, 5), 5, 8)
+    assert several.remedy.id == "tile-without-mask"
+
+
+@triton.jit
 def rows_kernel(table_ptr, indices_ptr, out_ptr, D, BLOCK: tl.constexpr):
     pid, cols = tl.program_id(0), tl.arange(0, BLOCK)
     mask = cols < D

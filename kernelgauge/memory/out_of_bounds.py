@@ -151,6 +151,10 @@ def _remedy(
         return note("lanes-are-apart", step=nth, many=many, tensor=name, strides=strides)
     if not access.is_masked:
         looped = loop_ends.explain(access, index[access.mask], last + 1, variable, limit)
+        # With the same stride as a dimension of one element, either may be meant.
+        alike = [n for n, step in zip(region.shape, strides, strict=True) if step == strides[dim]]
+        if not looped and len(alike) > 1 and 1 in alike:
+            return note("tile-has-no-mask", tensor=name)
         return looped or note("tile-without-mask", many=many, **compared)
     most = int(index[access.mask].max())
     which = note("index-of-dimension", index=most, dim=dim, dims=len(placed.shape))

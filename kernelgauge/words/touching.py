@@ -584,6 +584,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "tile-without-mask": (
         "the {many} of this tile run past {limit}; mask with {variable} < {limit}"
     ),
+    "tile-has-no-mask": (
+        "nothing masks this tile, and it is longer than what is left of {tensor}: mask its index "
+        "with the size of the dimension along which it runs"
+    ),
     "loop-goes-on": (
         "{loop} is {begun} there, so that the whole tile lies past the end: let the loop of line "
         "{line} take no turn from {limit} on, or mask with {variable} < {limit}"
