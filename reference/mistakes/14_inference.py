@@ -96,7 +96,10 @@ def top_k_sampling(logits, uniform, k, temperature, p, blocks):
     V = logits.shape[1]
 
     def drawn(k=k, temperature=temperature, p=p, of_all=False, whole=False, block=V):
-        """Return the token as it is drawn with something of this changed."""
+        """Return the tokens that may be drawn with something of this changed.
+
+        Where no sum is above the number that is drawn: none, the last one, or the last that stays.
+        """
         x = logits / temperature
         everything = torch.softmax(x, 1)
         if k < V:
@@ -109,7 +112,8 @@ def top_k_sampling(logits, uniform, k, temperature, p, blocks):
             w = w.masked_fill(w < likely.gather(1, place), 0)
         running = torch.cat([part.cumsum(1) for part in w.split(block, 1)], 1)
         above = running > uniform[:, None] * (1 if whole else w.sum(1, keepdim=True))
-        return torch.where(above.any(1), above.int().argmax(1), V)
+        past = V, V - 1, V - 1 - (w > 0).flip(1).int().argmax(1)
+        return [torch.where(above.any(1), above.int().argmax(1), it) for it in past]
 
     for cause, changed in (
         (
@@ -123,16 +127,12 @@ def top_k_sampling(logits, uniform, k, temperature, p, blocks):
             {"whole": True},
         ),
     ):
-        token = drawn(**changed)
-        yield cause, (token,)
-        yield cause, (token.clamp(max=V - 1),)
+        for token in drawn(**changed):
+            yield cause, (token,)
     for block in blocks:
         if block < V:
-            yield "the running sum begins anew in each block", (drawn(block=block),)
-            yield (
-                "the running sum begins anew in each block",
-                (drawn(block=block).clamp(max=V - 1),),
-            )
+            for token in drawn(block=block):
+                yield "the running sum begins anew in each block", (token,)
 
 
 def speculative_verify(draft_tokens, draft_probs, target_probs, uniform, blocks):
