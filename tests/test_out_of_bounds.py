@@ -452,6 +452,10 @@ def test_no_dimension_is_named_where_two_have_one_stride():
     assert (alone.kind, alone.remedy.id) == ("out-of-bounds-store", "tile-has-no-mask")
     several = found(heads_kernel, (1,), torch.empty(1, 5), 5, 8)
     assert several.remedy.id == "tile-without-mask"
+    # All of it is walked as one row, or it has no dimension.
+    flat = found(offset_kernel, (1,), torch.randn(5, 1), torch.empty(8), 0, False, 8)
+    assert flat.remedy.id == "tile-without-mask"
+    assert found(heads_kernel, (1,), torch.tensor(0.0), 1, 8).kind == "out-of-bounds-store"
 
 
 @triton.jit

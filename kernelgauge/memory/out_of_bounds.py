@@ -29,6 +29,7 @@ from kernelgauge.memory.mask_limits import (
     limits_of,
     names_compared,
 )
+from kernelgauge.memory.terms import terms_of
 from kernelgauge.words.fault import Fault, Note, note
 
 # Sizes up to this one may be those of something else.
@@ -151,9 +152,7 @@ def _remedy(
         return note("lanes-are-apart", step=nth, many=many, tensor=name, strides=strides)
     if not access.is_masked:
         looped = loop_ends.explain(access, index[access.mask], last + 1, variable, limit)
-        # With the same stride as a dimension of one element, either may be meant.
-        alike = [n for n, step in zip(region.shape, strides, strict=True) if step == strides[dim]]
-        if not looped and len(alike) > 1 and 1 in alike:
+        if not looped and _may_be_a_single_one(access, region, placed, dim):
             return note("tile-has-no-mask", tensor=name)
         return looped or note("tile-without-mask", many=many, **compared)
     most = int(index[access.mask].max())
@@ -192,6 +191,16 @@ def _remedy(
         or wrong_address.wrong_term(access, region, bad)
         or note("address-past-end", tensor=name, shape=placed.shape, strides=strides)
     )
+
+
+def _may_be_a_single_one(access: Access, region: Region, placed: LaneCoordinates, dim: int) -> bool:
+    """Return whether the tile may run along a dimension of one element, which has one's stride.
+
+    An index alone walks over all of the tensor; with another beside it, either may be meant.
+    """
+    if placed.shape != region.shape or len(terms_of(access, region)) < 2:
+        return False
+    return (1, region.strides[dim]) in zip(region.shape, region.strides, strict=True)
 
 
 def _bounded_by_another_dimension(access: Access, region: Region) -> Note | None:
