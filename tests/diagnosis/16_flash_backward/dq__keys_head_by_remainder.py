@@ -1,5 +1,5 @@
 # fault: head h takes the keys of head h % Hkv instead of h // GROUP
-# cause: with .*// GROUP in its place
+# cause: the wrong head of keys and values: h modulo their number instead of h divided by the group
 
 from __future__ import annotations
 
