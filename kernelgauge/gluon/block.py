@@ -164,14 +164,19 @@ class Block:
         view, phase = awaited
         barrier, one = self.barrier(view), _partition(reader).name
         arrived = barrier.arrived.get(phase, {})
-        names = {*arrived}
-        if one in arrived and reader is _partition(reader):
+        names, another = {*arrived}, _partition(writer).name
+        if one in arrived and isinstance(reader, Partition):
             at, line = arrived[one]
             # After another wait it would read in a later round, and that phase would be too old.
             if at < step and not any(at < it < step for it in self._waits.get(reader.number, ())):
-                values = {"reader": one, "barrier": self.name(view), "line": line}
+                values = {
+                    "reader": one,
+                    "barrier": self.name(view),
+                    "line": line,
+                    "writer": another,
+                }
                 return [note("arrives-before-reading", **values)]
-        if not names or {one, _partition(writer).name} & names:
+        if not names or {one, another} & names:
             return []
         for other, its in self._barriers.values():
             if any({one, *names} <= waited for waited in its.waited.values()):
@@ -270,8 +275,9 @@ class Block:
             in_flight = expected and barrier.issued and barrier.bytes > 0
             hint = note("refill-after-the-readers" if in_flight else "count-the-arrivals")
             raise self._wrong("barrier-misuse", [said], hint)
-        step, frame = agent.step(), user_frame(self.code)
+        step = agent.step()
         if isinstance(agent, Partition):
+            frame = user_frame(self.code)
             line = frame.f_lineno if frame else 0
             barrier.arrived.setdefault(barrier.phase, {})[agent.name] = step, line
         barrier.current.follow(agent)

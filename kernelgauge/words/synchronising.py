@@ -67,7 +67,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     ),
     "arrives-before-reading": (
         "why: {reader} arrives at {barrier} in line {line} and reads afterwards, and that arrival "
-        "is what the copy waits for"
+        "is what {writer} waits for"
     ),
     "wait-leaves-group": lambda later, left, line: (
         f"why: {_count(later, 'group') if later else 'no group'} "
