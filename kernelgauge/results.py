@@ -184,15 +184,11 @@ class ResultCheck:
             )
         store = watch.store_of(outcome.results[number], mismatches[number].worst) if watch else None
         again = self._again(outcome, store)
-        overwritten = watch.overwritten if watch else None
-        if overwritten and any(
-            got.untyped_storage().data_ptr() == overwritten.storage for got in outcome.results
-        ):
-            overwritten = None
+        lost = watch.lost_beside(outcome.results) if watch else None
         # It is kept until the file is through: what was watched takes far more memory than tensors.
         blocks = blocks_of(outcome.launches)
         return Observation(
-            report.facts(mismatches[number], store, wrong[number].origin, overwritten).but(
+            report.facts(mismatches[number], store, wrong[number].origin, lost).but(
                 call=self.kernel.called(call.original),
                 config=outcome.config,
                 cause=self._shown_cause(call, outcome, number, expected),

@@ -235,13 +235,12 @@ class Tracker:
         for kind in ("reads", "updates"):
             if kind in ledger.last:
                 lost &= ledger.last[kind][units] < before
-        for index in np.flatnonzero(lost)[:1]:
-            access = int(before[index])
-            by_this = self.history.program[access] == self.number
-            if by_this and self.history.site[access] == site:
-                element = self._element(region, int(units[index]))
-                line = self.sites[site].place_of(*ACCESS_CALLS["writes"])
-                self.watch.overwritten = Overwritten(storage.key, element, self.program, line)
+        first = int(lost.argmax())
+        access, here = int(before[first]), (self.number, site)
+        if lost[first] and (self.history.program[access], self.history.site[access]) == here:
+            element = self._element(region, int(units[first]))
+            line = self.sites[site].place_of(*ACCESS_CALLS["writes"])
+            self.watch.overwritten = Overwritten(storage.key, element, self.program, line)
 
     def check_lanes(
         self, pointers: np.ndarray, mask: np.ndarray, values: np.ndarray, got: np.ndarray

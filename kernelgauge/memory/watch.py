@@ -221,6 +221,12 @@ class Watch:
             done |= np.lib.stride_tricks.as_strided(accesses[first:], shape, strides) != 0
         return np.asarray(done.all(axis=-1))
 
+    def lost_beside(self, results: Iterable[torch.Tensor]) -> Overwritten | None:
+        """Return what a program overwrote in memory that holds none of these results."""
+        keys = {result.untyped_storage().data_ptr() for result in results}
+        found = self.overwritten
+        return None if found is None or found.storage in keys else found
+
     @property
     def has_atomics(self) -> bool:
         """Whether a kernel used atomics."""

@@ -280,7 +280,7 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
         # Those of keys are summed in a loop over the queries.
         over_keys = cause in (ENDS_AFTER_ONE_TILE, LAST_TILE_LEFT_OUT)
         yield cause, dq, *([None, None] if over_keys else of_keys)
-    rows = positions(q, k)[0]
+    rows, columns = positions(q, k)
     for tile in blocks:
         wrong = p.where(mask & (rows < tile), 0.0)
         cause = "the loop ends after one tile of queries"
@@ -292,7 +292,6 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     after = p * (dp + delta[..., None]) - delta[..., None]
     for wrong in (after, after.where(mask, 0.0)):
         yield "delta is subtracted after p multiplies", *gradients(p, wrong)[:2], None
-    rows, columns = positions(q, k)
     for tile in sorted({it for it in blocks if it > 1}):
         along = rows // tile * tile + columns % tile
         own = delta[..., along.clamp(max=q.shape[2] - 1)].where(along < q.shape[2], 0.0)
@@ -316,8 +315,7 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
             yield "tiles of p and ds are not transposed for their products", None, of_dk, of_dv
             yield "a tile of ds is transposed for its product with k", of_dq, None, None
     for cause, wrong_keys, wrong_values in wrong_heads(q, k, v):
-        wrong = torch.exp(q @ wrong_keys.mT * scale - lse[..., None]).where(mask, 0.0)
-        wrong = wrong * (dout @ wrong_values.mT - delta[..., None])
+        _, wrong = weights(q, wrong_keys, wrong_values, dout, lse, delta, scale, mask)
         yield cause, wrong @ wrong_keys * scale, None, None
     dq, dk, dv = gradients(p, ds)
     yield "dk and dv are swapped before dk is scaled", None, dv * scale, dk / scale
@@ -348,10 +346,15 @@ def transposed_tiles(x, tile):
     return tiles.transpose(-3, -1).flatten(-4, -3).flatten(-2)[..., :S, :T]
 
 
+def weights(q, keys, values, dout, lse, delta, scale, mask):
+    """Return p and ds, with the keys and values of each head of q."""
+    p = torch.exp(q @ keys.mT * scale - lse[..., None]).where(mask, 0.0)
+    return p, p * (dout @ values.mT - delta[..., None])
+
+
 def of_heads(q, k, v, dout, lse, delta, scale, mask, order):
     """Return dq, dk and dv if these query heads are taken for heads 0, 1, 2, ..."""
     q, dout, lse, delta = q[:, order], dout[:, order], lse[:, order], delta[:, order]
-    p = torch.exp(q @ served(k, q).mT * scale - lse[..., None]).where(mask, 0.0)
-    ds = p * (dout @ served(v, q).mT - delta[..., None])
+    p, ds = weights(q, served(k, q), served(v, q), dout, lse, delta, scale, mask)
     dk, dv = by_key_head(ds.mT @ q * scale, k), by_key_head(p.mT @ dout, k)
     return ds @ served(k, q) * scale, dk.sum(2), dv.sum(2)
