@@ -446,6 +446,12 @@ def heads_kernel(out_ptr, S, BLOCK: tl.constexpr):
     tl.store(out_ptr + pid * S + offs, offs.to(tl.float32))
 
 
+@triton.jit
+def imaginary_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + 2 * offs + 1))
+
+
 def test_no_dimension_is_named_where_two_have_one_stride():
     # (heads, S) with S 1: the tile runs along S, and its addresses along the heads.
     alone = found(heads_kernel, (3,), torch.empty(3, 1), 1, 8)
@@ -455,6 +461,9 @@ def test_no_dimension_is_named_where_two_have_one_stride():
     # All of it is walked as one row, or it has no dimension.
     flat = found(offset_kernel, (1,), torch.randn(5, 1), torch.empty(8), 0, False, 8)
     assert flat.remedy.id == "tile-without-mask"
+    # The rows of one complex number have a stride of their own, 2.
+    parts = found(imaginary_kernel, (1,), torch.randn(1, 2), torch.empty(8), 8)
+    assert parts.remedy.id == "tile-without-mask"
     assert found(heads_kernel, (1,), torch.tensor(0.0), 1, 8).kind == "out-of-bounds-store"
 
 

@@ -194,13 +194,14 @@ def _remedy(
 
 
 def _may_be_a_single_one(access: Access, region: Region, placed: LaneCoordinates, dim: int) -> bool:
-    """Return whether the tile may run along a dimension of one element, which has one's stride.
+    """Return whether the tile may run along another dimension, of one element and one's stride.
 
     An index alone walks over all of the tensor; with another beside it, either may be meant.
     """
     if placed.shape != region.shape or len(terms_of(access, region)) < 2:
         return False
-    return (1, region.strides[dim]) in zip(region.shape, region.strides, strict=True)
+    dims = [*zip(region.shape, region.strides, strict=True)]
+    return (1, dims.pop(dim)[1]) in dims
 
 
 def _bounded_by_another_dimension(access: Access, region: Region) -> Note | None:
