@@ -557,6 +557,7 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "last-left-out": "the last of {name} is left out",
     "first-left-out": "the first of {name} is left out",
     "truncated": "{name} is truncated to 32 bits",
+    "upper-bits-lost": "the upper bits of {name} are lost",
     "off-by-one": "{name} is off by one",
     "off-by-one-or-compared": "{name}, or what it is compared with, is off by one",
     "sign-of-option-lost": "the sign of {name} is lost",

@@ -54,8 +54,9 @@ def test_numerics_maximum(slope):
     puzzle.check(q * 8, k, v)
 
 
-def test_numerics_maximum_moves():
-    q, k, v = decode(1, 4, 1, 1025, 16)
+@cases(few_splits=1025, many_splits=4097)
+def test_numerics_maximum_moves(T):
+    q, k, v = decode(1, 4, 1, T, 16)
     puzzle.check(q * 8, k, v)
 
 

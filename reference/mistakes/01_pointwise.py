@@ -43,6 +43,11 @@ def polynomial(x, coefficients, blocks):
     lower = sum(c * x ** (i + 1) for i, c in enumerate(coefficients[:-1]))
     cause = "each coefficient is added before the multiplication by x, not after it"
     yield cause, (coefficients[-1] * x ** (len(coefficients) - 1) + lower,)
+    *others, last = coefficients
+    result = torch.full_like(x, last)
+    for coefficient in others:
+        result = result * x + coefficient
+    yield "after the last coefficient, the others are taken from the first one on", (result,)
     first, *others = coefficients
     cause = "the power of x is not raised from coefficient to coefficient"
     yield cause, (first + sum(others) * x,)

@@ -11,6 +11,7 @@ attention = load(Path(__file__).with_name("attention.py"))
 
 
 LENGTHS = {32, 64, 128, 256, 512, 1024}
+NOT_MERGED = "when the parts are merged, the {} is not rescaled as the maximum grows"
 
 
 def _decoded(q, k, v, scale, blocks):
@@ -55,6 +56,15 @@ def _merged(scores, values, blocks):
         ]
         cause = attention.NOT_RESCALED.format("the accumulator is")
         yield cause, weighed(torch.exp(m - m.amax(0)) * sums, torch.stack(kept) / sums)
+    for logarithms, factors in ((m, sums), (m + torch.log(sums), torch.ones_like(sums))):
+        right = torch.exp(logarithms - logarithms.amax(0)) * factors
+        for step in sorted({1, *blocks}):
+            if step >= len(m):
+                continue
+            largest = torch.cat([it.amax(0, True).expand_as(it) for it in logarithms.split(step)])
+            kept = torch.exp(logarithms - largest.cummax(0).values) * factors
+            for what, over, under in (("accumulator", kept, right), ("sum", right, kept)):
+                yield NOT_MERGED.format(what), (over * means).sum(0) / under.sum(0)
 
 
 def reference(q, k, v, scale):

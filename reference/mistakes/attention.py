@@ -321,6 +321,8 @@ def backward(q, k, v, dout, lse, delta, scale, causal, *, blocks):
     yield "dk and dv are swapped before dk is scaled", None, dv * scale, dk / scale
     yield "the scale is applied twice", dq * scale, dk * scale, None
     yield "the scale is left out", dq / scale, dk / scale, None
+    cause = "the last factor is scale * log2(e), which only the exponent of exp2 takes"
+    yield cause, dq / math.log(2), dk / math.log(2), None
     if group > 1:
         grouped = by_key_head(ds.mT @ q * scale, k), by_key_head(p.mT @ dout, k)
         for which, number in (("first", 0), ("last", -1)):
