@@ -54,9 +54,7 @@ def _misused(name: str, value: object, defaults: Mapping) -> Iterator[tuple[Note
             yield note("first-left-out", name=name), value[1:]
         return
     if isinstance(value, int) and abs(value) >= 2**31:
-        kept = (value + 2**31) % 2**32 - 2**31
-        # Where fewer bits leave the same, nobody knows how many were kept.
-        yield note("upper-bits-lost" if 0 <= kept < 2**30 else "truncated", name=name), kept
+        yield note("truncated", name=name), (value + 2**31) % 2**32 - 2**31
     if name in defaults:
         yield note("not-used", name=name), defaults[name]
     if isinstance(value, int):

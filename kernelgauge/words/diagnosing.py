@@ -556,8 +556,8 @@ MISTAKES: Mapping[str, str | Callable[..., str]] = {
     "in-reverse": "{name} is used in reverse order",
     "last-left-out": "the last of {name} is left out",
     "first-left-out": "the first of {name} is left out",
-    "truncated": "{name} is truncated to 32 bits",
-    "upper-bits-lost": "the upper bits of {name} are lost",
+    # Fewer bits may leave the same number.
+    "truncated": "upper bits are lost, as where {name} is truncated to 32 bits",
     "off-by-one": "{name} is off by one",
     "off-by-one-or-compared": "{name}, or what it is compared with, is off by one",
     "sign-of-option-lost": "the sign of {name} is lost",
