@@ -200,8 +200,8 @@ def _may_be_a_single_one(access: Access, region: Region, placed: LaneCoordinates
     """
     if placed.shape != region.shape or len(terms_of(access, region)) < 2:
         return False
-    dims = [*zip(region.shape, region.strides, strict=True)]
-    return (1, dims.pop(dim)[1]) in dims
+    dims = enumerate(zip(region.shape, region.strides, strict=True))
+    return (1, region.strides[dim]) in [it for other, it in dims if other != dim]
 
 
 def _bounded_by_another_dimension(access: Access, region: Region) -> Note | None:

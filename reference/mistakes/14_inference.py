@@ -11,7 +11,6 @@ attention = load(Path(__file__).with_name("attention.py"))
 
 
 LENGTHS = {32, 64, 128, 256, 512, 1024}
-NOT_MERGED = "when the parts are merged, the {} is not rescaled as the maximum grows"
 
 
 def _decoded(q, k, v, scale, blocks):
@@ -61,10 +60,13 @@ def _merged(scores, values, blocks):
         for step in sorted({1, *blocks}):
             if step >= len(m):
                 continue
-            largest = torch.cat([it.amax(0, True).expand_as(it) for it in logarithms.split(step)])
-            kept = torch.exp(logarithms - largest.cummax(0).values) * factors
+            largest = attention.running(logarithms.movedim(0, -1), step).movedim(-1, 0)
+            kept = torch.exp(logarithms - largest) * factors
             for what, over, under in (("accumulator", kept, right), ("sum", right, kept)):
-                yield NOT_MERGED.format(what), (over * means).sum(0) / under.sum(0)
+                cause = (
+                    f"when the parts are merged, the {what} is not rescaled as the maximum grows"
+                )
+                yield cause, (over * means).sum(0) / under.sum(0)
 
 
 def reference(q, k, v, scale):
