@@ -241,11 +241,14 @@ def show(browser, address):
         page.on("pageerror", lambda it: complaints.append(str(it)))
         page.on("requestfailed", lambda it: complaints.append(it.url))
         page.on("request", lambda it: asked.append(it.url))
-        page.goto(f"{address}/{path}")
+        page.goto(f"{address}/{path}", wait_until="networkidle")
         return page
 
     yield opened
     for context in contexts:
+        # A request under way, such as the search's for its index, would fail as its page is closed.
+        for page in context.pages:
+            page.wait_for_load_state("networkidle")
         context.close()
     assert not complaints
     assert not [url for url in asked if not url.startswith((address, f"blob:{address}", "data:"))]
@@ -283,7 +286,7 @@ def test_dark_follows_the_system_and_a_click(show):
     for name in ("Switch to light mode", "Switch to dark mode"):
         page.get_by_title(name).click()
     assert is_dark(page)
-    page.reload()
+    page.reload(wait_until="networkidle")
     assert is_dark(page)
 
 
