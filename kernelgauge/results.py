@@ -387,23 +387,30 @@ class ResultCheck:
         self, call: GuardedCall, outcome: Outcome, number: int, expected: Expected
     ) -> Origin | None:
         """Run the program again that stored NaN or infinity instead of a number, and see why."""
-        got, truth = outcome.results[number], expected.truth[number]
+        result = outcome.results[number]
         # In float64, since torch does not ask this of 8-bit floats.
-        hit = ~torch.isfinite(double(got)) & torch.isfinite(double(truth.to(got.device)))
+        got, truth = double(result), double(expected.truth[number].to(result))
+        hit = got.isnan() & ~truth.isnan()
+        if infinite := not hit.any():
+            hit = got.isinf() & truth.isfinite()
         if not outcome.watch or not hit.any():
             return None
-        store = outcome.watch.store_of(got, tuple(hit.nonzero()[0].tolist()))
+        index = tuple(hit.nonzero()[0].tolist())
+        store = outcome.watch.store_of(result, index)
         if store is None:
             return None
-        watch, infinite = outcome.watch, not bool(double(got)[hit].isnan().any())
+        watch = outcome.watch
         for program in (store.program, None):
             call.restore()
+            address = 0
             with Origins(program, infinite) as origins, contextlib.suppress(Wrong):
-                call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+                again = call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
+                address = again.results[number][index].data_ptr()
+            origin = origins.at(address, result.element_size())
             # NaN that an earlier kernel stored was made by another program.
-            if origins.found.operation != LOADED or origins.found.unset:
+            if origin.operation != LOADED or origin.unset:
                 break
-        return origins.found
+        return origin
 
     def _option_at_fault(
         self, call: GuardedCall, number: int, others: Iterable[Mapping[str, object]]

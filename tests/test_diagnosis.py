@@ -229,6 +229,9 @@ SYMPTOMS = {
     "64 or more, past the end of the rows of x ... a masked lane wins the search": case(
         torch.full((48,), 64), SMALL.argmax(1), x=SMALL
     ),
+    "past the end of the rows of x ... or what it begins with": case(
+        torch.full((48,), 64), SMALL.argmax(1), x=SMALL.new_full(SMALL.shape, -torch.inf)
+    ),
     "the index is 0 in rows of x whose values are all negative ... start from -inf": case(
         torch.zeros(48, dtype=torch.int64), (SMALL - 9).argmax(1), x=SMALL - 9
     ),

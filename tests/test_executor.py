@@ -17,6 +17,7 @@ from kernelgauge.memory.budgets import Traffic
 from kernelgauge.memory.executor import KernelError
 from kernelgauge.memory.watch import Watch
 from kernelgauge.words import message, title
+from kernelgauge.words.fault import note
 from tests.launching import fault, found, interpreted_only, watched
 
 pytestmark = interpreted_only
@@ -229,7 +230,10 @@ def test_an_exception_in_a_kernel_names_the_line(kind, kind_of_error, source):
     assert f": {kind_of_error}: " in message
     assert source in message.splitlines()[-1]
     assert type(caught.value.__cause__).__name__ == kind_of_error
-    assert title(caught.value.fault) == f"it raises {kind_of_error}"
+    fault = caught.value.fault
+    assert title(fault) == f"it raises {kind_of_error}"
+    after = fault.but(said=(note("wrong-after-a-call"), *fault.said))
+    assert title(after) == f"it raises {kind_of_error}"
     assert isinstance(caught.value, Wrong)
 
 

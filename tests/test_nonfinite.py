@@ -143,6 +143,24 @@ def sum_kernel(x_ptr, y_ptr):
     tl.store(y_ptr, tl.sum(x))
 
 
+@triton.jit
+def horner_kernel(x_ptr, y_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 4))
+    y = tl.zeros((4,), dtype=tl.float32)
+    for _ in tl.static_range(3):
+        y = y * x + 1.0
+    tl.store(y_ptr + tl.arange(0, 4), y)
+
+
+def test_each_element_has_an_origin_of_its_own():
+    x, y = torch.tensor([1.0, torch.inf, torch.nan, 1e20]), torch.empty(4)
+    with Origins((0, 0, 0)) as origins:
+        watched(horner_kernel, (1,), x, y)
+    made = [origins.at(y[i].data_ptr(), 4).operation for i in (1, 2, 3)]
+    assert made == ["0 * inf", LOADED, "1e+20 * 1e+20"]
+    assert origins.at(0, 4) == origins.found
+
+
 def test_a_sum_may_overflow():
     with Origins((0, 0, 0)) as origins:
         watched(sum_kernel, (1,), torch.full((16,), 6e4).half(), torch.empty(1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kernelgauge.diagnosis.wrong_result import Symptom, WrongResult
 from kernelgauge.words.fault import note
 
@@ -22,7 +24,8 @@ def wrong_index(result: WrongResult) -> Symptom | None:
             return Symptom(note("nan-at-index", name=name), note("nan-not-compared"))
     if (got >= length).all():
         past = note("index-past-the-end", name=name, length=length)
-        return Symptom(past, note("masked-lane-wins"))
+        begun = (value[rows] == -math.inf).all()
+        return Symptom(past, note("masked-lane-or-start-wins" if begun else "masked-lane-wins"))
     if (got == 0).all() and (value[rows].amax(1) < 0).all():
         return Symptom(note("index-0-of-negative-row", name=name), note("search-from-0"))
     return None

@@ -49,7 +49,9 @@ def from_its_origin(result: WrongResult, pattern: Note) -> Symptom | None:
         return None
     made = said.values["operation"] if said else ""
     if operation.startswith("log") and re.match(r"-?0 \* -inf|-inf \* -?0( |$)", made):
-        return Symptom(pattern, note("0-times-log-of-0"))
+        assert said
+        times = "0-times-log-of-0" if _is_times_its_log(said) else "0-times-inf"
+        return Symptom(pattern, note(times))
     if cause in ("0-by-0", "log-of-0"):
         why = note("no-guard")
         if result.source.uses(EXPONENTIALS, otherwise=False):
@@ -58,6 +60,15 @@ def from_its_origin(result: WrongResult, pattern: Note) -> Symptom | None:
     if cause == "exp-overflows":
         cause = _of_exp(result)
     return Symptom(pattern, note(cause))
+
+
+def _is_times_its_log(product: Note) -> bool:
+    """Return whether the factor of an infinite logarithm may be what the logarithm is of."""
+    infinity = product.values["infinity"]
+    assert isinstance(infinity, Note)
+    of = re.findall(r"log2?\((.*)", str(infinity.values["source"]))
+    names = (set(re.findall(r"[a-z_]\w*", str(it), re.I)) for it in (of, product.values["source"]))
+    return bool(set.intersection(*names) - {"tl"})
 
 
 def _of_exp(result: WrongResult) -> str:

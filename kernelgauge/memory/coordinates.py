@@ -7,8 +7,11 @@ starts. This distinguishes running past the end of a row from reading the next r
 
 from __future__ import annotations
 
+import copy
 import itertools
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +103,39 @@ def locate(access: Access, region: Region, element: np.ndarray) -> LaneCoordinat
     if names is None:
         names = _names_of(access, axis_of, index)
     return LaneCoordinates(shape, index, axis_of, names)
+
+
+def as_walked(access: Access, region: Region, element: np.ndarray) -> Region:
+    """Return the tensor with one dimension in place of several, if the kernel has one index there.
+
+    It has where the product of their sizes is an argument of it, and where a lane that is inside
+    of all of them together is past the end of the last one. Otherwise return the tensor itself.
+    """
+    shape, strides, placed = region.shape, region.strides, locate(access, region, element)
+    if placed.shape != shape:
+        return region
+    sizes = {value for name, value in access.sizes.items() if not is_of_a_block(name)}
+    for last, first in ((dim, outer) for dim in placed.axis for outer in range(dim)):
+        own = range(first, last + 1)
+        size = math.prod(shape[first : last + 1])
+        joined = all(strides[d] == strides[d + 1] * shape[d + 1] for d in own[:-1])
+        if not joined or size not in sizes or sum(shape[d] > 1 for d in own) < 2:
+            continue
+        index: Any = np.zeros_like(access.mask, dtype=np.int64)
+        inside = access.mask.copy()
+        for dim, along in enumerate(placed.index):
+            if dim in own:
+                index = index * shape[dim] + along
+            elif along is not None:
+                inside &= (along >= 0) & (along < shape[dim])
+        past = placed.index[last]
+        assert past is not None
+        if (inside & (index >= 0) & (index < size) & (past >= shape[last])).any():
+            view = copy.copy(region)
+            view.shape = (*shape[:first], size, *shape[last + 1 :])
+            view.strides = (*strides[:first], *strides[last:])
+            return view
+    return region
 
 
 def _decoded(region: Region, element: np.ndarray) -> LaneCoordinates:

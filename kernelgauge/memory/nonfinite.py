@@ -22,6 +22,7 @@ from triton.runtime.interpreter import TensorHandle
 from kernelgauge.interpreter.arithmetic import widen
 from kernelgauge.memory.access_hooks import Builder, replaced
 from kernelgauge.memory.call_sites import CallSite, user_frame
+from kernelgauge.memory.tracker import Tracker
 from kernelgauge.memory.watch import current_watch
 from kernelgauge.words.fault import Note, note
 
@@ -111,7 +112,7 @@ class Origins:
 
     program: its ids; None for the first of all programs that stores NaN
     infinite: whether to ask about infinity alone, where NaN that is stored too is right
-    found: the origin of the value that it stored
+    found: the origin of the first such value that it stored; `at` gives that of an element
     """
 
     def __init__(self, program: tuple[int, int, int] | None, infinite: bool = False):
@@ -119,6 +120,10 @@ class Origins:
         self._running: tuple[int, int, int] | None = None
         self.found = Origin()
         self._events: list[_Event] = []
+        # Where the last access went on the host; and where what is not finite was stored, with the
+        # numbers of the events that made it, and these.
+        self._touched = np.empty(0, np.uint64)
+        self._stored: list[tuple[np.ndarray, np.ndarray, list[_Event]]] = []
         # Of each handle the number of the event that made each of its lanes, from 1; 0 for none.
         self._made_by: dict[int, tuple[Any, np.ndarray]] = {}
         self._stack = contextlib.ExitStack()
@@ -139,6 +144,7 @@ class Origins:
             if hasattr(Builder, name):
                 original = getattr(Builder, name)
                 self._stack.enter_context(replaced(Builder, name, hook(original)))
+        self._stack.enter_context(replaced(Tracker, "access", self._access(Tracker.access)))
         for operations in (interpreter.ReduceOps, interpreter.ScanOps):
             hooked = self._along_an_axis(operations.apply_impl)
             self._stack.enter_context(replaced(operations, "apply_impl", hooked))
@@ -147,11 +153,19 @@ class Origins:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def at(self, address: int, size: int) -> Origin:
+        """Return the origin of what was last stored to the bytes of an element, or `found`."""
+        for addresses, makers, events in reversed(self._stored):
+            here = np.flatnonzero((addresses >= address) & (addresses < address + size))
+            if here.size:
+                return _origin(events[int(makers[here[0]]) - 1])
+        return self.found
+
     def _follows(self, builder: Any) -> bool:
         """Return whether this program is watched, and forget what another one did."""
         if self.program is None and builder.grid_idx != self._running:
             self._running = builder.grid_idx
-            self._events.clear()
+            self._events = []
             self._made_by.clear()
         return self.program in (None, builder.grid_idx)
 
@@ -387,28 +401,43 @@ class Origins:
 
     def _store(self, original: Callable) -> Callable:
         def store(builder: Any, pointers: Any, value: Any, *rest: Any) -> Any:
-            if self._follows(builder) and not self.found.said:
-                values = _numbers(value)
-                counts = np.isnan if self.program is None else _not_finite
-                if values is not None and counts(values).any():
-                    self._trace(values, self._makers(value, values.shape), _mask(rest))
-            return original(builder, pointers, value, *rest)
+            result = original(builder, pointers, value, *rest)
+            values = _numbers(value) if self._follows(builder) else None
+            if values is not None and _not_finite(values).any():
+                self._note_stored(value, values, _mask(rest))
+            return result
 
         return store
 
-    def _trace(self, values: np.ndarray, makers: np.ndarray, mask: np.ndarray | None) -> None:
-        """Find the operation that made what is not finite in the lanes that are stored."""
-        stored = (np.isinf(values) if self.infinite else ~np.isfinite(values)) & (makers > 0)
+    def _access(self, original: Callable) -> Callable:
+        def access(*given: Any, **options: Any) -> np.ndarray:
+            self._touched = original(*given, **options)
+            return self._touched
+
+        return access
+
+    def _note_stored(self, value: Any, values: np.ndarray, mask: np.ndarray | None) -> None:
+        """Keep where the lanes went that are not finite, and what made them."""
+        makers = self._makers(value, values.shape)
+        stored = _not_finite(values) & (makers > 0)
         if mask is not None:
             stored = stored & np.broadcast_to(mask, stored.shape)
-        if not stored.any():
+        addresses = np.broadcast_to(self._touched, stored.shape)[stored]
+        self._stored.append((addresses, makers[stored], self._events))
+        if self.found.said or (self.program is None and not np.isnan(values).any()):
             return
-        nan = stored & np.isnan(values)
-        made = self._events[int(makers[nan if nan.any() else stored][0]) - 1]
-        if made.given and "inf" in made.operation:
-            self.found = Origin(made.given.operation, made.said(made.given.said()), made.unset)
-        else:
-            self.found = Origin(made.operation, made.said(), made.unset)
+        meant = stored & np.isinf(values) if self.infinite else stored
+        if meant.any():
+            nan = meant & np.isnan(values)
+            number = makers[nan if nan.any() else meant][0]
+            self.found = _origin(self._events[int(number) - 1])
+
+
+def _origin(made: _Event) -> Origin:
+    """Return what made a value: the infinity that the operation was given, if that was made."""
+    if made.given and "inf" in made.operation:
+        return Origin(made.given.operation, made.said(made.given.said()), made.unset)
+    return Origin(made.operation, made.said(), made.unset)
 
 
 def _site() -> CallSite:

@@ -7,13 +7,14 @@ import re
 
 import numpy as np
 
-from kernelgauge.memory import gathered, loop_ends, wrong_address
+from kernelgauge.memory import gathered, loop_ends, terms, wrong_address
 from kernelgauge.memory.address_source import AddressSource
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS
 from kernelgauge.memory.coordinates import (
     Access,
     LaneCoordinates,
+    as_walked,
     format_lanes,
     has_size,
     is_of_a_block,
@@ -29,7 +30,6 @@ from kernelgauge.memory.mask_limits import (
     limits_of,
     names_compared,
 )
-from kernelgauge.memory.terms import terms_of
 from kernelgauge.words.fault import Fault, Note, note
 
 # Sizes up to this one may be those of something else.
@@ -77,7 +77,8 @@ def _explain_near(
             remedy=note("pointer-is-misaligned"),
         )
     element = offset // region.itemsize
-    placed = locate(access, region, element)
+    region = as_walked(access, region, element)
+    placed = _placed(access, region, element)
     dim = _exceeded(placed, bad)
     said |= {"element": format_lanes(name, placed, bad)}
     numbers = {**fault.numbers, "index": spans(placed, bad)}
@@ -95,6 +96,22 @@ def _explain_near(
     made = wrong_address.made(access, region, bad)
     said_too = (what, made) if made else (what,)
     return fault.but(kind=kind, said=said_too, numbers=numbers, remedy=remedy)
+
+
+def _placed(access: Access, region: Region, element: np.ndarray) -> LaneCoordinates:
+    """Find each lane's index in the tensor, by the terms of the address where they are known."""
+    found, own = locate(access, region, element), terms.placed(access, region)
+    if own is None or found.shape != own.shape:
+        return found
+    axis = {
+        dim: it for dim, it in found.axis.items() if _are_same(found.index[dim], own.index[dim])
+    }
+    names = {dim: it for dim, it in found.names.items() if dim in axis}
+    return LaneCoordinates(own.shape, own.index, axis, own.names | names)
+
+
+def _are_same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is not None and other is not None and np.array_equal(one, other)
 
 
 def _lanes(access: Access, bad: np.ndarray) -> Note:
@@ -183,7 +200,7 @@ def _remedy(
                 value=found.value,
                 **compared,
             )
-    if dim in placed.axis:
+    if dim in placed.axis or dim in placed.names:
         return note("mask-lets-index-through", through=through, **compared)
     # Which index is too large is not known of the address alone, only where that leads.
     return (
@@ -198,7 +215,7 @@ def _may_be_a_single_one(access: Access, region: Region, placed: LaneCoordinates
 
     An index alone walks over all of the tensor; with another beside it, either may be meant.
     """
-    if placed.shape != region.shape or len(terms_of(access, region)) < 2:
+    if placed.shape != region.shape or len(terms.terms_of(access, region)) < 2:
         return False
     dims = enumerate(zip(region.shape, region.strides, strict=True))
     return (1, region.strides[dim]) in [it for other, it in dims if other != dim]

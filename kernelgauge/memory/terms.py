@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelgauge.memory.addresses import Region
 from kernelgauge.memory.call_sites import ACCESS_CALLS, lines_of
-from kernelgauge.memory.coordinates import Access, integers
+from kernelgauge.memory.coordinates import Access, LaneCoordinates, integers
 from kernelgauge.memory.mask_limits import ARITHMETIC, function_of
 from kernelgauge.words.fault import Note, note
 
@@ -107,6 +107,31 @@ def terms_of(access: Access, region: Region) -> list[Term]:
     except (_Unknown, ValueError, IndexError):
         return []
     return found
+
+
+def placed(access: Access, region: Region) -> LaneCoordinates | None:
+    """Find each lane's index in the tensor, None unless each term moves along one dimension.
+
+    Nor where two of them may move along one each, of the same stride.
+    """
+    shape, strides = region.shape, region.strides
+    found: dict[int, list[Term]] = {}
+    for term in terms_of(access, region):
+        if term.values[access.mask].any():
+            dims = term.dimensions(shape, strides)
+            if len(dims) != 1:
+                return None
+            found.setdefault(dims[0], []).append(term)
+    if not found or any(len(its) > 1 and strides.count(strides[d]) > 1 for d, its in found.items()):
+        return None
+    zeros = np.zeros(access.pointers.shape, dtype=np.int64)
+    index = [
+        sum((term.values for term in found.get(dim, [])), zeros) if stride else None
+        for dim, stride in enumerate(strides)
+    ]
+    axes = access.pointers.ndim
+    names = {dim: {its[0].index: axes} for dim, its in found.items() if len(its) == 1}
+    return LaneCoordinates(shape, index, {}, names)
 
 
 def wrapped(access: Access, region: Region, bad: np.ndarray) -> Note | None:
@@ -244,18 +269,26 @@ class _Reader:
             yield from self.terms(node.left, sign, depth + 1)
             second = -sign if isinstance(node.op, ast.Sub) else sign
             yield from self.terms(node.right, second, depth + 1)
+        elif (pointer := self._named_pointer(node)) is not None:
+            # The pointer that the function was given is the tensor's first element.
+            for it in (self._last(pointer), *self._added_once(pointer)):
+                if it is not None:
+                    if isinstance(node, ast.Subscript):
+                        it = ast.Subscript(it, node.slice)
+                    yield from self.terms(it, sign, depth + 1)
         elif isinstance(node, ast.Name):
-            value = self._last(node.id)
-            if _is_pointer(self.access.variables.get(node.id)):
-                # The pointer that the function was given is the tensor's first element.
-                for it in (value, *self._added_once(node.id)):
-                    if it is not None:
-                        yield from self.terms(it, sign, depth + 1)
-                return
-            parts = self._parts(value, sign, depth + 1)
+            parts = self._parts(self._last(node.id), sign, depth + 1)
             yield from parts or [self._term(node, sign)]
         else:
             yield self._term(node, sign)
+
+    def _named_pointer(self, node: ast.expr) -> str | None:
+        """Return the name of the pointers that an expression is, with or without a subscript."""
+        if isinstance(node, ast.Subscript) and self._is_of_lanes(node):
+            node = node.value
+        if isinstance(node, ast.Name) and _is_pointer(self.access.variables.get(node.id)):
+            return node.id
+        return None
 
     def _spread(self, node: ast.expr) -> ast.expr:
         """Return (a * b + c)[None, :] as a[None, :] * b[None, :] + c[None, :], without .to()."""

@@ -34,6 +34,7 @@ from kernelgauge.memory.mask_limits import (
     function_of,
     limits_of,
     mask_of,
+    parts_of,
     values_of,
 )
 from kernelgauge.memory.terms import Term, terms_of, wrapped
@@ -127,8 +128,9 @@ def _of_flat_index(
     access: Access, region: Region, limit: Limit, steps: list[int] | None
 ) -> Note | None:
     """The mask bounds a number of all elements, and is the only bound."""
-    mask, variable = mask_of(access), limit.variable
-    if mask is None or sum(isinstance(node, ast.Compare) for node in ast.walk(mask)) > 1:
+    mask, function, variable = mask_of(access), function_of(access), limit.variable
+    parts = [*parts_of(mask, function, access.site)] if mask and function else []
+    if sum(isinstance(node, ast.Compare) for node in parts) != 1:
         return None
     said = {
         "variable": variable,

@@ -425,8 +425,12 @@ class GuardedCall:
         if not launches and needed and not self._needs_no_launch(results, guard):
             taken = self._taken()
             known = [taken[s] for s in map(storage_of, results) if s in taken]
-            said = note("no-launch", memory=known[0]) if known else note("no-launch")
-            raise Wrong(Fault("no-launch", (said,), remedy=note("launch-in-every-call")))
+            if self._inputs_are_empty() and not known:
+                said, remedy = note("no-launch-for-empty"), note("fill-sum-of-nothing")
+            else:
+                said = note("no-launch", memory=known[0]) if known else note("no-launch")
+                remedy = note("launch-in-every-call")
+            raise Wrong(Fault("no-launch", (said,), remedy=remedy))
 
     def _check_gpus(self, launches: list[Launch]) -> None:
         """Raise Wrong if the work of all ranks is not done by the GPUs that they lie on."""

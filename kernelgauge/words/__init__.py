@@ -106,7 +106,8 @@ def cause(fault: Fault) -> str:
 
 def title(fault: Fault) -> str:
     """Return what the kind of a fault is called in a heading."""
-    values = {name: value for it in fault.said[:1] for name, value in it.values.items()}
+    # What is said before the fault's own note, such as which call came first, has none of these.
+    values = {name: value for it in reversed(fault.said) for name, value in it.values.items()}
     return KINDS[fault.kind].title.format(**values | {"tensor": fault.tensor or "a tensor"})
 
 

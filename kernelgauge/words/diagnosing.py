@@ -390,6 +390,10 @@ CAUSES: Mapping[str, str | Callable[..., str]] = {
     "masked-lane-wins": (
         "a masked lane wins the search: load with other=-inf, and let a real -inf win over it"
     ),
+    "masked-lane-or-start-wins": (
+        "a masked lane wins the search, or what it begins with: load with other=-inf, and let a "
+        "real -inf win over both"
+    ),
     "search-from-0": ("the search starts from 0, which no negative value exceeds: start from -inf"),
     "rows-and-columns-swapped": (
         "rows and columns are swapped, in the offsets of a load or store or in the strides"
@@ -474,7 +478,7 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
         "inf - inf, which is NaN: where the largest value of a row or a tile is -inf, subtract 0 "
         "instead of it"
     ),
-    "0-times-inf": "0 * inf, which is NaN",
+    "0-times-inf": "0 * inf is NaN: a factor of 0 leaves no number out, as tl.where does",
     "0-times-log-of-0": "0 * log(0) is 0 * -inf, which is NaN, although its limit is 0",
     "inf-by-inf": "inf / inf, which is NaN",
     "division-by-0": "a division by 0",

@@ -120,6 +120,14 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "no-gradient": "the backward pass gives no gradient for {parameter}",
     # Its launches.
     "no-launch": _no_launch,
+    "no-launch-for-empty": (
+        "launched no Triton kernel for empty inputs, and nothing else set the result, which has "
+        "elements all the same"
+    ),
+    "fill-sum-of-nothing": (
+        "a sum of no terms is 0, and torch.empty holds anything: allocate the result with "
+        "torch.zeros, or let a kernel store it"
+    ),
     "launch-in-every-call": ("kernel[grid](arguments...) launches it; compute anew in every call"),
     "launches-a-foreign-kernel": "launches {kernel} from {file}: the kernel must be your own",
     "launches-on-foreign-memory": (

@@ -9,9 +9,13 @@ from kernelgauge.core.dtypes import dtype_name
 
 
 def triu(x, diagonal, blocks):
+    rows, columns = (torch.arange(size) for size in x.shape)
+    # torch adds it to a row in int64, too.
+    wrapped = torch.where(columns >= rows[:, None] + diagonal, x, 0.0)
+    diagonal = min(max(diagonal, -x.shape[0]), x.shape[1])
+    yield "row + diagonal passes 2**63 - 1 and wraps around", (wrapped,)
     yield "row and column are swapped in the comparison", (x.tril(-diagonal),)
     yield "the lower triangle is kept instead of the upper", (x.tril(diagonal),)
-    rows, columns = (torch.arange(size) for size in x.shape)
     for tall, wide in itertools.product(blocks, blocks):
         corner = columns // wide * wide - (rows // tall * tall)[:, None]
         cause = "tiles whose upper left corner is below the diagonal count as below it altogether"

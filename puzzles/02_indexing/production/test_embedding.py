@@ -54,6 +54,12 @@ def test_shapes_index_out_of_range_in_wide_rows():
     must_be_refused(randn(4, 5000), tensor([0, 4], "int64"))
 
 
+def test_shapes_right_after_a_bad_index():
+    table = randn(4, 40)
+    must_be_refused(table, tensor([0, 4], "int64"))
+    puzzle.check(table, tensor([0, 3], "int64"))
+
+
 def test_shapes_table_is_not_a_matrix():
     table, indices = randn(5, 6), picks(4, rows=5)
     puzzle.check_or_raises(table[0], indices, names="table")
