@@ -123,7 +123,8 @@ def recorded(grid: int, M: int = 40, N: int = 24, first: int = 0, turns: int = 1
          "tile goes beyond row 31", unwritten.GRID),
         ({"grid": 2, "M": 15}, "masks it off at", None),
         ({"grid": 3, "first": 1}, "each of the 3 programs stores one tile, as many as it takes: "
-         "some lie outside or on one another", unwritten.ORDER),
+         "some lie outside or on one another; that of program 0 begins at [16, 0], of 1 at "
+         "[32, 0], of 2 at [48, 0]", unwritten.ORDER),
         ({"grid": 1, "turns": 2}, "1 program stores 2 tiles, and it takes 3", unwritten.ORDER),
         ({"grid": 2, "turns": 0}, "why: no program reaches a store to it, since the loop takes no "
          "turn in which it stands: ", unwritten.TURN),

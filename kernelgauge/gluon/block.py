@@ -35,6 +35,7 @@ class Barrier:
     arrived: in each phase, by number, the partitions that arrived, with the step and the line in
         which each did so last
     waited: the partitions that waited for each phase
+    is_fed: whether it was ever told to expect bytes
     """
 
     count: int
@@ -47,6 +48,7 @@ class Barrier:
     complete: Agent = field(default_factory=lambda: Agent("barrier"))
     arrived: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
     waited: dict[int, set[str]] = field(default_factory=dict)
+    is_fed: bool = False
 
     def __post_init__(self) -> None:
         self.missing = self.count
@@ -117,14 +119,16 @@ class Block:
             before = self.events[number]
             if before is None:
                 said = note("reads-unset-shared", buffer=self.name(view), reader=agent.name)
-                raise self._wrong("early-read", [said], note("wait-before-reading"))
+                why = self._of_an_open_wait(agent)
+                raise self._wrong("early-read", [said, *why], note("wait-before-reading"))
             values = {"buffer": self.name(view), "reader": agent.name} | _told(before)
             if not before.is_before(agent.seen):
                 writer = before.agent
                 late = writer.late() if isinstance(writer, Operation) and not writer.done else None
                 if late:
                     raise late
-                why = _of_groups(agent, writer) or self._of_arrivals(agent, writer, event.step)
+                why = _of_groups(agent, writer) or self._of_an_open_wait(agent)
+                why = why or self._of_arrivals(agent, writer, event.step)
                 what = note("reads-before-write", **values)
                 raise self._wrong("early-read", [what, *why], note("wait-before-reading"))
             if before.generic and not event.generic and not before.is_before(agent.fenced):
@@ -152,6 +156,18 @@ class Block:
         memory.last_write[touched] = len(self.events)
         self.events.append(event)
 
+    def _of_an_open_wait(self, reader: Agent) -> list[Note]:
+        """Return that the last wait was for copies, and for a phase before the first one.
+
+        Of barriers on which nothing lands such a wait may be meant.
+        """
+        if (awaited := reader.awaited) is None:
+            return []
+        view, phase, line = awaited
+        if phase >= 0 or not any(it.is_fed for it in view.memory.barriers.values()):
+            return []
+        return [note("wait-is-open", barrier=self.name(view), line=line)]
+
     def _of_arrivals(self, reader: Agent, writer: Agent, step: int) -> list[Note]:
         """Return how the phase that the writer waited for could be over before the reader was.
 
@@ -161,7 +177,7 @@ class Block:
         """
         if (awaited := writer.awaited) is None:
             return []
-        view, phase = awaited
+        view, phase, _ = awaited
         barrier, one = self.barrier(view), _partition(reader).name
         arrived = barrier.arrived.get(phase, {})
         names, another = {*arrived}, _partition(writer).name
@@ -267,6 +283,7 @@ class Block:
         """Arrive so many times. Raises Wrong if the phase lacks fewer arrivals."""
         self.tell("expect" if expected else "arrive", agent, view, expected)
         barrier = self.barrier(view)
+        barrier.is_fed |= expected > 0
         if count > barrier.missing:
             said = note(
                 "arrives-too-often",
@@ -335,7 +352,7 @@ class Block:
         self.tell("wait", partition, view, parity)
         self.turns.switch(partition, Wait(lambda: barrier.phase % 2 != parity, told))
         self.tell("goes on", partition, view)
-        partition.awaited = view, barrier.phase - 1
+        partition.awaited = view, barrier.phase - 1, where.line if where else 0
         barrier.waited.setdefault(barrier.phase - 1, set()).add(partition.name)
         partition.follow(barrier.complete)
         self._waits.setdefault(partition.number, []).append(partition.step())

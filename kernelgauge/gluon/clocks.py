@@ -29,14 +29,15 @@ class Agent:
     name: what it is called
     seen: what happened before its next step
     fenced: that part of it which asynchronous operations see, too
-    awaited: the barrier that it waited for last, or whoever issued it, and the number of the phase
+    awaited: the barrier that it waited for last, or whoever issued it, the number of the phase and
+        the line
     """
 
     name: str
     seen: Clock = field(default_factory=Clock)
     fenced: Clock = field(default_factory=Clock)
     number: int = field(default_factory=lambda: next(_numbers))
-    awaited: tuple[Any, int] | None = None
+    awaited: tuple[Any, int, int] | None = None
 
     def step(self) -> int:
         """Begin the next step and return its number."""

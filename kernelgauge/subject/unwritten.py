@@ -27,6 +27,8 @@ from kernelgauge.words.fault import Note, note
 
 # Of larger results only the first element is told.
 MAX_ELEMENTS = 2**24
+# Of so many programs it is said where their tiles begin.
+FIRST_TILES = 4
 
 MASK = note("mask-of-store")
 ORDER = note("tiles-of-nobody")
@@ -347,6 +349,7 @@ def _in_no_tile(
         needed=needed if tile else 0,
         sides=tile,
         ends=_ends(stores, missing),
+        begins=_begins(stores, missing) if tile and len(tiles) >= needed else [],
         **_launch(recording, stores),
     )
     if len(tiles) == storing < programs == needed:
@@ -414,6 +417,16 @@ def _hit(touch: Touch, lanes: np.ndarray, missing: np.ndarray) -> np.ndarray:
         inside &= (index >= 0) & (index < size)
     found[tuple(index[inside] for index in indices)] = True
     return found & missing
+
+
+def _begins(stores: Sequence[Touch], missing: np.ndarray) -> list[tuple[int, list[int]]]:
+    """Return where the first tile of each of the first programs begins, by their numbers."""
+    found: dict[int, list[int]] = {}
+    for touch in stores:
+        if touch.shape == missing.shape and all(index is not None for index in touch.index):
+            begin = [int(index.min()) for index in touch.index if index is not None]
+            found.setdefault(touch.program, begin)
+    return sorted(found.items())[:FIRST_TILES] if len({it.launch for it in stores}) == 1 else []
 
 
 def _ends(stores: Sequence[Touch], missing: np.ndarray) -> list[Note]:

@@ -60,6 +60,10 @@ def _partitions_wait(waits: Sequence[Sequence], ended: Sequence[str]) -> str:
 WORDS: Mapping[str, str | Callable[..., str]] = {
     "reads-unset-shared": "{reader} reads {buffer}, to which nothing was written so far",
     "reads-before-write": _reads_before_write,
+    "wait-is-open": (
+        "why: the wait for phase 1 of {barrier} in line {line} went on at once: no phase was "
+        "complete, and the one before the first counts as complete"
+    ),
     "phase-without-reader": lambda barrier, count, names, reader, other: (
         f"why: {barrier} has a count of {count}, so its phase was complete when "
         f"{' and '.join(names)} had arrived, and {reader}, which waited for the same phase of "

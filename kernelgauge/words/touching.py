@@ -489,6 +489,7 @@ def _no_tile(
     needed: int,
     sides: Sequence[int],
     ends: Sequence[str],
+    begins: Sequence[tuple[int, Sequence[int]]],
     kernel: str,
     launch: int,
     launches: int,
@@ -508,6 +509,10 @@ def _no_tile(
     if tiles >= needed:
         takes = ", as many as it takes: some lie outside or on one another" if needed else ""
     where = f"; no tile goes beyond {' or '.join(ends)}" if ends else ""
+    if len(begins) > 1:
+        (number, begin), *others = begins
+        where += f"; that of program {number} begins at {[*begin]}"
+        where += "".join(f", of {number} at {[*begin]}" for number, begin in others)
     return f"why: they are in no tile, masked off or not: {done}{takes}{where}"
 
 
