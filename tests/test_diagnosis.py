@@ -477,6 +477,10 @@ def test_numbers_that_stand_for_minus_infinity_are_named(code, said):
     for got, truth in ((0 * X, X), (X * (1 + LINE[:67, None]), X)):
         text = describe(got, truth, source=Source.of(code))
         assert ("or scores are masked with -1e+06, and lower scores lose" in text) is said
+    minus_inf = changed(X, 3, -math.inf)
+    text = describe(X, changed(X, 3, math.nan), x=minus_inf, source=Source.of(code))
+    assert "is avoided, although its NaN is expected here" in text
+    assert ("or scores are masked with -1e+06, and lower scores lose" in text) is said
 
 
 NAN = 0 * X / 0

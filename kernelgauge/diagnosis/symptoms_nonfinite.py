@@ -161,7 +161,7 @@ def lost_nan(result: WrongResult) -> Symptom | None:
     if is_made:
         if kind:
             pattern = note("inputs-are-not-nan", what=pattern, value=kind)
-        return Symptom(pattern, note("undefined-avoided"))
+        return Symptom(pattern, note("undefined-avoided", others=result.stand_in))
     if line := result.source.nan_replaced:
         return Symptom(pattern, note("nan-replaced", line=line.number, source=line.text))
     if numbers and all(it.isfinite().all() for it in numbers):

@@ -530,7 +530,7 @@ NOT_FINITE: Mapping[str, str | Callable[..., str]] = {
         "mask leaves nothing of a row or tile"
     ),
     "division-by-0-or-maximum": ("a division by zero, or a running maximum that was never updated"),
-    "undefined-avoided": (
+    "undefined-avoided": _or_else(
         "inf - inf, inf / inf, 0 * inf or 0 / 0 is avoided, although its NaN is expected here"
     ),
     "nan-of-numbers-hidden": (
