@@ -55,6 +55,22 @@ def tile_kernel(
 
 
 @triton.jit
+def left_kernel(x_ptr, y_ptr, H, W, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    h, w = offs // W, offs % W - 1
+    rows = x_ptr + h * W
+    mask = (h < H) & (w < W)
+    x = tl.load(rows[None, :] + w[None, :], mask=mask[None, :], other=0.0)
+    tl.store(y_ptr + offs[None, :], x, mask=mask[None, :])
+
+
+@triton.jit
+def all_rows_kernel(y_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows, cols = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    tl.store(y_ptr + rows[:, None] * N + cols[None, :], 1.0, mask=rows[:, None] < M)
+
+
+@triton.jit
 def row_kernel(x_ptr, y_ptr, n_cols, stride_x, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     cols = tl.arange(0, BLOCK)
@@ -401,6 +417,16 @@ MESSAGES = {
     "a pointer cast to words, misaligned": (
         (words_kernel, (1,), torch.randn(16), torch.empty(16), 4, 1),
         "reads 8 bytes of x at an address that is not a multiple of 8: 4 of 4 lanes do\n",
+    ),
+    "left of a row, before the tensor": (
+        (left_kernel, (1,), torch.randn(7, 9), torch.empty(63), 7, 9, 64),
+        "reads x[0, -1] but x has 9 columns",
+        "a negative index lies before the tensor: mask with w >= 0",
+    ),
+    "columns, where one index has the rows of two dimensions": (
+        (all_rows_kernel, (1,), torch.empty(2, 3, 40), 6, 40, 8, 64),
+        "writes y[5, 40..63] but y has 40 columns",
+        "it also needs cols[None, :] < N",
     ),
     "a descriptor of a larger shape": (
         (descriptor_kernel, (2, 1), TOO_LARGE, *described(torch.empty(40, 24)), 32),

@@ -200,12 +200,13 @@ def _remedy(
                 value=found.value,
                 **compared,
             )
-    if dim in placed.axis or dim in placed.names:
+    if dim in placed.axis:
         return note("mask-lets-index-through", through=through, **compared)
     # Which index is too large is not known of the address alone, only where that leads.
     return (
         _bounded_by_another_dimension(access, region)
         or wrong_address.wrong_term(access, region, bad)
+        or (dim in placed.names and note("mask-lets-index-through", through=through, **compared))
         or note("address-past-end", tensor=name, shape=placed.shape, strides=strides)
     )
 

@@ -279,6 +279,13 @@ class _Reader:
         elif isinstance(node, ast.Name):
             parts = self._parts(self._last(node.id), sign, depth + 1)
             yield from parts or [self._term(node, sign)]
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            value = self._last(node.value.id) if self._is_of_lanes(node) else None
+            whole = None if value is None else ast.Subscript(value, node.slice)
+            parts = self._parts(whole, sign, depth + 1)
+            # The number of a tile times its size is a part of an index, whatever the strides.
+            several = sum(it.is_tile for it in parts) > 1
+            yield from parts if several else [self._term(node, sign)]
         else:
             yield self._term(node, sign)
 

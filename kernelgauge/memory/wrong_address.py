@@ -58,7 +58,8 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
 
     element: int64 offsets in elements, of the tile's shape
     """
-    if reason := _wrong_factor(access, region, terms_of(access, region)):
+    terms = terms_of(access, region)
+    if reason := _wrong_factor(access, region, terms):
         return reason
     limits = limits_of(access)
     if reason := not_transposed(access, limits):
@@ -85,6 +86,9 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
                 return None
             taken[whole[-1]] = None
             continue
+        if limit.variable in {term.index for term in terms} and not limit.step:
+            # The address has what the mask bounds, and more.
+            return None
         if not limit.step and (dim := _in_turn(region, limit, step)) is not None:
             return note(
                 "address-is-not-of-masked-index",

@@ -1,5 +1,5 @@
 # fault: the mask of x checks the rows of the image only
-# cause: mask with the index >= 0
+# cause: mask with w >= 0
 # never: compare with that|whole tile
 from __future__ import annotations
 
