@@ -67,7 +67,7 @@ def test_masks_result_beyond_32_bits():
     puzzle.check_large_offsets(x.expand(2**16), x.expand(2**15 + 1))
 
 
-@cases(rows=(2**23 + 1, 1), columns=(1, 2**21 + 1))
+@cases(rows=(2**23 + 1, 1), columns=(1, 2**23 + 1))
 def test_masks_more_tiles_than_axis_1_takes(M, N):
     puzzle.check_grid(*two(M, N, dtype="float16"))
 
