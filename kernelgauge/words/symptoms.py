@@ -57,6 +57,7 @@ WHY = {
     "phase-without-reader",
     "product-passes-int32",
     "turns-overlap",
+    "wait-is-open",
     "wait-leaves-group",
     "program-repeats-elements",
     "programs-meet-at-elements",
