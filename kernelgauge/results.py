@@ -34,7 +34,7 @@ from kernelgauge.diagnosis.source import Source
 from kernelgauge.diagnosis.what_if import IMPOSSIBLE
 from kernelgauge.diagnosis.wrong_result import Mistake, WrongResult
 from kernelgauge.memory.call_sites import CallSite
-from kernelgauge.memory.nonfinite import LOADED, Origin, Origins
+from kernelgauge.memory.nonfinite import Origin, Origins
 from kernelgauge.memory.watch import Programs, Store
 from kernelgauge.numerics.compare import Mismatch, Rule
 from kernelgauge.numerics.perturbation import rounded_runs, term_size
@@ -406,9 +406,10 @@ class ResultCheck:
             with Origins(program, infinite) as origins, contextlib.suppress(Wrong):
                 again = call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
                 address = again.results[number][index].data_ptr()
-            origin = origins.at(address, result.element_size())
-            # NaN that an earlier kernel stored was made by another program.
-            if origin.operation != LOADED or origin.unset:
+            own = program is not None
+            origin = origins.at(address, result.element_size()) if own else origins.found
+            # NaN that an earlier kernel stored was made by another program, in another element.
+            if not origin.handed_on:
                 break
         return origin
 

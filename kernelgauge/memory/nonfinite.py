@@ -69,12 +69,14 @@ class _Event:
     operation: as in `Origin`
     given: what made the infinity that it was given, if that was seen
     unset: of a load, an element that no program stored
+    handed_on: whether it is a load of what a kernel stored
     """
 
     operation: str
     site: CallSite
     given: _Event | None = None
     unset: str = ""
+    handed_on: bool = False
 
     def said(self, infinity: Note | None = None) -> Note:
         """Return the operation and its line. infinity: what made that which it was given"""
@@ -95,11 +97,13 @@ class Origin:
     operation: such as "0 / 0" or "exp(1000)", or LOADED or MASKED; empty if none was seen
     said: the operation and its line, and those of an infinity that it was given
     unset: the element that was loaded and that no program stored, if that is the origin
+    handed_on: whether NaN was loaded that a kernel stored
     """
 
     operation: str = ""
     said: Note | None = None
     unset: str = ""
+    handed_on: bool = False
 
     @property
     def is_loaded(self) -> bool:
@@ -212,11 +216,11 @@ class Origins:
                 made_by = np.where(lanes, self._event(shown(first), infinity), made_by)
         self._keep(result, made_by)
 
-    def _event(self, operation: str, given: _Event | None = None, unset: str = "") -> np.int32:
+    def _event(self, operation: str, given: _Event | None = None, **load: Any) -> np.int32:
         """Keep an event. Returns its number, 0 if there are too many."""
         if len(self._events) >= MAX_EVENTS:
             return np.int32(0)
-        self._events.append(_Event(operation, _site(), given, unset))
+        self._events.append(_Event(operation, _site(), given, **load))
         return np.int32(len(self._events))
 
     def _infinity(
@@ -395,8 +399,12 @@ class Origins:
         made_by = np.zeros(lanes.shape, np.int32)
         for operation, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
-                unset = current_watch().first_unset() if operation is LOADED else ""
-                made_by = np.where(where, self._event(operation, unset=unset), made_by)
+                watch = current_watch()
+                load: dict[str, Any] = {}
+                if operation is LOADED:
+                    unset = watch.first_unset()
+                    load = {"unset": unset, "handed_on": not unset and not watch.loads_inputs}
+                made_by = np.where(where, self._event(operation, **load), made_by)
         self._keep(result, made_by)
 
     def _store(self, original: Callable) -> Callable:
@@ -437,7 +445,7 @@ def _origin(made: _Event) -> Origin:
     """Return what made a value: the infinity that the operation was given, if that was made."""
     if made.given and "inf" in made.operation:
         return Origin(made.given.operation, made.said(made.given.said()), made.unset)
-    return Origin(made.operation, made.said(), made.unset)
+    return Origin(made.operation, made.said(), made.unset, made.handed_on)
 
 
 def _site() -> CallSite:

@@ -320,6 +320,11 @@ class Watch:
             if name and region.storage.key not in self.given:
                 self.rounded.add(f"scratch {name}")
 
+    @property
+    def loads_inputs(self) -> bool:
+        """Whether all that the last load found lies in memory that the call was given."""
+        return all(region.storage.key in self.given for region, _ in self.loaded)
+
     def first_unset(self) -> str:
         """Return the first element that the last load found and no program stored, or "".
 
