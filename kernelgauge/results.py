@@ -400,18 +400,19 @@ class ResultCheck:
         if store is None:
             return None
         watch = outcome.watch
-        for program in (store.program, None):
+
+        def origin_in(program: tuple[int, int, int] | None) -> Origin:
             call.restore()
-            address = 0
             with Origins(program, infinite) as origins, contextlib.suppress(Wrong):
                 again = call.run(order=watch.order, seed=watch.seed, poison=watch.poison)
-                address = again.results[number][index].data_ptr()
-            own = program is not None
-            origin = origins.at(address, result.element_size()) if own else origins.found
-            # NaN that an earlier kernel stored was made by another program, in another element.
-            if not origin.handed_on:
-                break
-        return origin
+                if program is not None:
+                    address = again.results[number][index].data_ptr()
+                    return origins.at(address, result.element_size())
+            return origins.found
+
+        origin = origin_in(store.program)
+        # NaN that an earlier kernel stored was made by another program, in another element.
+        return origin_in(None) if origin.handed_on else origin
 
     def _option_at_fault(
         self, call: GuardedCall, number: int, others: Iterable[Mapping[str, object]]

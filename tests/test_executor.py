@@ -230,9 +230,9 @@ def test_an_exception_in_a_kernel_names_the_line(kind, kind_of_error, source):
     assert f": {kind_of_error}: " in message
     assert source in message.splitlines()[-1]
     assert type(caught.value.__cause__).__name__ == kind_of_error
-    fault = caught.value.fault
-    assert title(fault) == f"it raises {kind_of_error}"
-    after = fault.but(said=(note("wrong-after-a-call"), *fault.said))
+    raised = caught.value.fault
+    assert title(raised) == f"it raises {kind_of_error}"
+    after = raised.but(said=(note("wrong-after-a-call"), *raised.said))
     assert title(after) == f"it raises {kind_of_error}"
     assert isinstance(caught.value, Wrong)
 

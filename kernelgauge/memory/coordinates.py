@@ -114,12 +114,11 @@ def as_walked(access: Access, region: Region, element: np.ndarray) -> Region:
     shape, strides, placed = region.shape, region.strides, locate(access, region, element)
     if placed.shape != shape:
         return region
-    sizes = {value for name, value in access.sizes.items() if not is_of_a_block(name)}
     for last, first in ((dim, outer) for dim in placed.axis for outer in range(dim)):
         own = range(first, last + 1)
         size = math.prod(shape[first : last + 1])
         joined = all(strides[d] == strides[d + 1] * shape[d + 1] for d in own[:-1])
-        if not joined or size not in sizes or sum(shape[d] > 1 for d in own) < 2:
+        if not joined or not _is_given(access, size) or sum(shape[d] > 1 for d in own) < 2:
             continue
         index: Any = np.zeros_like(access.mask, dtype=np.int64)
         inside = access.mask.copy()
@@ -196,8 +195,12 @@ def _is_walked_flat(access: Access, region: Region) -> bool:
     """Return whether a kernel treats a tensor of several dimensions as if it had only one."""
     if sum(size > 1 for size in region.shape) < 2 or not region.dense:
         return False
-    sizes = [value for name, value in access.sizes.items() if not is_of_a_block(name)]
-    return region.numel in sizes
+    return _is_given(access, region.numel)
+
+
+def _is_given(access: Access, size: int) -> bool:
+    """Return whether an argument of the kernel is this size of a tensor."""
+    return any(it == size and not is_of_a_block(name) for name, it in access.sizes.items())
 
 
 def _named(

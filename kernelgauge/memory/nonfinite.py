@@ -399,12 +399,11 @@ class Origins:
         made_by = np.zeros(lanes.shape, np.int32)
         for operation, where in ((LOADED, inside), (MASKED, lanes & ~inside)):
             if where.any():
-                watch = current_watch()
-                load: dict[str, Any] = {}
-                if operation is LOADED:
-                    unset = watch.first_unset()
-                    load = {"unset": unset, "handed_on": not unset and not watch.loads_inputs}
-                made_by = np.where(where, self._event(operation, **load), made_by)
+                watch, in_memory = current_watch(), operation is LOADED
+                unset = watch.first_unset() if in_memory else ""
+                handed_on = in_memory and not unset and not watch.loads_inputs
+                number = self._event(operation, unset=unset, handed_on=handed_on)
+                made_by = np.where(where, number, made_by)
         self._keep(result, made_by)
 
     def _store(self, original: Callable) -> Callable:

@@ -269,33 +269,25 @@ class _Reader:
             yield from self.terms(node.left, sign, depth + 1)
             second = -sign if isinstance(node.op, ast.Sub) else sign
             yield from self.terms(node.right, second, depth + 1)
-        elif (pointer := self._named_pointer(node)) is not None:
+        elif (name := self._named(node)) and _is_pointer(self.access.variables.get(name)):
             # The pointer that the function was given is the tensor's first element.
-            for it in (self._last(pointer), *self._added_once(pointer)):
+            for it in (self._last(name), *self._added_once(name)):
                 if it is not None:
-                    if isinstance(node, ast.Subscript):
-                        it = ast.Subscript(it, node.slice)
-                    yield from self.terms(it, sign, depth + 1)
-        elif isinstance(node, ast.Name):
-            parts = self._parts(self._last(node.id), sign, depth + 1)
+                    yield from self.terms(_of_same_lanes(it, node), sign, depth + 1)
+        elif name and (value := self._last(name)) is not None:
+            parts = self._parts(_of_same_lanes(value, node), sign, depth + 1)
+            if isinstance(node, ast.Subscript) and sum(it.is_tile for it in parts) < 2:
+                # The number of a tile times its size is a part of an index, whatever the strides.
+                parts = []
             yield from parts or [self._term(node, sign)]
-        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            value = self._last(node.value.id) if self._is_of_lanes(node) else None
-            whole = None if value is None else ast.Subscript(value, node.slice)
-            parts = self._parts(whole, sign, depth + 1)
-            # The number of a tile times its size is a part of an index, whatever the strides.
-            several = sum(it.is_tile for it in parts) > 1
-            yield from parts if several else [self._term(node, sign)]
         else:
             yield self._term(node, sign)
 
-    def _named_pointer(self, node: ast.expr) -> str | None:
-        """Return the name of the pointers that an expression is, with or without a subscript."""
+    def _named(self, node: ast.expr) -> str:
+        """Return the name that an expression is, as it is or as name[:, None]; "" of any other."""
         if isinstance(node, ast.Subscript) and self._is_of_lanes(node):
             node = node.value
-        if isinstance(node, ast.Name) and _is_pointer(self.access.variables.get(node.id)):
-            return node.id
-        return None
+        return node.id if isinstance(node, ast.Name) else ""
 
     def _spread(self, node: ast.expr) -> ast.expr:
         """Return (a * b + c)[None, :] as a[None, :] * b[None, :] + c[None, :], without .to()."""
@@ -323,9 +315,9 @@ class _Reader:
             ):
                 yield node.value
 
-    def _parts(self, value: ast.expr | None, sign: int, depth: int) -> list[Term]:
+    def _parts(self, value: ast.expr, sign: int, depth: int) -> list[Term]:
         """Return the terms of an offset that has a name, [] if what has the name is an index."""
-        if value is None or not isinstance(self._bare(value), ast.BinOp):
+        if not isinstance(self._bare(value), ast.BinOp):
             return []
         parts = list(self.terms(value, sign, depth))
         is_offset = any(abs(it.factor) > 1 and abs(it.factor) in self.strides for it in parts)
@@ -609,6 +601,11 @@ class _Reader:
             return None
         known = {"__builtins__": {}, **{name: launch.arguments[name] for name in names}}
         return bool(eval(compile(ast.Expression(test), "", "eval"), known))
+
+
+def _of_same_lanes(value: ast.expr, node: ast.expr) -> ast.expr:
+    """Return an expression with the subscript that another has, if it has one."""
+    return ast.Subscript(value, node.slice) if isinstance(node, ast.Subscript) else value
 
 
 def _is_target(node: ast.expr) -> bool:

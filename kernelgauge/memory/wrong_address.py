@@ -86,10 +86,8 @@ def explain(access: Access, region: Region, element: np.ndarray) -> Note | None:
                 return None
             taken[whole[-1]] = None
             continue
-        if limit.variable in {term.index for term in terms} and not limit.step:
-            # The address has what the mask bounds, and more.
-            return None
-        if not limit.step and (dim := _in_turn(region, limit, step)) is not None:
+        is_used = any(term.index == limit.variable for term in terms)
+        if not (limit.step or is_used) and (dim := _in_turn(region, limit, step)) is not None:
             return note(
                 "address-is-not-of-masked-index",
                 variable=limit.variable,
