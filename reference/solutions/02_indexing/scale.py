@@ -67,7 +67,7 @@ def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
     # Triton compiles a kernel again for an int that is 1, or a multiple of 16, but once for floats.
     factor = float(factor)
     if x.is_contiguous() and N % 16:
-        BLOCK = 2048
+        BLOCK = 1024
         grid = (triton.cdiv(M * N, BLOCK),)
         scale_vector_kernel[grid](x, y, M * N, factor, BLOCK=BLOCK)
     else:

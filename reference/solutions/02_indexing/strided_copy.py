@@ -33,7 +33,7 @@ def strided_copy(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     # Where the columns are contiguous, a square tile reads whole sectors; elsewhere wide is better.
-    tile, widest, num_warps = (4096, 4096, 8) if x.element_size() == 4 else (2048, 1024, 4)
+    tile, widest, num_warps = (1024, 1024, 8) if x.element_size() == 4 else (2048, 1024, 4)
     if x.stride(0) < x.stride(1):
         tile, widest, num_warps = 4096, 64, 8
     BLOCK_N = min(triton.next_power_of_2(N), widest)

@@ -81,7 +81,7 @@ def total_sum(x: torch.Tensor) -> torch.Tensor:
     partial = torch.empty(P, dtype=torch.float32, device=x.device)
     total = torch.empty((), dtype=x.dtype, device=x.device)
     partial_sum_kernel[(P,)](
-        x, partial, N, tuple(x.shape), x.stride(), BLOCK=BLOCK, POLICY=policy(x), num_warps=8
+        x, partial, N, tuple(x.shape), x.stride(), BLOCK=BLOCK, POLICY=policy(x), num_warps=16
     )
     total_sum_kernel[(1,)](partial, total, P, BLOCK=PROGRAMS)
     return total

@@ -16,7 +16,7 @@ TILE = 4096
 LARGEST = 2**15
 SECTOR = 32
 # Programs that a tall matrix is cut into, so that all of a GPU works on it.
-PROGRAMS = 1024
+PROGRAMS = 2048
 # A chunk is read in tiles of so many elements, up to 64 columns wide, and has at least 512 rows, so
 # that its maximum and sum are few beside what it reads.
 CHUNK_TILE, WIDEST, SHORTEST_CHUNK = 2048, 64, 512

@@ -10,6 +10,13 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def drop(x_ptrs, y_ptrs, keep, keep_share, mask):
+    x = tl.load(x_ptrs, mask=mask).to(tl.float32)
+    # A choice, not a product: a NaN that is dropped must be 0, and for p = 1 the quotient is inf.
+    tl.store(y_ptrs, tl.where(keep, x / keep_share, 0.0), mask=mask)
+
+
 # Else Triton compiles the kernel anew for a seed of 1, and for one that 16 divides.
 @triton.jit(do_not_specialize=["seed"])
 def dropout_kernel(
@@ -21,16 +28,17 @@ def dropout_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    mask = offs < N
     i3 = offs % size_3
     i2 = offs // size_3 % size_2
     i1 = offs // (size_3 * size_2) % size_1
     i0 = offs // (size_3 * size_2 * size_1)
     x_ptrs = x_ptr + i0 * stride_x0 + i1 * stride_x1 + i2 * stride_x2 + i3 * stride_x3
-    x = tl.load(x_ptrs, mask=mask).to(tl.float32)
-    # A choice, not a product: a NaN that is dropped must be 0, and for p = 1 the quotient is inf.
     keep = tl.rand(seed, offs) > p
-    tl.store(y_ptr + offs, tl.where(keep, x / keep_share, 0.0), mask=mask)
+    # With a mask that may end anywhere each element is a load and a store of its own.
+    if (pid + 1) * BLOCK <= N:
+        drop(x_ptrs, y_ptr + offs, keep, keep_share, None)
+    else:
+        drop(x_ptrs, y_ptr + offs, keep, keep_share, offs < N)
 
 
 def dropout(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:

@@ -10,6 +10,12 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def drop(dy_ptrs, dx_ptrs, keep, keep_share, mask):
+    dy = tl.load(dy_ptrs, mask=mask).to(tl.float32)
+    tl.store(dx_ptrs, tl.where(keep, dy / keep_share, 0.0), mask=mask)
+
+
 # Else Triton compiles the kernel anew for a seed of 1, and for one that 16 divides.
 @triton.jit(do_not_specialize=["seed"])
 def dropout_backward_kernel(
@@ -21,16 +27,18 @@ def dropout_backward_kernel(
 ):  # fmt: skip
     pid = tl.program_id(0).to(tl.int64)
     offs = pid * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
-    mask = offs < N
     i3 = offs % size_3
     i2 = offs // size_3 % size_2
     i1 = offs // (size_3 * size_2) % size_1
     i0 = offs // (size_3 * size_2 * size_1)
     dy_ptrs = dy_ptr + i0 * stride_dy0 + i1 * stride_dy1 + i2 * stride_dy2 + i3 * stride_dy3
-    dy = tl.load(dy_ptrs, mask=mask).to(tl.float32)
     # The number of the element, not its place in memory: dy may lie there otherwise than x did.
     keep = tl.rand(seed, offs) > p
-    tl.store(dx_ptr + offs, tl.where(keep, dy / keep_share, 0.0), mask=mask)
+    # With a mask that may end anywhere each element is a load and a store of its own.
+    if (pid + 1) * BLOCK <= N:
+        drop(dy_ptrs, dx_ptr + offs, keep, keep_share, None)
+    else:
+        drop(dy_ptrs, dx_ptr + offs, keep, keep_share, offs < N)
 
 
 def dropout_backward(dy: torch.Tensor, p: float, seed: int) -> torch.Tensor:

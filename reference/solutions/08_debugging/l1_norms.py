@@ -54,14 +54,14 @@ def l1_norms(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     out = torch.empty(M, dtype=x.dtype, device=x.device)
     widest = 4 * TILE
-    if x.element_size() == 2:
-        # Half as wide, and a quarter where half of the second tile would be empty.
-        widest = TILE if 2 * TILE < N <= 3 * TILE else 2 * TILE
+    if x.element_size() == 2 and 2 * TILE < N <= 3 * TILE:
+        # Half of a tile, or of the second one, would be empty.
+        widest = TILE
     BLOCK_N = min(triton.next_power_of_2(max(N, 1)), widest)
     BLOCK_M = min(triton.next_power_of_2(max(M, 1)), max(1, TILE // BLOCK_N))
     l1_norms_kernel[(triton.cdiv(M, BLOCK_M),)](
         x, out, M, N, *x.stride(),
         BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, POLICY=policy(x),
-        num_warps=min(16, max(4, BLOCK_N // 256)),
+        num_warps=min(16, max(4, BLOCK_N * x.element_size() // 1024)),
     )  # fmt: skip
     return out

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-SPAN = 4096
+SPAN = 16384
 
 
 @triton.jit

@@ -58,8 +58,8 @@ def token_mean(x: torch.Tensor) -> torch.Tensor:
     # Fixed: the comparison was the other way round, and each lane had a sector for itself.
     lies_along_s = x.stride(1) < x.stride(2)
     # Where 16 does not divide the stride, each number takes a load and a register of its own.
-    wide = 64 if x.stride(1) % 16 == 0 else 32
-    BLOCK_S, BLOCK_D, num_warps = 256, wide, 8
+    BLOCK_S, BLOCK_D = (256, 64) if x.stride(1) % 16 == 0 else (128, 32)
+    num_warps = 8
     if lies_along_s:
         # A thread loads 16 bytes at a time.
         BLOCK_S, BLOCK_D, num_warps = 1024, 1, 2 * x.element_size()

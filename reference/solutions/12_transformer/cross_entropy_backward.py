@@ -1,6 +1,6 @@
 """12.5  Cross entropy, backward: one good answer.
 
-Given lse, no part of a row needs another: rows are cut into blocks of 4096, each with a program of
+Given lse, no part of a row needs another: rows are cut into blocks of 4 KB, each with a program of
 its own. The gradient takes the place of the logits, and is rounded once. Rows that count for
 nothing are set to 0 by tl.where, since what they hold may be NaN.
 """
@@ -52,10 +52,10 @@ def cross_entropy_backward(
                 f"{name} must be {' or '.join(map(str, dtypes))} {(M,)}, "
                 f"not {tensor.dtype} {tuple(tensor.shape)}"
             )
-    BLOCK = min(triton.next_power_of_2(V), 4096)
+    BLOCK = min(triton.next_power_of_2(V), 4096 // logits.element_size())
     cross_entropy_backward_kernel[(M * triton.cdiv(V, BLOCK),)](
         dloss, logits, targets, lse,
         V,
         dloss.stride(0), *logits.stride(), targets.stride(0), lse.stride(0),
-        BLOCK=BLOCK, num_warps=8,
+        BLOCK=BLOCK,
     )  # fmt: skip

@@ -133,10 +133,10 @@ def group_norm(
     parts = min(tiles, MOST_PARTS)
     partial = torch.empty((B * groups, parts, 3), dtype=torch.float32, device=x.device)
     grid, blocks = (B * groups, parts), {"BLOCK_C": BLOCK_C, "BLOCK_L": BLOCK_L}
-    group_parts_kernel[grid](x, partial, C, L, groups, *x.stride(), num_warps=8, **blocks)
+    group_parts_kernel[grid](x, partial, C, L, groups, *x.stride(), **blocks)
     group_norm_kernel[grid](
         x, weight, bias, y, mean, rstd, partial,
         C, L, groups, eps, *x.stride(), weight.stride(0), bias.stride(0),
-        PARTS=triton.next_power_of_2(parts), num_warps=8, **blocks,
+        PARTS=triton.next_power_of_2(parts), **blocks,
     )  # fmt: skip
     return y, mean, rstd

@@ -1,6 +1,6 @@
 """19.1  Gluon copy: one good answer.
 
-A thread holds 16 bytes side by side, whatever the dtype, and four such pieces are on their way
+A thread holds 16 bytes side by side, whatever the dtype, and two such pieces are on their way
 before the first is stored. Only the program at the end has a mask: the compiler cannot know that a
 mask does not fall between the elements of a piece, and would load them one by one everywhere.
 """
@@ -32,7 +32,8 @@ def gluon_copy(x: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"x must be 1-D and contiguous, not {tuple(x.shape)} {x.stride()}")
     y = torch.empty_like(x)
     N = x.numel()
-    # Four pieces for each of 128 threads.
-    VECTOR, BLOCK = 16 // x.element_size(), 4 * 2048 // x.element_size()
+    # Two pieces for each of 128 threads: with four, 134217728 float32 take 0.268 ms and not 0.257
+    # (H200, 2026-11-28).
+    VECTOR, BLOCK = 16 // x.element_size(), 4 * 1024 // x.element_size()
     gluon_copy_kernel[(triton.cdiv(N, BLOCK),)](x, y, N, BLOCK, VECTOR, num_warps=4)
     return y

@@ -34,7 +34,7 @@ import torch
 import triton
 import triton.language as tl
 
-TILE = 2048
+TILE_BYTES = 4096
 
 
 @triton.jit
@@ -65,7 +65,7 @@ def last_tokens(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
             f"lengths must be int32 or int64 ({B},), not {lengths.dtype} {tuple(lengths.shape)}"
         )
     out = torch.empty((B, D), dtype=x.dtype, device=x.device)
-    BLOCK = min(triton.next_power_of_2(max(D, 1)), TILE)
+    BLOCK = min(triton.next_power_of_2(max(D, 1)), TILE_BYTES // x.element_size())
     tiles = triton.cdiv(D, BLOCK)
     last_tokens_kernel[(B * tiles,)](
         x, lengths, out, D, tiles, *x.stride(), lengths.stride(0), BLOCK=BLOCK
