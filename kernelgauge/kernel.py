@@ -409,6 +409,7 @@ class Kernel:
                         spills=spills,
                         div_rn=div_rn,
                         asked=asked,
+                        beside=(targets[-1], self.machine_code) if launches is runs[0] else None,
                     )
                 except DoesNotFit as misfit:
                     misfits.append(misfit)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelgauge.compilation import specialization
+from kernelgauge.compilation import process, specialization, worker
 from kernelgauge.compilation.targets import TARGETS
 from tests import kernels_to_compile as kernels
 from tests.compiling import (
@@ -229,3 +229,37 @@ def test_dtype_that_only_newer_gpus_have(tmp_path):
         launch, match=r"does not compile for sm_80 \(A100\)\n", targets=("sm_80", "sm_90")
     )
     assert "sm_89 and newer do" in message
+
+
+def test_a_plain_kernel_that_fits_one_gpu_many_times_over_is_not_compiled_for_others(monkeypatch):
+    asked = []
+    ask = process.compile_kernel
+
+    def noted(request, *limits):
+        asked.append(request["target"][1])
+        return ask(request, *limits)
+
+    monkeypatch.setattr(process, "compile_kernel", noted)
+    settings = {"lowered": False, "machine_code": False}
+    assert not compiled(pointwise(), targets=("sm_80",), beside=("sm_90", False), **settings)
+    assert asked == [90]
+    # A product is made otherwise there, and another make of GPU may refuse what one takes.
+    for launch, gpu in ((matmul(), "sm_80"), (pointwise(), "sm_75"), (pointwise(), "gfx942")):
+        (one,) = compiled(launch, targets=(gpu,), beside=("sm_90", False), **settings)
+        assert one.target == gpu
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ('%0 = tt.load %p, %m, %c : tensor<64x!tt.ptr<f32>> loc("a.b.py":1:2)', True),
+        ('%0 = "tt.reduce"(%x) <{axis = 0 : i32}> ({', True),
+        ('%0 = "tt.atomic_rmw"(%p) : (!tt.ptr<f32>) -> f32', False),
+        ("%0 = tt.dot %a, %b, %c, inputPrecision = tf32", False),
+        ("%0 = tt.fp_to_fp %x : tensor<64xf8E4M3FN> -> tensor<64xf16>", False),
+        ("%0 = tt.descriptor_load %d[%i] : !tt.tensordesc<tensor<64xf32>>", False),
+        ("", False),
+    ],
+)
+def test_what_is_plain(line, plain):
+    assert worker.is_plain(line) is plain

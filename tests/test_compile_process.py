@@ -93,6 +93,13 @@ def test_time_limit_ends_the_compilation_and_not_the_judge(forgetful):
     assert compiled(pointwise())
 
 
+def test_what_takes_too_long_for_one_gpu_is_not_compiled_for_others(forgetful):
+    options = {"lowered": False, "machine_code": False, "beside": ("sm_90", True)}
+    message = rejection(slow_matmul(), time_limit=1.0, **options)
+    assert "sm_90" in message
+    assert "sm_80" not in message
+
+
 def test_time_limit_of_the_test_counts_too(monkeypatch, forgetful):
     monkeypatch.setattr(signal, "getitimer", lambda which: (3.5, 0.0))
     limit = r"within 2 s for sm_80 \(A100\)\n.*\n.*--time-limit SECONDS"

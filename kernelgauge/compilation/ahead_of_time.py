@@ -30,6 +30,8 @@ from kernelgauge.words.fault import Fault, Note, Place, note
 # Bits that stand for an asynchronous copy of a whole tile, by a lane.
 WHOLE_TILE = 4096
 MAX_SECONDS = 60.0
+# How many times over a plain kernel has to fit.
+PLAIN_TIMES = 8
 MAX_THREADS = 1024
 # The compiler must answer this long before the time limit of the test ends.
 MARGIN_SECONDS = 2.0
@@ -175,6 +177,7 @@ def check_compiles(
     spills: int | None = None,
     div_rn: bool = False,
     asked: Sequence[str] = (),
+    beside: tuple[str, bool] | None = None,
     time_limit: float = MAX_SECONDS,
 ) -> list[Compiled]:
     """Compile each distinct kernel of these launches for each target.
@@ -194,6 +197,10 @@ def check_compiles(
     spills: how many bytes a thread may spill to memory, if that is asked
     div_rn: whether each division of floats must be rounded to nearest
     asked: names of `ASKED`, each of which one of the kernels must have for each target
+    beside: another target that these kernels are compiled for, and whether to machine code. A plain
+        kernel (`worker.PLAIN`) that fits there many times over is not compiled for others, nor
+        returned: on sm_80 those of all solutions take at most four times as much shared memory
+        as on sm_90, where a tile changes its layout on another way (Triton 3.7.1)
     time_limit: seconds of processor time for one kernel and target
     """
     launches = list(launches)
@@ -214,7 +221,10 @@ def check_compiles(
         seen.add(repr(request))
         faults: list[Fault] = []
         for gpu in gpus:
-            outcome = _compile(launch, request, gpu, time_limit)
+            fits = beside and _fits_as_beside(launch, request, gpu, *beside, time_limit)
+            if fits is True:
+                continue
+            outcome = fits or _compile(launch, request, gpu, time_limit)
             if isinstance(outcome, Compiled) and spills is not None:
                 outcome = _spilling(launch, gpu, outcome, spills) or outcome
             if isinstance(outcome, Compiled):
@@ -314,6 +324,7 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         return _too_much_shared_memory(launch, answer["shared"], gpu)
     # The process keeps its answers.
     used = dict(answer)
+    del used["plain"]
     if lines := used.pop("early_release", None):
         return _early_release(launch, gpu, *lines)
     if division := used.pop("inexact_division", None):
@@ -326,6 +337,30 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         )
     settings = specialization.settings(launch)
     return Compiled(kernel=launch.kernel.__name__, target=gpu.name, settings=settings, **used)
+
+
+def _fits_as_beside(
+    launch: Launch, request: dict, gpu: Target, name: str, machine_code: bool, time_limit: float
+) -> bool | Fault:
+    """Return whether what was made for another GPU shows that this one takes the kernel too.
+
+    Returns a Fault if nothing was made for it in time.
+    """
+    other = find_target(name)
+    if request["machine_code"] or gpu is other or not gpu.is_alike(other):
+        return False
+    request = request | {
+        "target": (other.backend, other.arch, other.warp_size),
+        "lowered": True,
+        "machine_code": machine_code,
+    }
+    try:
+        answer, _ = process.compile_kernel(request, time_limit, _time_left())
+    except process.TimedOut as error:
+        return _timed_out(launch, other, error.limit, time_limit)
+    except process.Crashed:
+        return False
+    return answer.get("plain", False) and PLAIN_TIMES * answer["shared"] <= gpu.shared
 
 
 def _wrong(faults: list[Fault]) -> Wrong:

@@ -33,6 +33,10 @@ class Target:
     def __str__(self) -> str:
         return f"{self.name} ({self.product})"
 
+    def is_alike(self, other: Target) -> bool:
+        """Return whether both are of NVIDIA, from sm_80 on."""
+        return all(it.backend == "cuda" and int(it.arch) >= 80 for it in (self, other))
+
 
 def _nvidia(name: str, product: str, shared: int, warps: int, programs: int) -> Target:
     arch = int(name.removeprefix("sm_"))

@@ -34,6 +34,16 @@ from unittest import mock
 
 # prctl(2): send this process a signal when its parent dies, for whatever reason.
 PR_SET_PDEATHSIG = 1
+# What Triton's IR of a plain kernel consists of: nothing that one GPU takes and another one could
+# refuse, from sm_80 on.
+PLAIN_DIALECTS = {"arith", "cf", "math", "scf", "ub"}
+PLAIN = {
+    "addptr", "bitcast", "broadcast", "cat", "clampf", "constancy", "contiguity", "divisibility",
+    "expand_dims", "fp_to_fp", "func", "get_num_programs", "get_program_id", "join", "load",
+    "loop_unroll_factor", "make_range", "mulhiui", "num_stages", "pointer_range", "precise_divf",
+    "precise_sqrt", "ptr", "reduce", "reshape", "return", "scan", "splat", "split", "store",
+    "trans", "unsplat",
+}  # fmt: skip
 # A request to fork. Two descriptors follow: of a pipe, and of a file for what is printed.
 FORK = "fork"
 
@@ -166,7 +176,11 @@ def answer(request: dict) -> dict:
         return {"error": describe(error, request["subject"]) | {"importing": True}}
     try:
         compiled = compile_kernel(request)
-        used = {"shared": compiled.metadata.shared, "num_warps": compiled.metadata.num_warps}
+        used = {
+            "shared": compiled.metadata.shared,
+            "num_warps": compiled.metadata.num_warps,
+            "plain": compiled.metadata.num_ctas == 1 and is_plain(compiled.asm.get("ttir", "")),
+        }
         if compiled.asm.get("ptx"):
             used["early_release"] = early_release.find(compiled.asm["ptx"])
         if request["div_rn"] and compiled.asm.get("ptx"):
@@ -238,6 +252,21 @@ def compile_kernel(request: dict) -> Any:
         raise
     finally:
         driver.set_active(None)
+
+
+def is_plain(ir: str) -> bool:
+    """Return whether all of a kernel's IR is of `PLAIN`. No IR, as of Gluon, is not."""
+    # An operation in quotation marks is followed by its operands, other texts are names of files.
+    code = re.sub(r'"[^"\n]*"(?!\()', "", ir)
+    used = re.findall(r"(?<![\w.])([a-z]+)\.([a-z_]+)", code)
+    return (
+        bool(used)
+        and not re.search(r"\bf8|xf8", ir)
+        and all(
+            dialect in PLAIN_DIALECTS or (dialect == "tt" and name.removesuffix("_") in PLAIN)
+            for dialect, name in used
+        )
+    )
 
 
 def _end_at_llvm_ir(backend: Any = None, stages: dict | None = None, *_: Any) -> tuple | None:
