@@ -182,6 +182,12 @@ def test_a_row_that_is_reduced_may_have_to_be_one_tile():
     why, found = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (40, 1))
     assert "no tile goes beyond column 31" in say(why)
     assert found is unwritten.ROW
+    # Of rows that are missing as a whole no tile is too short.
+    y, recording = torch.zeros(3, 40), Recording()
+    with Watch(record=recording):
+        rows_kernel[(2,)](x, y, 40, 64)
+    _, found = unwritten.left_out(recording, [0], {"y"}, (y == 0).numpy(), (40, 1))
+    assert found is unwritten.GRID
 
 
 @interpreted_only

@@ -357,7 +357,9 @@ def _in_no_tile(
         return said, ORDER if any(map(_stores_in_loop, kernels)) else IDLE
     if not tile or not len(tiles) == storing == programs < needed:
         return said, ORDER
-    return said, ROW if any(stores_a_sum(it.site, REDUCTIONS) for it in stores) else GRID
+    in_part = missing.any(-1) & ~missing.all(-1)
+    reduces = any(stores_a_sum(it.site, REDUCTIONS) for it in stores)
+    return said, ROW if reduces and in_part.any() else GRID
 
 
 def _gaps(stores: Sequence[Touch], missing: np.ndarray) -> tuple[int, int] | None:
