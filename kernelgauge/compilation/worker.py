@@ -254,14 +254,14 @@ def compile_kernel(request: dict) -> Any:
         driver.set_active(None)
 
 
-def is_plain(ir: str) -> bool:
-    """Return whether all of a kernel's IR is of `PLAIN`. No IR, as of Gluon, is not."""
+def is_plain(text: str) -> bool:
+    """Return whether a kernel's IR is all of `PLAIN`. No text, as of Gluon, is not."""
     # An operation in quotation marks is followed by its operands, other texts are names of files.
-    code = re.sub(r'"[^"\n]*"(?!\()', "", ir)
+    code = re.sub(r'"[^"\n]*"(?!\()', "", text)
     used = re.findall(r"(?<![\w.])([a-z]+)\.([a-z_]+)", code)
     return (
         bool(used)
-        and not re.search(r"\bf8|xf8", ir)
+        and not re.search(r"\bf8|xf8", text)
         and all(
             dialect in PLAIN_DIALECTS or (dialect == "tt" and name.removesuffix("_") in PLAIN)
             for dialect, name in used
