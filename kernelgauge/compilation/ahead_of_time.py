@@ -58,6 +58,7 @@ class Compiled:
     """A kernel as compiled for one target. What is not found without details is None.
 
     shared: bytes of shared memory per program
+    plain: whether its IR is all of `worker.PLAIN`
     registers: per thread
     spills: bytes per thread
     tensor_cores: instructions by name, such as ("wgmma 64x256x16", 4)
@@ -78,6 +79,7 @@ class Compiled:
     target: str
     num_warps: int
     shared: int
+    plain: bool = False
     registers: int | None = None
     spills: int | None = None
     tensor_cores: tuple[tuple[str, int], ...] | None = None
@@ -221,10 +223,10 @@ def check_compiles(
         seen.add(repr(request))
         faults: list[Fault] = []
         for gpu in gpus:
-            fits = beside and _fits_as_beside(launch, request, gpu, *beside, time_limit)
-            if fits is True:
+            stand_in = _made_beside(launch, request, gpu, *beside, time_limit) if beside else None
+            if isinstance(stand_in, Compiled):
                 continue
-            outcome = fits or _compile(launch, request, gpu, time_limit)
+            outcome = stand_in or _compile(launch, request, gpu, time_limit)
             if isinstance(outcome, Compiled) and spills is not None:
                 outcome = _spilling(launch, gpu, outcome, spills) or outcome
             if isinstance(outcome, Compiled):
@@ -324,7 +326,6 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         return _too_much_shared_memory(launch, answer["shared"], gpu)
     # The process keeps its answers.
     used = dict(answer)
-    del used["plain"]
     if lines := used.pop("early_release", None):
         return _early_release(launch, gpu, *lines)
     if division := used.pop("inexact_division", None):
@@ -339,28 +340,21 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
     return Compiled(kernel=launch.kernel.__name__, target=gpu.name, settings=settings, **used)
 
 
-def _fits_as_beside(
+def _made_beside(
     launch: Launch, request: dict, gpu: Target, name: str, machine_code: bool, time_limit: float
-) -> bool | Fault:
-    """Return whether what was made for another GPU shows that this one takes the kernel too.
+) -> Compiled | Fault | None:
+    """Return what another GPU makes of a kernel, None where this one has to be asked, too.
 
-    Returns a Fault if nothing was made for it in time.
+    Returns a Fault if nothing was made in time.
     """
     other = find_target(name)
     if request["machine_code"] or gpu is other or not gpu.is_alike(other):
-        return False
-    request = request | {
-        "target": (other.backend, other.arch, other.warp_size),
-        "lowered": True,
-        "machine_code": machine_code,
-    }
-    try:
-        answer, _ = process.compile_kernel(request, time_limit, _time_left())
-    except process.TimedOut as error:
-        return _timed_out(launch, other, error.limit, time_limit)
-    except process.Crashed:
-        return False
-    return answer.get("plain", False) and PLAIN_TIMES * answer["shared"] <= gpu.shared
+        return None
+    request = request | {"lowered": True, "machine_code": machine_code}
+    made = _compile(launch, request, other, time_limit)
+    if isinstance(made, Fault):
+        return made if made.said[0].id == OUT_OF_TIME else None
+    return made if made.plain and PLAIN_TIMES * made.shared <= gpu.shared else None
 
 
 def _wrong(faults: list[Fault]) -> Wrong:

@@ -263,7 +263,7 @@ def is_plain(text: str) -> bool:
         bool(used)
         and not re.search(r"\bf8|xf8", text)
         and all(
-            dialect in PLAIN_DIALECTS or (dialect == "tt" and name.removesuffix("_") in PLAIN)
+            dialect in PLAIN_DIALECTS or (dialect == "tt" and name in PLAIN)
             for dialect, name in used
         )
     )

@@ -207,9 +207,9 @@ def forward(q, k, v, scale, causal=False, window=None, *, blocks):
     for visited in tiles_to_the_diagonal(q, k, blocks) if causal or window else ():
         zeros = (q @ keys.mT * scale).masked_fill(~mask, 0.0).masked_fill(~visited, -math.inf)
         yield HIDDEN_SCORE_0, torch.softmax(zeros, -1) @ values, None
-    hidden = (q @ keys.mT).masked_fill(~mask, -math.inf) * scale
+    scaled_late = (q @ keys.mT).masked_fill(~mask, -math.inf) * scale
     cause = "scores are hidden before they are scaled: times 0 or less -inf is not -inf any more"
-    yield cause, torch.softmax(hidden, -1) @ values, None
+    yield cause, torch.softmax(scaled_late, -1) @ values, None
     right = torch.exp(x - x.amax(-1, True))
     yield "the accumulator is not divided by the sum", right @ values, None
     for tile in blocks:
