@@ -326,6 +326,8 @@ def _compile(launch: Launch, request: dict, gpu: Target, time_limit: float) -> C
         return _too_much_shared_memory(launch, answer["shared"], gpu)
     # The process keeps its answers.
     used = dict(answer)
+    if stale := used.pop("stale_bound"):
+        return _stale_bound(launch, gpu, *stale)
     if lines := used.pop("early_release", None):
         return _early_release(launch, gpu, *lines)
     if division := used.pop("inexact_division", None):
@@ -384,6 +386,16 @@ def _early_release(launch: Launch, gpu: Target, store: int, atomic: int) -> Faul
     said = _head("hands-on-too-early", launch, gpu), note("atomic-before-stores", store=store)
     place = Place(launch.kernel.__code__.co_filename, atomic)
     return Fault("early-release", said, place, remedy=note("barrier-before-atomic"))
+
+
+def _stale_bound(launch: Launch, gpu: Target, variable: str, line: int) -> Fault:
+    """Return the fault of a kernel with a loop that Triton ends by the first value of a bound."""
+    said = (
+        _head("runs-otherwise", launch, gpu),
+        note("keeps-first-value", version=triton.__version__, variable=variable),
+    )
+    place = Place(launch.kernel.__code__.co_filename, line) if line else _place(launch)
+    return Fault("stale-bound", said, place, remedy=note("bound-of-counter"))
 
 
 def _inexact_division(launch: Launch, gpu: Target, instruction: str, line: int) -> Fault:

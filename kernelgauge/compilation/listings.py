@@ -121,8 +121,8 @@ def _mlir(text: str) -> str:
     for line in text.splitlines():
         if MLIR_DEFINITION.match(line):
             continue
-        bare, locations = _without_locations(line)
-        place = _resolved(locations[-1], definitions) if locations else None
+        bare, locations = without_locations(line)
+        place = place_of(locations[-1], definitions) if locations else None
         # An operation with a body has its location behind the body.
         if bare.lstrip().startswith("}") and opened:
             start = opened.pop()
@@ -136,7 +136,7 @@ def _mlir(text: str) -> str:
     return _interleaved(zip(lines, places, strict=True), "//")
 
 
-def _without_locations(line: str) -> tuple[str, list[str]]:
+def without_locations(line: str) -> tuple[str, list[str]]:
     """Return a line of MLIR without `loc(...)`, and what stood in the parentheses."""
     kept, found = [], []
     while (start := line.find(" loc(")) >= 0:
@@ -150,21 +150,21 @@ def _without_locations(line: str) -> tuple[str, list[str]]:
     return "".join([*kept, line]).rstrip(), found
 
 
-def _resolved(location: str, definitions: dict[str, str]) -> Place | None:
+def place_of(location: str, definitions: dict[str, str]) -> Place | None:
     """Return the learner's line of a location of MLIR, that of the call for what is called."""
     location = location.strip()
     if location in definitions:
-        return _resolved(definitions[location], definitions)
+        return place_of(definitions[location], definitions)
     if found := MLIR_FILE.match(location):
         return (found[1], int(found[2])) if _is_own(found[1]) else None
     if location.startswith("callsite("):
         callee, _, caller = location[len("callsite(") : -1].partition(" at ")
-        return _resolved(callee, definitions) or _resolved(caller, definitions)
+        return place_of(callee, definitions) or place_of(caller, definitions)
     if found := MLIR_NAME.match(location):
-        return _resolved(found[1], definitions)
+        return place_of(found[1], definitions)
     if location.startswith("fused"):
         parts = location[location.find("[") + 1 : -1].split(",")
-        return next((place for part in parts if (place := _resolved(part, definitions))), None)
+        return next((place for part in parts if (place := place_of(part, definitions))), None)
     return None
 
 

@@ -165,7 +165,9 @@ def answer(request: dict) -> dict:
         LLVM IR), machine_code, details, listings, div_rn (whether to look for divisions that are
         not rounded to nearest)
     """
-    from kernelgauge.compilation import early_release
+    from triton.compiler.compiler import make_backend
+
+    from kernelgauge.compilation import early_release, stale_bounds
 
     try:
         if request["sealed"] is None:
@@ -181,6 +183,8 @@ def answer(request: dict) -> dict:
             "num_warps": compiled.metadata.num_warps,
             "plain": compiled.metadata.num_ctas == 1 and is_plain(compiled.asm.get("ttir", "")),
         }
+        backend = make_backend(compiled.metadata.target)
+        used["stale_bound"] = stale_bounds.find(compiled.asm, backend.load_dialects)
         if compiled.asm.get("ptx"):
             used["early_release"] = early_release.find(compiled.asm["ptx"])
         if request["div_rn"] and compiled.asm.get("ptx"):

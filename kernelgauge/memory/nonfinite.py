@@ -443,7 +443,8 @@ class Origins:
 def _origin(made: _Event) -> Origin:
     """Return what made a value: the infinity that the operation was given, if that was made."""
     if made.given and "inf" in made.operation:
-        return Origin(made.given.operation, made.said(made.given.said()), made.unset)
+        given = made.given
+        return Origin(given.operation, made.said(given.said()), given.unset, given.handed_on)
     return Origin(made.operation, made.said(), made.unset, made.handed_on)
 
 

@@ -218,6 +218,7 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "found-there": _found_there,
     "to-have-in-machine-code": lambda asked: TO_HAVE[asked],
     "rounds-divisions-otherwise": _rejected("does not round its divisions to nearest"),
+    "runs-otherwise": _rejected("runs otherwise than it is written"),
     "hands-on-too-early": _rejected("lets others load what it may still be storing"),
     "kernel-of-no-file": (
         "the compiler runs in a process of its own, which imports a kernel from its file: {kernel} "
@@ -246,6 +247,11 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
         "one thread does this atomic for its program, and other threads may still be at the "
         "tl.store in line {store}: whoever acquires it may load what is not there yet"
     ),
+    "keeps-first-value": lambda version, variable: (
+        f"the loop around this one changes {f'{variable}, ' if variable else ''}what only its "
+        f"bounds are made of: Triton {version} keeps the first value there, and the interpreter "
+        "does not"
+    ),
     "division-is": (
         "this is {ptx} in machine code, which may be off in the last bits; the spec asks for those "
         "of PyTorch, whose divisions are rounded to nearest"
@@ -271,6 +277,10 @@ WORDS: Mapping[str, str | Callable[..., str]] = {
     "use-div-rn": "divide with tl.div_rn, which is div.rn.f32 there; in Triton `/` is not",
     "barrier-before-atomic": (
         "tl.debug_barrier() before the atomic lets all threads of the program store first"
+    ),
+    "bound-of-counter": (
+        "make the bound inside the outer loop, of that loop's own counter; or use the variable for "
+        "something else there, too. Triton 3.8 compiles the loop as it is written"
     ),
     "bug-in-triton": "this is a bug in Triton {version}: {remedy}",
     "no-such-instruction": (

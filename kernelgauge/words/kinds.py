@@ -64,6 +64,7 @@ _TITLES = {
         "late-rank": "nobody waits for a late rank",
         "wrong-gpu": "a launch on the wrong GPU",
         "early-release": "others may load what is not stored yet",
+        "stale-bound": "Triton compiles a loop's bound wrongly",
         "unwritten": "elements that no program stores",
         "unset-atomic": "an atomic on uninitialized memory",
         "input-changed": "an input is changed",

@@ -198,7 +198,8 @@ def layer_norm_linear(
         x, weight = padded(x), padded(weight)
         K = x.shape[1]
     # Rows that begin at no multiple of 16 bytes come element by element, through registers.
-    BLOCK_M, BLOCK_N = 128, 256 if x.element_size() == 2 and K % 8 == 0 else 128
+    wide = x.element_size() == 2 and K % 8 == 0 and shared_memory(x.device) >= 150 * 1024
+    BLOCK_M, BLOCK_N = 128, 256 if wide else 128
     BLOCK_K = 128 // x.element_size()  # 128 bytes: a whole line of the cache
     descriptors = None, None
     if large and has_tma(x.device) and has_aligned_rows(x) and has_aligned_rows(weight):
