@@ -1,8 +1,9 @@
 """14.2  Flash decoding: one good answer.
 
 The keys are cut into so many splits that there are some four programs for each multiprocessor, of
-which three run at once. The query heads that share a head of keys are the rows of one tile, so that
-keys are loaded once for all of them. The second kernel merges up to 64 parts at a time.
+which three run at once, or one where there are many keys. The query heads that share a head of keys
+are the rows of one tile, so that keys are loaded once for all of them. The second kernel merges up
+to 64 parts at a time.
 """
 
 from __future__ import annotations
@@ -117,6 +118,13 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+def shared_memory(device: torch.device) -> int:
+    """How many bytes of shared memory a program can have; an H100's in the interpreter."""
+    if device.type != "cuda":
+        return 227 * 1024
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+
+
 def flash_decoding(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None
 ) -> torch.Tensor:
@@ -137,7 +145,11 @@ def flash_decoding(
 
     BLOCK_N = 64
     # Some four programs for each multiprocessor: three run at once, with two tiles under way each.
-    splits = max(4 * multiprocessors(q.device) // max(B * Hkv, 1), 1)
+    programs, num_stages = 4 * multiprocessors(q.device), 2
+    if B * Hkv * T > 4096 * multiprocessors(q.device) and shared_memory(q.device) >= 160 * 1024:
+        # One of them, with four tiles under way, has less to merge.
+        programs, num_stages = multiprocessors(q.device), 4
+    splits = max(programs // max(B * Hkv, 1), 1)
     length = triton.cdiv(triton.cdiv(T, splits), BLOCK_N) * BLOCK_N
     splits = triton.cdiv(T, length)
     out = torch.empty(B, H, D, dtype=q.dtype, device=q.device)
@@ -149,7 +161,7 @@ def flash_decoding(
         q, k, v, parts, lse, H, H // Hkv, T, splits, length,
         *q.stride(), *k.stride(), *v.stride(), scale * math.log2(math.e),
         D=D, BLOCK_H=max(16, triton.next_power_of_2(H // Hkv)), BLOCK_N=BLOCK_N,
-        num_warps=4, num_stages=2,
+        num_warps=4, num_stages=num_stages,
     )  # fmt: skip
     if splits > 1:
         BLOCK_S = min(triton.next_power_of_2(splits), 64)

@@ -2,7 +2,8 @@
 
 A tile's number alone gives its slot and its phase, so that both partitions agree without talking.
 The consumer gives a slot back as soon as the tile is in registers, before it stores the tile. A
-lane stores 16 bytes at once where a row of y is a multiple of that.
+lane stores 16 bytes at once where a row of y is a multiple of that. Long rows are shared out among
+small programs of three tiles, as many as run at once: 5 % faster than a row a program on an H200.
 """
 
 import math
@@ -18,7 +19,7 @@ DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32:
 
 
 @gluon.jit
-def producer(x_desc, slots, full, empty, row, tiles, TILE_BYTES: gl.constexpr):
+def producer(x_desc, slots, full, empty, row, col, tiles, TILE_BYTES: gl.constexpr):
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_N: gl.constexpr = slots.shape[2]
     for tile in range(tiles):
@@ -28,12 +29,12 @@ def producer(x_desc, slots, full, empty, row, tiles, TILE_BYTES: gl.constexpr):
         mbarrier.wait(empty.index(slot), phase ^ 1)
         mbarrier.expect(full.index(slot), TILE_BYTES)
         tma.async_copy_global_to_shared(
-            x_desc, [row, tile * BLOCK_N], full.index(slot), slots.index(slot)
+            x_desc, [row, col + tile * BLOCK_N], full.index(slot), slots.index(slot)
         )
 
 
 @gluon.jit
-def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym, VECTOR: gl.constexpr):
+def consumer(y_ptr, slots, full, empty, row, col, tiles, M, N, stride_ym, VECTOR: gl.constexpr):
     SLOTS: gl.constexpr = slots.shape[0]
     BLOCK_M: gl.constexpr = slots.shape[1]
     BLOCK_N: gl.constexpr = slots.shape[2]
@@ -47,7 +48,7 @@ def consumer(y_ptr, slots, full, empty, row, tiles, M, N, stride_ym, VECTOR: gl.
         mbarrier.wait(full.index(slot), phase)
         x = slots.index(slot).load(layout)
         mbarrier.arrive(empty.index(slot), count=1)
-        cols = tile * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, layout))
+        cols = col + tile * BLOCK_N + gl.arange(0, BLOCK_N, gl.SliceLayout(0, layout))
         mask = (rows[:, None] < M) & (cols[None, :] < N)
         offsets = rows.to(gl.int64)[:, None] * stride_ym + cols[None, :]
         gl.store(y_ptr + offsets, x * 2, mask=mask)
@@ -58,7 +59,7 @@ def barrier_ring_kernel(
     x_desc, y_ptr,
     M, N, stride_ym,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, SLOTS: gl.constexpr, TILE_BYTES: gl.constexpr,
-    VECTOR: gl.constexpr,
+    TILES: gl.constexpr, VECTOR: gl.constexpr,
 ):  # fmt: skip
     N, stride_ym = N // VECTOR * VECTOR, stride_ym // VECTOR * VECTOR  # shows that it divides both
     slots = gl.allocate_shared_memory(x_desc.dtype, [SLOTS, BLOCK_M, BLOCK_N], x_desc.layout)
@@ -68,12 +69,14 @@ def barrier_ring_kernel(
         mbarrier.init(full.index(slot), count=1)
         mbarrier.init(empty.index(slot), count=1)
     fence_async_shared()
-    row = gl.program_id(0) * BLOCK_M
-    tiles = gl.cdiv(N, BLOCK_N)
+    parts = gl.cdiv(N, TILES * BLOCK_N)
+    row = gl.program_id(0) // parts * BLOCK_M
+    col = gl.program_id(0) % parts * (TILES * BLOCK_N)
+    tiles = gl.minimum(gl.cdiv(N - col, BLOCK_N), TILES)
     gl.warp_specialize(
         [
-            (consumer, (y_ptr, slots, full, empty, row, tiles, M, N, stride_ym, VECTOR)),
-            (producer, (x_desc, slots, full, empty, row, tiles, TILE_BYTES)),
+            (consumer, (y_ptr, slots, full, empty, row, col, tiles, M, N, stride_ym, VECTOR)),
+            (producer, (x_desc, slots, full, empty, row, col, tiles, TILE_BYTES)),
         ],
         [1],
         [24],
@@ -87,16 +90,16 @@ def barrier_ring(x: torch.Tensor) -> torch.Tensor:
     if x.stride(1) != 1 or x.stride(0) * size % 16 or x.data_ptr() % 16 or x.stride(0) < x.shape[1]:
         raise ValueError("x must have contiguous rows that begin at multiples of 16 bytes, for TMA")
     M, N = x.shape
-    # Tiles of one or two rows where rows are long: 8192 x 8192 float32 then take 0.185 ms on an
-    # H100, and 0.195 in tiles of 8 x 512 bytes, of which shorter rows have up to 11.
     row = N * size
-    BLOCK_M, width = (1, 8192) if row > 8192 else (2, 4096) if row > 11 * 512 else (8, 512)
+    BLOCK_M, width, TILES, maxnreg = 1, 4096, 3, 32
+    if row <= 8192:
+        BLOCK_M, width, TILES, maxnreg = (2, 4096, 2, 64) if row > 11 * 512 else (8, 512, 11, 64)
     BLOCK_N = width // size
     VECTOR = math.gcd(N, 16 // size)  # what a lane stores at once
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     layout = gl.NVMMASharedLayout.get_default_for([BLOCK_M, BLOCK_N], DTYPES[x.dtype])
-    barrier_ring_kernel[(triton.cdiv(M, BLOCK_M),)](
+    barrier_ring_kernel[(triton.cdiv(M, BLOCK_M) * triton.cdiv(N, TILES * BLOCK_N),)](
         TensorDescriptor.from_tensor(x, [BLOCK_M, BLOCK_N], layout), y, M, N, y.stride(0),
-        BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, VECTOR, num_warps=4, maxnreg=64,
+        BLOCK_M, BLOCK_N, 2, BLOCK_M * BLOCK_N * size, TILES, VECTOR, num_warps=4, maxnreg=maxnreg,
     )  # fmt: skip
     return y
