@@ -164,6 +164,26 @@ def test_the_order_of_two_statements_is_said(found):
     )
 
 
+def test_all_that_goes_on_by_another_number_than_the_loop_is_one_edit(found):
+    code = """@jit
+def f(x, y):
+    n, total, p, q = 4, 0.0, 0.0, x
+    for k in range(0, 12, n):
+        total += p + y * q
+        p += 3
+        q += 3 * y
+    return total
+"""
+
+    def must(x: float, y: float) -> float:
+        return sum(4 * k + y * (x + 4 * k * y) for k in range(3))
+
+    assert words.say(found(code, must, NUMBERS, [])) == (
+        "the loop of line 7 is over tiles of n, but by lines 9 and 10 it goes on by 3: with n "
+        "there the result is right, here and in both other wrong cases"
+    )
+
+
 SUM = "@jit\ndef f(x, y):\n    return x + y\n"
 
 

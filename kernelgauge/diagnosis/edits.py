@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -311,6 +312,8 @@ class _Function:
             yield from self._of_constant(node)
         elif isinstance(node, ast.AugAssign):
             yield from self._of_step(node)
+        elif isinstance(node, ast.For):
+            yield from self._of_loop(node)
 
     def _inside(self) -> Iterator[ast.AST]:
         for statement in self.function.body:
@@ -564,6 +567,26 @@ class _Function:
             text = self.source.with_parts([(first, last, made)])
             said = note("repaired", line=node.lineno, source=own, instead=made)
             yield Edit(text, 2, _lines(node), said)
+
+    def _of_loop(self, loop: ast.For) -> Iterator[Edit]:
+        """Yield the size of the loop's tiles in place of a number by which something goes on."""
+        if not isinstance(loop.iter, ast.Call) or _called(loop.iter) != "range":
+            return
+        calls = [it for it in ast.walk(loop.iter) if isinstance(it, ast.Call)]
+        steps = [*loop.iter.args[2:], *(it.args[1] for it in calls if _called(it) == "cdiv")]
+        if not steps:
+            return
+        step, numbers = self._operand(steps[0]), defaultdict(list)
+        for node in ast.walk(loop):
+            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+                for it in ast.walk(node.value):
+                    if isinstance(it, ast.Constant) and type(it.value) is int:
+                        numbers[it.value].append(it)
+        for number, nodes in numbers.items():
+            lines = sorted({it.lineno for it in nodes})
+            text = self.source.with_parts([(*self.source.span(it), step) for it in nodes])
+            said = note("repaired-steps", lines=lines, number=number, loop=loop.lineno, step=step)
+            yield Edit(text, 1, (lines[0], lines[-1]), said)
 
     def _of_order(self, body: list[ast.stmt]) -> Iterator[Edit]:
         for one, other in itertools.pairwise(body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelgauge.words.fault import Place
 
@@ -19,6 +19,12 @@ def show_place(place: Place) -> str:
     where += f":{place.line}" if place.line else ""
     where += f":{place.column}" if place.column else ""
     return f"{where}  {place.source}" if place.source else where
+
+
+def show_lines(lines: Sequence[int]) -> str:
+    """Name lines: line 3, or lines 3, 5 and 8."""
+    *most, last = map(str, lines)
+    return f"lines {', '.join(most)} and {last}" if most else f"line {last}"
 
 
 def display_path(path: os.PathLike | str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from kernelgauge.words.common import show_place
+from kernelgauge.words.common import show_lines, show_place
 from kernelgauge.words.fault import Place
 
 # Beyond so many ulps another unit says more.
@@ -644,6 +644,10 @@ SHOWN: Mapping[str, str | Callable[..., str]] = {
     ),
     "repaired-by-order": lambda line, source, before, other, **where: (
         f"line {line}, {source}: with it before line {before}, {other}, {_is_right(**where)}"
+    ),
+    "repaired-steps": lambda lines, number, loop, step, **where: (
+        f"the loop of line {loop} is over tiles of {step}, but by {show_lines(lines)} it goes on "
+        f"by {number}: with {step} there {_is_right(**where)}"
     ),
     "repaired-in-loop": lambda line, source, loop, **where: (
         f"line {line}, {source}: with it in the loop of line {loop} {_is_right(**where)}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kernelgauge.words.common import show_lines
+
 
 def _did_not_return(seconds: float, counts_processor: bool) -> str:
     return f"did not return within {round(seconds, 1):g} s{' of processor time' * counts_processor}"
@@ -25,9 +27,7 @@ def _overwritten(tensor: str, before: int, behind: int) -> str:
 
 
 def _gaps(file: str, lines: Sequence[int]) -> str:
-    *most, last = map(str, lines)
-    where = f"lines {', '.join(most)} and {last}" if most else f"line {last}"
-    return f"gaps left     edit {file}: replace the ... in {where}"
+    return f"gaps left     edit {file}: replace the ... in {show_lines(lines)}"
 
 
 def _reads_scalars(subject: str, allowed: int) -> str:
