@@ -82,7 +82,7 @@ def find(code: dict[str, str], load_dialects: Callable) -> tuple[str, int] | Non
     """
     if tuple(map(int, triton.__version__.split(".")[:2])) >= MENDED:
         return None
-    text = code.get("ttir") or _inlined(code["source"], load_dialects)
+    text = code.get("ttir") or _inlined(code.get("source", ""), load_dialects)
     if stale := find_in(text):
         name, location = stale
         place = listings.place_of(location, dict(listings.MLIR_DEFINITION.findall(text)))
