@@ -98,6 +98,14 @@ RIGHT = {
             for j in range(n):
                 tl.atomic_add(out_ptr + j, 1)
     """,
+    "computed_again": """
+        n = tl.cdiv(count, 4) + 1
+        for i in range(count):
+            for j in range(n):
+                tl.atomic_add(out_ptr + j, 1)
+            if i + 1 < count:
+                n = tl.cdiv(count, 4) + 1
+    """,
     "used_behind": """
         n = tl.load(lengths_ptr)
         for i in range(count):
@@ -126,13 +134,21 @@ def step(out_ptr, j, n, USED: gl.constexpr):
     gl.atomic_add(out_ptr + j, n if USED else 1)
 
 @gluon.jit
-def tiles(lengths_ptr, out_ptr, count, USED: gl.constexpr):
-    n = gl.load(lengths_ptr)
+def length(lengths_ptr, i, count, SAME: gl.constexpr):
+    if SAME:
+        n = gl.cdiv(count, 4)
+    else:
+        n = gl.load(lengths_ptr + i)
+    return n
+
+@gluon.jit
+def tiles(lengths_ptr, out_ptr, count, USED: gl.constexpr, SAME: gl.constexpr):
+    n = length(lengths_ptr, 0, count, SAME)
     for i in range(count):
         for j in range(n):
             step(out_ptr, j, n, USED)
         if i + 1 < count:
-            n = gl.load(lengths_ptr + i + 1)
+            n = length(lengths_ptr, i + 1, count, SAME)
 """
 HEAD = "@triton.jit\ndef {}(lengths_ptr, out_ptr, count):"
 
@@ -173,9 +189,11 @@ def test_other_loops_compile(module, name):
 
 @faulty
 def test_in_gluon_a_use_that_a_constexpr_leaves_out_is_none(module):
-    message = rejection(
-        launch_of(module.tiles, arguments | {"USED": False}), kind="stale-bound", targets=("sm_90",)
-    )
+    def tiles(*, used: bool, same: bool):
+        return launch_of(module.tiles, arguments | {"USED": used, "SAME": same})
+
+    wrong = tiles(used=False, same=False)
+    message = rejection(wrong, kind="stale-bound", targets=("sm_90",))
     assert "changes what only its bounds are made of" in message
-    used = launch_of(module.tiles, arguments | {"USED": True})
-    assert len(compiled(used, targets=("sm_90",))) == 1
+    for right in (tiles(used=True, same=False), tiles(used=False, same=True)):
+        assert len(compiled(right, targets=("sm_90",))) == 1

@@ -24,8 +24,6 @@ VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 FOR = re.compile(r"scf\.for (%\S+) = (\S+) to (\S+) step (\S+?)(?: iter_args\((.*?)\) ->|\s)")
 # What Triton's IR calls a variable that has a name: that, and a number if it is not the first.
 NUMBER = re.compile(r"_\d+$")
-# What it calls one of Gluon's once its text was parsed.
-NAMELESS = re.compile(r"arg\d+$")
 MENDED = (3, 8)
 
 # Operations that are dead if nobody uses what they return.
@@ -82,20 +80,26 @@ def find(code: dict[str, str], load_dialects: Callable) -> tuple[str, int] | Non
     """
     if tuple(map(int, triton.__version__.split(".")[:2])) >= MENDED:
         return None
-    text = code.get("ttir") or _inlined(code.get("source", ""), load_dialects)
+    text = code.get("ttir", "")
+    named = find_in(text)
+    if text and not named:
+        return None
+    text = _simplified(text or code.get("source", ""), load_dialects)
     if stale := find_in(text):
-        name, location = stale
-        place = listings.place_of(location, dict(listings.MLIR_DEFINITION.findall(text)))
-        return "" if NAMELESS.match(name) else name, place[1] if place else 0
+        place = listings.place_of(stale[1], dict(listings.MLIR_DEFINITION.findall(text)))
+        return named[0] if named else "", place[1] if place else 0
     return None
 
 
-def _inlined(source: str, load_dialects: Callable) -> str:
-    """Return the IR of a Gluon kernel with its functions inlined, which shows what is used."""
-    if source.count("scf.for ") < 2:
+def _simplified(text: str, load_dialects: Callable) -> str:
+    """Return IR with its functions inlined, and what does not change outside of its loops.
+
+    Gluon's shows what is used only then, and what is computed again is the same only then.
+    """
+    if text.count("scf.for ") < 2:
         return ""
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
-        file.write(source)
+        file.write(text)
         file.flush()
         context = ir.context()
         ir.load_dialects(context)
@@ -104,6 +108,9 @@ def _inlined(source: str, load_dialects: Callable) -> str:
     module.context = context
     manager = ir.pass_manager(context)
     passes.common.add_inliner(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.common.add_licm(manager)
+    passes.common.add_cse(manager)
     passes.common.add_canonicalizer(manager)
     manager.run(module, "stale_bounds")
     return str(module)
@@ -157,6 +164,16 @@ def _stale(loop: Operation, used: set[str]) -> tuple[str, str] | None:
                 waiting += one.operands
         return known
 
+    def chosen_from(value: str) -> set[str]:
+        """Return the values of which branches choose one."""
+        one = defined.get(value)
+        if one is None or one.name not in ("scf.if", "arith.select"):
+            return {value}
+        if one.name == "arith.select":
+            return set().union(*map(chosen_from, one.operands[1:]))
+        place = one.results.index(value)
+        return set().union(*(chosen_from(region[place]) for region in one.yielded))
+
     seeds = [value for value, result in zip(yielded, loop.results, strict=True) if result in used]
     for one in loop.within():
         if one.name not in ("scf.for", "scf.yield") and not one.is_dead_unused():
@@ -165,7 +182,7 @@ def _stale(loop: Operation, used: set[str]) -> tuple[str, str] | None:
         return None
     for (name, initial), value in zip(loop.carried, yielded, strict=True):
         outside = value not in defined and value not in carried
-        if value in alive or value == name or (outside and value != initial):
+        if value in alive or outside or chosen_from(value) <= {name, initial}:
             continue
         for one in inner:
             if one.is_dead_unused() and not alive & set(one.results):
