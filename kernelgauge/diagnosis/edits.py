@@ -580,7 +580,7 @@ class _Function:
         for node in ast.walk(loop):
             if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                 for it in ast.walk(node.value):
-                    if isinstance(it, ast.Constant) and type(it.value) is int:
+                    if isinstance(it, ast.Constant) and type(it.value) is int and it.value > 1:
                         numbers[it.value].append(it)
         for number, nodes in numbers.items():
             lines = sorted({it.lineno for it in nodes})
