@@ -11,6 +11,7 @@ import triton.language as tl
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import AutotunerError
 
+from kernelgauge.core import versions
 from kernelgauge.subject import autotuning
 from kernelgauge.subject.autotuning import ConfigSweep
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     not (INTERPRETED or torch.cuda.is_available()), reason="needs TRITON_INTERPRET=1 or a GPU"
 )
 
-BEFORE_3_8 = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 8)
+BEFORE_3_8 = versions.TRITON < (3, 8)
 
 
 @pytest.fixture(autouse=True)

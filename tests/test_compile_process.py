@@ -16,6 +16,7 @@ import pytest
 import triton
 
 from kernelgauge.compilation import process
+from kernelgauge.core import versions
 from tests import kernels_to_compile as kernels
 from tests.compiling import (
     compiled,
@@ -117,9 +118,7 @@ def test_a_compiler_that_dies_is_named_and_replaced(forgetful):
 
 
 @pytest.mark.proof
-@pytest.mark.skipif(
-    tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9), reason="Triton 3.9 compiles it"
-)
+@pytest.mark.skipif(versions.TRITON >= (3, 9), reason="Triton 3.9 compiles it")
 def test_a_crash_that_triton_catches_is_named_and_the_compiler_replaced(forgetful):
     arguments = {"x_ptr": x, "y_ptr": y, "n": 1000, "ROWS": 4, "BLOCK": 1024}
     message = rejection(

@@ -13,6 +13,7 @@ from triton.language.extra import libdevice
 from triton.language.extra.cuda.libdevice import hypot
 from triton.language.extra.libdevice import atan2, fast_tanhf
 
+from kernelgauge.core import versions
 from kernelgauge.core.verdict import Wrong
 from kernelgauge.interpreter import overflow
 from kernelgauge.memory.watch import Watch
@@ -21,8 +22,6 @@ from tests import test_same_as_gpu as kernels
 pytestmark = pytest.mark.skipif(
     not triton.knobs.runtime.interpret, reason="needs TRITON_INTERPRET=1"
 )
-
-VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
 
 F16, B16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 I32, I64 = torch.int32, torch.int64
@@ -190,7 +189,7 @@ def test_integer_to_bfloat16(source):
     ],
 )
 def test_float8_as_torch_and_saturating(name, dtype, largest, source):
-    if name in ("fp8e5b16", "fp8e4b8") and VERSION < (3, 8):
+    if name in ("fp8e5b16", "fp8e4b8") and versions.TRITON < (3, 8):
         pytest.skip("unknown to the interpreter of Triton before 3.8")
 
     def there_and_back(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -438,7 +437,7 @@ def _histogram_kernel(x_ptr, out_ptr, N: tl.constexpr, BINS: tl.constexpr, limit
     ids=["out of range or masked off", "int64 gives int32"],
 )
 def test_histogram_counts_what_is_in_range(values, dtype, limit, counts):
-    if dtype is I64 and VERSION >= (3, 9):
+    if dtype is I64 and versions.TRITON >= (3, 9):
         pytest.skip("Triton 3.9 takes 32-bit integers only")
     out = torch.full((4,), -1, dtype=I32)
     _histogram_kernel[(1,)](torch.tensor(values, dtype=dtype), out, 8, 4, limit)

@@ -184,6 +184,11 @@ def f(x, y):
     )
 
 
+def test_the_size_of_a_loops_tiles_may_be_given_by_name():
+    code = "@jit\ndef f(x, K, B):\n    for k in range(cdiv(K, div=B)):\n        x += 32\n"
+    assert all(it.said.id != "repaired-steps" for it in edits(code, ["f"], {}))
+
+
 SUM = "@jit\ndef f(x, y):\n    return x + y\n"
 
 

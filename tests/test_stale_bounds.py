@@ -12,6 +12,7 @@ import torch
 import triton
 
 from kernelgauge.compilation import stale_bounds
+from kernelgauge.core import versions
 from tests.compiling import compiled, launch_of, load_kernels, rejection
 
 STALE = {
@@ -155,7 +156,7 @@ HEAD = "@triton.jit\ndef {}(lengths_ptr, out_ptr, count):"
 numbers = torch.zeros(256, dtype=torch.int32)
 arguments = {"lengths_ptr": numbers, "out_ptr": numbers, "count": 9}
 faulty = pytest.mark.skipif(
-    tuple(map(int, triton.__version__.split(".")[:2])) >= stale_bounds.MENDED,
+    versions.TRITON >= stale_bounds.MENDED,
     reason="Triton 3.8 compiles such loops as they are written",
 )
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import triton
 from triton._C.libtriton import ir, passes
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import make_backend
 
 from kernelgauge.compilation import listings
+from kernelgauge.core import versions
 
 RESULTS = re.compile(r"(%[\w$.-]+)(?::(\d+))? = ")
 NAME = re.compile(r'\s*"?([a-z_]+(?:\.\w+)+)')
@@ -70,28 +72,28 @@ class Operation:
         return dialect in PURE_DIALECTS or (dialect == "tt" and name in PURE)
 
 
-def find(code: dict[str, str], load_dialects: Callable) -> tuple[str, int] | None:
+def find(code: dict[str, str], target: GPUTarget) -> tuple[str, int] | None:
     """Return a variable and the line of a loop that ends by its first value, None if none does.
 
     The variable is "" where the IR does not know its name.
 
     code: the stages of a kernel's compilation
-    load_dialects: does so for a context in which the IR can be parsed
+    target: the GPU that it was compiled for
     """
-    if tuple(map(int, triton.__version__.split(".")[:2])) >= MENDED:
+    if versions.TRITON >= MENDED:
         return None
     text = code.get("ttir", "")
     named = find_in(text)
     if text and not named:
         return None
-    text = _simplified(text or code.get("source", ""), load_dialects)
+    text = _simplified(text or code.get("source", ""), target)
     if stale := find_in(text):
         place = listings.place_of(stale[1], dict(listings.MLIR_DEFINITION.findall(text)))
         return named[0] if named else "", place[1] if place else 0
     return None
 
 
-def _simplified(text: str, load_dialects: Callable) -> str:
+def _simplified(text: str, target: GPUTarget) -> str:
     """Return IR with its functions inlined, and what does not change outside of its loops.
 
     Gluon's shows what is used only then, and what is computed again is the same only then.
@@ -103,7 +105,7 @@ def _simplified(text: str, load_dialects: Callable) -> str:
         file.flush()
         context = ir.context()
         ir.load_dialects(context)
-        load_dialects(context)
+        make_backend(target).load_dialects(context)
         module = ir.parse_mlir_module(file.name, context)
     module.context = context
     manager = ir.pass_manager(context)

@@ -165,8 +165,6 @@ def answer(request: dict) -> dict:
         LLVM IR), machine_code, details, listings, div_rn (whether to look for divisions that are
         not rounded to nearest)
     """
-    from triton.compiler.compiler import make_backend
-
     from kernelgauge.compilation import early_release, stale_bounds
 
     try:
@@ -183,8 +181,7 @@ def answer(request: dict) -> dict:
             "num_warps": compiled.metadata.num_warps,
             "plain": compiled.metadata.num_ctas == 1 and is_plain(compiled.asm.get("ttir", "")),
         }
-        backend = make_backend(compiled.metadata.target)
-        used["stale_bound"] = stale_bounds.find(compiled.asm, backend.load_dialects)
+        used["stale_bound"] = stale_bounds.find(compiled.asm, compiled.metadata.target)
         if compiled.asm.get("ptx"):
             used["early_release"] = early_release.find(compiled.asm["ptx"])
         if request["div_rn"] and compiled.asm.get("ptx"):

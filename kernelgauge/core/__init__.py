@@ -15,4 +15,5 @@ Imports no other room.
 - tensors: flat, map_tensors, nbytes, on_cpu, put, storage_of, tensors
 - timeouts: Overrun, TimeLimit, ends_the_run, lift_time_limit, no_time_limit, time_limit
 - verdict: NotMeasured, Unsolved, Verdict, Wrong
+- versions: TRITON
 """

@@ -573,7 +573,8 @@ class _Function:
         if not isinstance(loop.iter, ast.Call) or _called(loop.iter) != "range":
             return
         calls = [it for it in ast.walk(loop.iter) if isinstance(it, ast.Call)]
-        steps = [*loop.iter.args[2:], *(it.args[1] for it in calls if _called(it) == "cdiv")]
+        sizes = [it.args[1:2] for it in calls if _called(it) == "cdiv"]
+        steps = [*loop.iter.args[2:], *itertools.chain(*sizes)]
         if not steps:
             return
         step, numbers = self._operand(steps[0]), defaultdict(list)

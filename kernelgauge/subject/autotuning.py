@@ -14,6 +14,8 @@ from typing import Any
 import triton
 from triton.runtime.autotuner import Autotuner, Config
 
+from kernelgauge.core import versions
+
 _original = Autotuner.run
 
 _active: list[ConfigSweep] = []
@@ -165,7 +167,7 @@ def _tuning_key(tuner: Autotuner, kwargs: dict) -> tuple:
 
 def _times_a_single_config() -> bool:
     """Return whether Triton benchmarks even if pruning leaves one config, as before 3.8."""
-    return tuple(map(int, triton.__version__.split(".")[:2])) < (3, 8)
+    return versions.TRITON < (3, 8)
 
 
 def _describe(tuner: Autotuner, config: Config) -> str:

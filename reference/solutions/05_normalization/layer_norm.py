@@ -80,17 +80,16 @@ def layer_norm(
     rstd = torch.empty(M, dtype=torch.float32, device=x.device)
     BLOCK_N = triton.next_power_of_2(N)
     BLOCK_M = min(triton.next_power_of_2(M), max(1, TILE // BLOCK_N))
-    num_warps = min(max(BLOCK_N // 1024, 2), 32)
-    if BLOCK_N == 8192 and x.element_size() == 2:
-        # 32768 x 8192 bfloat16 take 0.26 ms so, and 0.28 by 8 warps (H200, 2026-11-28).
-        num_warps = 4
     REST = 0
     if N > TILE and N % 8:
         # In one block, with a mask for each element, 20011 x 6007 bfloat16 take 0.378 ms instead of
         # 0.213 (H100, 2026-11-27).
         BLOCK_N //= 2
         REST = triton.next_power_of_2(N - BLOCK_N)
-        num_warps = max(BLOCK_N // 1024, 1)
+    num_warps = min(max(BLOCK_N // 1024, 2), 32)
+    if BLOCK_N == 8192 and not REST and x.element_size() == 2:
+        # 32768 x 8192 bfloat16 take 0.26 ms so, and 0.28 by 8 warps (H200, 2026-11-28).
+        num_warps = 4
     layer_norm_kernel[(triton.cdiv(M, BLOCK_M),)](
         x, weight, bias, y, mean, rstd,
         M, N, eps,
