@@ -232,8 +232,14 @@ class Kernel:
         """
         call = self.guarded(self.arguments(inputs, options))
         if not settings.interpreted:
-            with gpu.exclusive():
-                _run_if_memory_suffices(call)
+            try:
+                with gpu.large():
+                    call.run()
+            except (Wrong, torch.OutOfMemoryError) as error:
+                if not gpu.ran_out_of_memory(error):
+                    raise
+                with gpu.exclusive():
+                    _run_if_memory_suffices(call)
             return
         _require_memory(MAX_COPIED_BYTES)
         with overflow.overflow_errors():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import torch
 
 from course import paths
 from course.plugin import hooks
-from kernelgauge.core import gpus
+from kernelgauge.core import gpus, timeouts
 from kernelgauge.core.verdict import NotMeasured, Wrong
 from kernelgauge.speed import gpu, gpu_lock
 from tests import faults
@@ -76,7 +77,32 @@ while time.monotonic() < until and not (gpu_lock.FOLDER / "raced").exists():
 RACE = """
 note("race", "waits")
 with gpu_lock.hold("g"):
+    note("race", "begins")
     (gpu_lock.FOLDER / "raced").touch()
+    time.sleep(0.05)
+    note("race", "ends")
+"""
+
+# Races, is done with its test only as a user of the GPU again, and then takes the next test.
+RACER = """
+with gpu_lock.share("g"):
+    note(sys.argv[2], "in")
+    while len((gpu_lock.FOLDER / "journal").read_text().splitlines()) < 3:
+        time.sleep(0.002)
+    with gpu_lock.hold("g"):
+        note(sys.argv[2], "races")
+        time.sleep(0.3)
+    note(sys.argv[2], "again")
+with gpu_lock.share("g"):
+    note(sys.argv[2], "next")
+"""
+
+LARGE = """
+number = sys.argv[2]
+with gpu_lock.share("g"):
+    for _ in range(5):
+        with gpu_lock.large("g"):
+            note("g", "race"); time.sleep(0.01); note("g", "end")
 """
 
 HOLDER = """
@@ -175,6 +201,35 @@ def test_a_race_gets_its_turn_although_users_keep_coming(tmp_path):
     finish(users)
 
 
+def test_races_that_wait_follow_one_another(tmp_path):
+    """If users changed places with them one by one, all would wait for most of the time."""
+    finish([start(tmp_path, RACER, number) for number in range(3)])
+    events = [event for _, event in journal(tmp_path)]
+    assert events[:6] == ["in"] * 3 + ["races"] * 3
+    assert events.count("again") == events.count("next") == 3
+
+
+def test_users_and_races_that_come_later_wait_for_the_races_before_them(tmp_path):
+    holder = start(tmp_path, HOLDER.format(kind="share"))
+    wait_for(tmp_path, "holder", "in")
+    races = [start_waiting_race(tmp_path)]
+    user = start(tmp_path, USER)
+    races.append(start(tmp_path, RACE))
+    while journal(tmp_path).count(["race", "waits"]) < 2:
+        time.sleep(0.005)
+    time.sleep(0.3)
+    holder.kill()
+    holder.wait()
+    finish([*races, user])
+    assert journal(tmp_path)[3:] == [["race", "begins"], ["race", "ends"]] * 2 + [["user", "in"]]
+
+
+def test_of_those_that_need_much_memory_one_at_a_time_runs(tmp_path):
+    finish([start(tmp_path, LARGE, number) for number in range(3)])
+    lines = journal(tmp_path)
+    assert lines == [["g", "race"], ["g", "end"]] * 15
+
+
 @pytest.mark.parametrize("kind", ["share", "hold"])
 def test_a_process_that_dies_holds_nothing(tmp_path, kind):
     holder = start(tmp_path, HOLDER.format(kind=kind))
@@ -185,7 +240,7 @@ def test_a_process_that_dies_holds_nothing(tmp_path, kind):
     holder.wait()
 
 
-def test_a_process_that_dies_at_the_turnstile_lets_the_next_through(tmp_path):
+def test_a_race_that_dies_while_it_waits_lets_users_through(tmp_path):
     holder = start(tmp_path, HOLDER.format(kind="share"))
     wait_for(tmp_path, "holder", "in")
     race = start_waiting_race(tmp_path)
@@ -303,6 +358,28 @@ def test_a_test_of_all_gpus_shares_them_and_races_on_all(monkeypatch):
         assert not gpu_lock._held
     with gpu.shared(), gpu.exclusive():
         assert gpu_lock._held == {"b"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_wait_for_races_is_not_test_time(monkeypatch):
+    """Neither before a race nor after it, where the GPU is shared again."""
+    monkeypatch.setattr(gpu, "_uuid", "g")
+    monkeypatch.setattr(gpus, "used", list)
+    flock, left = gpu_lock.fcntl.flock, []
+
+    def note(lock, kind):
+        if kind != gpu_lock.fcntl.LOCK_UN:
+            left.append(timeouts.seconds_left())
+        flock(lock, kind)
+
+    with gpu.shared(), timeouts.time_limit(60):
+        monkeypatch.setattr(gpu_lock.fcntl, "flock", note)
+        with gpu.exclusive():
+            assert timeouts.seconds_left() < math.inf
+        assert timeouts.seconds_left() < math.inf
+        with gpu.large():
+            assert timeouts.seconds_left() < math.inf
+    assert left == [math.inf] * 5
 
 
 @pytest.mark.usefixtures("folder")

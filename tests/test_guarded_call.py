@@ -24,6 +24,8 @@ from kernelgauge.core.arguments import Arguments
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Unsolved, Wrong
 from kernelgauge.results import Expected, ResultCheck
+from kernelgauge.subject.guarded_call import GuardedCall
+from tests import faults
 
 HEADER = """
 import torch, triton
@@ -431,6 +433,33 @@ def test_right_offsets_of_a_large_result(copying, large):
 def test_offsets_of_a_large_result_that_are_int32(copying, large):
     with pytest.raises(Wrong, match=r"2097152 \* 1024 = 2147483648 does not fit int32"):
         copying(chunks(pid="tl.program_id(0)")).check_large_offsets(large)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_large_result_that_does_not_fit_beside_other_tests_is_tried_alone(
+    copying, monkeypatch, fits
+):
+    where, tried = ["shared"], []
+
+    @contextlib.contextmanager
+    def noted(name):
+        where.append(name)
+        yield
+        where.pop()
+
+    def run(call):
+        tried.append(where[-1])
+        if not fits or where[-1] != "alone":
+            raise faults.wrong("uses too much", "raises") from torch.OutOfMemoryError()
+
+    monkeypatch.setattr(settings, "interpreted", False)
+    monkeypatch.setattr(kernel.gpu, "large", partial(noted, "beside small ones"))
+    monkeypatch.setattr(kernel.gpu, "exclusive", partial(noted, "alone"))
+    monkeypatch.setattr(GuardedCall, "run", run)
+    check = copying(chunks()).check_large_offsets
+    with contextlib.nullcontext() if fits else pytest.raises(NotMeasured, match="too little"):
+        check(torch.zeros(8))
+    assert tried == ["beside small ones", "alone"]
 
 
 @on_a_gpu

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from course.paths import ROOT
-from course.plugin import diagnoses, ladder
+from course.plugin import ladder, scheduling
 from course.proof import mutants, runner
 from kernelgauge.core.settings import settings
 from kernelgauge.core.verdict import NotMeasured, Verdict, Wrong
@@ -140,4 +140,4 @@ def test_one_two_and_four_workers_find_the_same(tmp_path):
     ],
 )
 def test_one_process_runs_all_tests_of_a_puzzles_file(nodeid, scope):
-    assert diagnoses.scope(nodeid) == scope
+    assert scheduling.scope(nodeid) == scope

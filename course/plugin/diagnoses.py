@@ -1,13 +1,13 @@
 """Name the causes of wrong results once all cases of a file are through.
 
-All tests of a puzzle's file run in one process, also under xdist (see `Scheduling`), so that what
-is named depends neither on the number of workers nor on the order of tests. The causes travel with
-the report of the last test of the file, or, where a run stops before that, with its end.
+All tests of a puzzle's file run in one process, also under xdist (see `course.plugin.scheduling`),
+so that what is named depends neither on the number of workers nor on the order of tests. The causes
+travel with the report of the last test of the file, or, where a run stops before that, with its
+end.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -95,53 +95,3 @@ def diagnosed(verdicts: list[Wrong], right: Sequence[Right]) -> list[Wrong]:
     found = dict(zip(soft, diagnose(seen, right), strict=True))
     found |= zip(hard, explain([it.observation for it in hard], seen, right), strict=True)
     return [outcome(it, found[it]) for it in verdicts]
-
-
-def scope(nodeid: str) -> str:
-    """Return what tests have in common that one process must run: the file of a puzzle's level.
-
-    Of the judge's tests, those that grade one puzzle stay together, since they share what its
-    reference gives.
-    """
-    if nodeid.startswith("puzzles/"):
-        return nodeid.partition("::")[0]
-    graded = re.match(r"(.*?)::.*(\[\d\d_\w+/\w+)", nodeid)
-    return "".join(graded.groups()) if graded else nodeid
-
-
-def scheduling(config, log):
-    """Return what hands tests to xdist's workers: see `scope`."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return scope(nodeid)
-
-        def remove_node(self, node) -> str | None:
-            """Return the test that a worker died in. Others take over those after it.
-
-            xdist's own would run it again, and files that are through.
-            """
-            files = self.assigned_work.pop(node)
-            left = [(tests, it) for tests in files.values() for it in tests if not tests[it]]
-            if not left:
-                return None
-            tests, died_in = left[0]
-            tests[died_in] = True
-            self.workqueue.update({it: files[it] for it in files if not all(files[it].values())})
-            for other in self.nodes:
-                self._reschedule(other)
-            return died_in
-
-        def _reschedule(self, node) -> None:
-            # A worker begins a test when it has the one after it, or is told that there is none.
-            # xdist's own leaves one that took another's place with a single test, and waits for it.
-            if node.shutting_down or node not in self.registered_collections:
-                return
-            super()._reschedule(node)
-            while self.workqueue and self._pending_of(self.assigned_work[node]) < 2:
-                self._assign_work_unit(node)
-            if not (self.workqueue or node.shutting_down):
-                node.shutdown()
-
-    return Scheduling(config, log)

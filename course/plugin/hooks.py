@@ -21,6 +21,7 @@ from course.plugin import (
     ladder,
     page,
     pictures,
+    scheduling,
     sealing,
     selection,
     watch,
@@ -333,7 +334,10 @@ def pytest_runtest_makereport(item, call):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Let one process run all tests of a puzzle's file, as -n asks without --dist."""
-    return diagnoses.scheduling(config, log) if config.getvalue("dist") == "load" else None
+    if config.getvalue("dist") != "load":
+        return None
+    share_gpu = config.option.numprocesses > 1 and not config.stash[machine].interpreted
+    return scheduling.scheduling(config, log, races_last=share_gpu)
 
 
 @pytest.hookimpl(optionalhook=True)

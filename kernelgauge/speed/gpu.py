@@ -74,8 +74,21 @@ def exclusive() -> Iterator[None]:
     uuids = _in_use or [_uuid]
     with contextlib.ExitStack() as stack:
         if not gpu_lock.is_held(*uuids):
-            with timeouts.no_time_limit():
-                stack.enter_context(gpu_lock.hold(*uuids))
+            stack.enter_context(gpu_lock.hold(*uuids, waiting=timeouts.no_time_limit))
+        yield
+
+
+@contextlib.contextmanager
+def large() -> Iterator[None]:
+    """Use much of the GPU's memory in the body: one process at a time does, beside small tests.
+
+    The wait for other processes does not count as test time. Raises NotMeasured without a GPU.
+    """
+    require()
+    with contextlib.ExitStack() as stack:
+        for uuid in sorted(_in_use):
+            if not gpu_lock.is_held(uuid):
+                stack.enter_context(gpu_lock.large(uuid, waiting=timeouts.no_time_limit))
         yield
 
 

@@ -1,10 +1,12 @@
 """Locks on GPUs: workers spread over the GPUs, and a race has its GPU to itself.
 
 Each GPU has a readers-writer lock, common to all processes of this user: a test that uses the GPU
-holds it shared, a race holds it exclusively. A process that waits for it first takes a second lock,
-the turnstile, which one process at a time can hold. A race keeps the turnstile until the users
-before it have left, so new users cannot starve it. Both are file locks (flock), which the kernel
-releases when a process ends, however it ends.
+holds it shared, a race holds it exclusively. Who uses it waits while a race runs or waits, so new
+users cannot starve a race, and the races that wait follow one another: a GPU that changed between
+users and races one by one would mostly wait for tests to end. Users get their turn, since a process
+can race again only after it has passed as one of them. Both this lock and the one by which races
+say that they wait are file locks (flock), which the kernel releases when a process ends, however it
+ends.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -57,7 +59,7 @@ def share(uuid: str) -> Iterator[None]:
         yield
         return
     with _open(uuid, "use") as lock:
-        _acquire(uuid, lock, fcntl.LOCK_SH)
+        _wait_as_a_user(uuid, lock)
         _shared[uuid] = lock
         try:
             yield
@@ -67,34 +69,55 @@ def share(uuid: str) -> Iterator[None]:
 
 
 @contextmanager
-def hold(*uuids: str) -> Iterator[None]:
+def hold(
+    *uuids: str, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Iterator[None]:
     """Use these GPUs alone in the body, once all other processes have left them.
 
     Within `share`, this process gives up its shared locks while it waits, and gets them back
-    afterwards. Raises RuntimeError within `hold`.
+    afterwards, for which it waits too. Raises RuntimeError within `hold`.
+
+    waiting: entered for as long as it waits
     """
     if held := _held.intersection(uuids):
         raise RuntimeError(f"this process already holds GPU {min(held)} exclusively")
-    with ExitStack() as stack:
-        locks = {}
-        # All are given up before it waits for one, and all processes wait in the same order:
-        # otherwise two could wait for each other.
-        for uuid in sorted(uuids):
-            if uuid in _shared:
-                locks[uuid] = _shared[uuid]
+    # All are given up before it waits for one, and all processes wait in the same order: otherwise
+    # two could wait for each other.
+    given_up = sorted(_shared.keys() & set(uuids))
+    if given_up:
+        _finish_work()
+    for uuid in given_up:
+        fcntl.flock(_shared[uuid], fcntl.LOCK_UN)
+    try:
+        with ExitStack() as stack:
+            with waiting():
+                for uuid in sorted(uuids):
+                    for name, kind in (("races", fcntl.LOCK_SH), ("use", fcntl.LOCK_EX)):
+                        fcntl.flock(stack.enter_context(_open(uuid, name)), kind)
+            _held.update(uuids)
+            try:
+                yield
+            finally:
+                _held.difference_update(uuids)
                 _finish_work()
-                fcntl.flock(locks[uuid], fcntl.LOCK_UN)
-                stack.callback(fcntl.flock, locks[uuid], fcntl.LOCK_SH)
-            else:
-                locks[uuid] = stack.enter_context(_open(uuid, "use"))
-        for uuid, lock in locks.items():
-            _acquire(uuid, lock, fcntl.LOCK_EX)
-        _held.update(uuids)
-        try:
-            yield
-        finally:
-            _held.difference_update(uuids)
-            _finish_work()
+    finally:
+        with waiting():
+            for uuid in given_up:
+                _wait_as_a_user(uuid, _shared[uuid])
+
+
+@contextmanager
+def large(
+    uuid: str, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Iterator[None]:
+    """Use much of this GPU's memory in the body, once no other process does.
+
+    waiting: entered for as long as it waits
+    """
+    with _open(uuid, "large") as lock:
+        with waiting():
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def is_held(*uuids: str) -> bool:
@@ -102,10 +125,11 @@ def is_held(*uuids: str) -> bool:
     return _held.issuperset(uuids)
 
 
-def _acquire(uuid: str, lock: TextIO, kind: int) -> None:
-    with _open(uuid, "turnstile") as turnstile:
-        fcntl.flock(turnstile, fcntl.LOCK_EX)
-        fcntl.flock(lock, kind)
+def _wait_as_a_user(uuid: str, lock: TextIO) -> None:
+    """Take the lock shared, once no race waits or runs."""
+    with _open(uuid, "races") as races:
+        fcntl.flock(races, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_SH)
 
 
 def _open(uuid: str, name: str) -> TextIO:

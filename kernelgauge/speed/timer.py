@@ -28,6 +28,8 @@ FLUSH_FACTOR = 4
 FIRST_HOLD_MS = 0.2
 # A call that takes longer than this to queue is waiting for the GPU; a longer hold would not help.
 MAX_HOLD_MS = 4.0
+# The holds of `spans`, under which other streams are held back too before the first call.
+FIRST_AUDIT_HOLD_MS, MAX_AUDIT_HOLD_MS = 1.0, 2 * MAX_HOLD_MS
 CALIBRATION_CYCLES = 2_000_000
 POLL_SECONDS = 20e-6
 # How many streams can wait for an event without delaying one another: on an H200 the last of 32 was
@@ -50,6 +52,7 @@ class CudaTimer:
         self.device = torch.device("cuda", torch.cuda.current_device())
         self.behind = False
         self._hold_ms = FIRST_HOLD_MS
+        self._audit_hold_ms = FIRST_AUDIT_HOLD_MS
         with torch.cuda.device(self.device):
             self._stream = torch.cuda.current_stream()
             l2_bytes = torch.cuda.get_device_properties(self.device).L2_cache_size
@@ -96,13 +99,19 @@ class CudaTimer:
         unknown to torch, as far as that outlasts the calls.
         """
         with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
-            self._prepare(2 * MAX_HOLD_MS)
-            self._start.record(self._stream)
             others = self._groups[group]
-            for stream in others:
-                stream.wait_event(self._start)
-            calls[0]()
-            self.behind = self._start.query()
+            while True:
+                self._prepare(self._audit_hold_ms)
+                self._start.record(self._stream)
+                for stream in others:
+                    stream.wait_event(self._start)
+                calls[0]()
+                self.behind = self._start.query()
+                if not self.behind or self._audit_hold_ms == MAX_AUDIT_HOLD_MS:
+                    break
+                self._end.record(self._stream)
+                self._finish()
+                self._audit_hold_ms = min(2 * self._audit_hold_ms, MAX_AUDIT_HOLD_MS)
             for call in calls[1:]:
                 call()
             self._wait_for_others()
