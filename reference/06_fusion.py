@@ -1,4 +1,4 @@
-"""References for chapter 06: what each puzzle computes, in plain PyTorch, and Philox in NumPy."""
+"""References for chapter 06: what each puzzle computes, in plain PyTorch, Philox among it."""
 
 import functools
 
@@ -15,39 +15,40 @@ def bias_gelu(x, bias):
 
 
 @functools.lru_cache(maxsize=1)
-def philox(seed, count):
-    """Return the four random words of each offset from 0 to count - 1, each uint64 (count,).
+def philox(seed, count, device="cpu"):
+    """Return the four random words of each offset from 0 to count - 1, each int64 (count,).
 
-    Runs ten rounds of Philox on the low and high 32 bits of the offset, keyed by the seed. Source:
-    Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+    Runs ten rounds of Philox on the low and high 32 bits of the offset, keyed by the seed. A
+    product of two words may be negative as int64; its two halves are right. Source: Salmon, Moraes,
+    Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
     """
     word = 0xFFFFFFFF
-    offsets = np.arange(count, dtype=np.uint64)
+    offsets = torch.arange(count, device=device)
     c0, c1 = offsets & word, offsets >> 32
-    c2, c3 = np.zeros_like(c0), np.zeros_like(c0)
+    c2, c3 = torch.zeros_like(c0), torch.zeros_like(c0)
     k0, k1 = seed & word, seed >> 32 & word
     for _ in range(10):
         a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57
-        c0, c1 = b >> 32 ^ c1 ^ k0, b & word
-        c2, c3 = a >> 32 ^ c3 ^ k1, a & word
+        c0, c1 = b >> 32 & word ^ c1 ^ k0, b & word
+        c2, c3 = a >> 32 & word ^ c3 ^ k1, a & word
         k0, k1 = k0 + 0x9E3779B9 & word, k1 + 0xBB67AE85 & word
     return c0, c1, c2, c3
 
 
-def uniform(seed, count):
+def uniform(seed, count, device="cpu"):
     """Return tl.rand(seed, offset) for offsets 0 to count - 1: float32 in [0, 1), (count,)."""
-    return in_unit_interval(philox(seed, count)[0])
+    return in_unit_interval(philox(seed, count, device)[0])
 
 
 def in_unit_interval(words):
     """Return 32 random bits each as Triton makes a float32 in [0, 1) of them."""
-    bits = words.astype(np.uint32).view(np.int32)
-    return np.where(bits < 0, ~bits, bits).astype(np.float32) * np.float32(4.6566127342e-10)
+    magnitude = torch.where(words < 2**31, words, 2**32 - 1 - words)
+    return magnitude.to(torch.float32) * np.float32(4.6566127342e-10)
 
 
 def dropout(x, p, seed):
-    keep = torch.from_numpy(uniform(seed, x.numel()) > np.float32(p))
-    return torch.where(keep.view(x.shape).to(x.device), x / (1 - p), 0.0).contiguous()
+    keep = uniform(seed, x.numel(), x.device) > np.float32(p)
+    return torch.where(keep.view(x.shape), x / (1 - p), 0.0).contiguous()
 
 
 def dropout_backward(dy, p, seed):
@@ -55,7 +56,7 @@ def dropout_backward(dy, p, seed):
 
 
 def eager_dropout(x, p, seed):
-    """Compute dropout with PyTorch's own random numbers, for timing: NumPy's Philox is slow."""
+    """Compute dropout with PyTorch's own random numbers, for timing: Philox in PyTorch is slow."""
     keep = torch.rand(x.shape, device=x.device) > p
     return torch.where(keep, x / (1 - p), 0.0)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from kernelgauge.speed import timer as timer_module
-from kernelgauge.speed.timer import CudaTimer
+from kernelgauge.speed.timer import MAX_HOLD_MS, CudaTimer
 
 CALL_MS = 0.002
 QUERY_MS = 0.001
@@ -242,6 +243,20 @@ def test_work_of_several_calls_adds_up_in_each_span(cuda, timer):
     spans = timer.spans([call] * 40, group=1)
     assert spans[0] == pytest.approx(0.4)
     assert max(spans) == pytest.approx(1.2, abs=0.1)
+
+
+def test_the_gpu_waits_for_no_call_of_a_span(cuda, timer):
+    """Together the calls take longer to queue than the first hold lasts."""
+    call = partial(cuda.launch, 0.05, host_ms=0.2)
+    assert timer.spans([call] * 30)[0] == pytest.approx(1.5)
+    assert not timer.behind
+
+
+def test_the_gpu_is_held_no_longer_than_it_takes_to_queue_a_span(cuda, timer):
+    timer.spans([lambda: cuda.launch(0.05)])
+    began = cuda.host
+    timer.spans([lambda: cuda.launch(0.05)])
+    assert cuda.host - began < MAX_HOLD_MS
     assert not timer.behind
 
 

@@ -107,13 +107,14 @@ class CudaTimer:
                     stream.wait_event(self._start)
                 calls[0]()
                 self.behind = self._start.query()
-                if not self.behind or self._audit_hold_ms == MAX_AUDIT_HOLD_MS:
+                for call in calls[1:]:
+                    call()
+                if self._audit_hold_ms == MAX_AUDIT_HOLD_MS or not self._start.query():
                     break
+                # Otherwise the GPU would wait for the host between the calls.
                 self._end.record(self._stream)
                 self._finish()
                 self._audit_hold_ms = min(2 * self._audit_hold_ms, MAX_AUDIT_HOLD_MS)
-            for call in calls[1:]:
-                call()
             self._wait_for_others()
             self._end.record(self._stream)
             for stream, reached in zip(others, self._reached, strict=False):

@@ -41,7 +41,7 @@ def bias_gelu(x, bias, blocks):
 def dropout(x, p, seed, blocks):
     def above(seed=seed):
         uniform = load_reference("06_fusion", "uniform")
-        return torch.from_numpy(uniform(seed, x.numel()) - np.float32(p))
+        return uniform(seed, x.numel()) - np.float32(p)
 
     def kept(keep, factor=1 / (1 - p)):
         return (torch.where(keep.view(x.shape), x * factor, 0.0),)
@@ -57,14 +57,14 @@ def dropout(x, p, seed, blocks):
     if p:
         yield "kept elements are scaled by 1 / p instead of 1 / (1 - p)", kept(random > 0, 1 / p)
     yield "the mask is guessed from the zeros of the input", kept(x != 0)
-    normal = torch.from_numpy(_normal(seed, x.numel())) - p
+    normal = _normal(seed, x.numel()) - p
     yield (
         "the numbers are normal, as tl.randn draws them, not uniform as tl.rand does",
         kept(normal > 0),
     )
     words = load_reference("06_fusion", "philox")(seed, -(-x.numel() // 4))
-    fours = np.stack(words, 1).flatten()[: x.numel()]
-    uniform = torch.from_numpy(load_reference("06_fusion", "in_unit_interval")(fours))
+    fours = torch.stack(words, 1).flatten()[: x.numel()]
+    uniform = load_reference("06_fusion", "in_unit_interval")(fours)
     cause = "each counter gives four elements their numbers, as tl.rand4x draws them"
     yield cause, kept(uniform > np.float32(p))
     yield "the seed passes through a float", kept(above(int(float(seed))) > 0)
@@ -95,7 +95,7 @@ def _normal(seed, count):
     """Return tl.randn(seed, offset) for offsets 0 to count - 1."""
     words = load_reference("06_fusion", "philox")(seed, count)
     first, second = map(load_reference("06_fusion", "in_unit_interval"), words[:2])
-    return np.sqrt(-2 * np.log(np.maximum(first, 1e-7))) * np.cos(2 * np.pi * second)
+    return torch.sqrt(-2 * torch.log(first.clamp(min=1e-7))) * torch.cos(2 * torch.pi * second)
 
 
 def dropout_backward(dy, p, seed, blocks):
