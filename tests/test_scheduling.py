@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from course.plugin.scheduling import scheduling
+from course.plugin.scheduling import length, scheduling
 
 FILES = [
     f"puzzles/04_softmax/test_{name}.py" for name in ("softmax", "cross_entropy", "column_softmax")
@@ -82,6 +82,15 @@ def test_where_a_gpu_is_shared_races_come_last(number):
         for worker in workers:
             are_races = ["test_speedup" in it for it in worker.ran]
             assert (are_races == sorted(are_races)) == races_last
+
+
+def test_what_takes_longest_begins_first():
+    """As many tests as the others have, of the shortest of three solutions and of the longest."""
+    made, workers = started(1, races_last=True)
+    ran = run(made, workers)
+    sizes = [length(it.partition("::")[0]) for it in ran if "speedup" not in it]
+    assert len(set(sizes)) == 3
+    assert sizes == sorted(sizes, reverse=True)
 
 
 def test_the_races_of_a_worker_that_died_are_run_by_others():

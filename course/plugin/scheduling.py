@@ -7,6 +7,7 @@ over. With races among all tests, 14 workers on an H200 waited for two thirds of
 
 from __future__ import annotations
 
+import functools
 import re
 
 from course import paths
@@ -26,6 +27,18 @@ def scope(nodeid: str) -> str:
         return nodeid.partition("::")[0]
     graded = re.match(r"(.*?)::.*(\[\d\d_\w+/\w+)", nodeid)
     return "".join(graded.groups()) if graded else nodeid
+
+
+@functools.cache
+def length(scope_: str) -> int:
+    """Return how long each of these tests takes, in proportion: as long as our solution is.
+
+    So what takes longest begins first. By the number of tests alone, train_step's would end some
+    40 s after all others: they are few, and long (reckoned from the times of each test on an H200
+    with 16 workers).
+    """
+    puzzle = puzzle_of(paths.ROOT / scope_)
+    return (paths.SOLUTIONS / f"{puzzle}.py").stat().st_size if puzzle else 1
 
 
 def scheduling(config, log, races_last: bool):
@@ -52,24 +65,18 @@ def scheduling(config, log, races_last: bool):
         def _assign_work_unit(self, node) -> None:
             """Give a worker its next tests, or end it where the others have what is left."""
             if races_last:
+
+                def work(scope_: str) -> int:
+                    return len(self.workqueue[scope_]) * length(scope_.removesuffix(LAST))
+
                 left = [it for it in self.workqueue if self._may_run(node, it)]
                 if not left:
                     node.shutdown()
                     return
-                chosen = min(left, key=lambda it: (it.endswith(LAST), -self._work(it)))
+                chosen = min(left, key=lambda it: (it.endswith(LAST), -work(it)))
                 self._worker_of[chosen] = node
                 self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
-
-        def _work(self, scope_: str) -> int:
-            """Return how much there is to do, roughly, so that what takes longest begins first.
-
-            On an H200 the files of a run were through after 219 s, where the last to end was 259 s
-            by their number of tests alone: those of train_step are few, and long.
-            """
-            puzzle = puzzle_of(paths.ROOT / scope_.removesuffix(LAST))
-            solution = paths.SOLUTIONS / f"{puzzle}.py"
-            return len(self.workqueue[scope_]) * (solution.stat().st_size if puzzle else 1)
 
         def remove_node(self, node) -> str | None:
             """Return the test that a worker died in. Others take over those after it.
