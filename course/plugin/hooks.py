@@ -336,7 +336,7 @@ def pytest_xdist_make_scheduler(config, log):
     """Let one process run all tests of a puzzle's file, as -n asks without --dist."""
     if config.getvalue("dist") != "load":
         return None
-    share_gpu = config.option.numprocesses > 1 and not config.stash[machine].interpreted
+    share_gpu = len(config.getvalue("tx")) > 1 and not config.stash[machine].interpreted
     return scheduling.scheduling(config, log, races_last=share_gpu)
 
 
