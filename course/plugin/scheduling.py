@@ -7,8 +7,8 @@ over. With races among all tests, 14 workers on an H200 waited for two thirds of
 
 from __future__ import annotations
 
-import functools
 import re
+from functools import cache
 
 from course import paths
 from course.plugin.ladder import check_of, puzzle_of
@@ -29,7 +29,7 @@ def scope(nodeid: str) -> str:
     return "".join(graded.groups()) if graded else nodeid
 
 
-@functools.cache
+@cache
 def length(scope_: str) -> int:
     """Return how long each of these tests takes, in proportion: as long as our solution is.
 
