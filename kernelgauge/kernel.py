@@ -232,14 +232,13 @@ class Kernel:
         """
         call = self.guarded(self.arguments(inputs, options))
         if not settings.interpreted:
-            try:
-                with gpu.large():
-                    call.run()
-            except (Wrong, torch.OutOfMemoryError) as error:
-                if not gpu.ran_out_of_memory(error):
-                    raise
+            with gpu.large():
+                fits = _memory_suffices(call)
+            if not fits:
                 with gpu.exclusive():
-                    _run_if_memory_suffices(call)
+                    fits = _memory_suffices(call)
+            if not fits:
+                raise NotMeasured("this GPU has too little memory for so large a result")
             return
         _require_memory(MAX_COPIED_BYTES)
         with overflow.overflow_errors():
@@ -831,11 +830,12 @@ def _require_memory(size: int) -> None:
         raise NotMeasured(f"this machine has too little memory: {error}") from None
 
 
-def _run_if_memory_suffices(call: GuardedCall) -> None:
-    """Raises NotMeasured where the GPU has too little memory."""
+def _memory_suffices(call: GuardedCall) -> bool:
+    """Run a call, and return whether the GPU had the memory for it."""
     try:
         call.run()
     except (Wrong, torch.OutOfMemoryError) as error:
-        if not isinstance(error.__cause__ or error, torch.OutOfMemoryError):
+        if not gpu.ran_out_of_memory(error):
             raise
-        raise NotMeasured("this GPU has too little memory for so large a result") from None
+        return False
+    return True

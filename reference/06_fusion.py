@@ -14,7 +14,6 @@ def bias_gelu(x, bias):
     return torch.nn.functional.gelu(x + bias).contiguous()
 
 
-@functools.lru_cache(maxsize=1)
 def philox(seed, count, device="cpu"):
     """Return the four random words of each offset from 0 to count - 1, each int64 (count,).
 
@@ -35,6 +34,7 @@ def philox(seed, count, device="cpu"):
     return c0, c1, c2, c3
 
 
+@functools.lru_cache(maxsize=1)
 def uniform(seed, count, device="cpu"):
     """Return tl.rand(seed, offset) for offsets 0 to count - 1: float32 in [0, 1), (count,)."""
     return in_unit_interval(philox(seed, count, device)[0])

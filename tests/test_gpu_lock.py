@@ -98,7 +98,6 @@ with gpu_lock.share("g"):
 """
 
 LARGE = """
-number = sys.argv[2]
 with gpu_lock.share("g"):
     for _ in range(5):
         with gpu_lock.large("g"):

@@ -85,7 +85,7 @@ def test_where_a_gpu_is_shared_races_come_last(number):
 
 
 def test_what_takes_longest_begins_first():
-    """As many tests as the others have, of the shortest of three solutions and of the longest."""
+    """Each file has as many tests: what differs is how long our solutions are."""
     made, workers = started(1, races_last=True)
     ran = run(made, workers)
     sizes = [length(it.partition("::")[0]) for it in ran if "speedup" not in it]

@@ -8,7 +8,7 @@ over. With races among all tests, 14 workers on an H200 waited for two thirds of
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections import OrderedDict
 
 from course import paths
 from course.plugin.ladder import check_of, puzzle_of
@@ -29,13 +29,11 @@ def scope(nodeid: str) -> str:
     return "".join(graded.groups()) if graded else nodeid
 
 
-@cache
 def length(scope_: str) -> int:
     """Return how long each of these tests takes, in proportion: as long as our solution is.
 
-    So what takes longest begins first. By the number of tests alone, train_step's would end some
-    40 s after all others: they are few, and long (reckoned from the times of each test on an H200
-    with 16 workers).
+    By the number of tests alone, train_step's would end some 40 s after all others: they are few,
+    and long (reckoned from the times of each test on an H200 with 16 workers).
     """
     puzzle = puzzle_of(paths.ROOT / scope_)
     return (paths.SOLUTIONS / f"{puzzle}.py").stat().st_size if puzzle else 1
@@ -62,18 +60,24 @@ def scheduling(config, log, races_last: bool):
             is_last = scope_.endswith(LAST)
             return not is_last or worker is node or worker not in self.assigned_work
 
+        def _sort(self) -> None:
+            """Let races come last, and before them what takes longest first."""
+
+            def place(queued: tuple[str, dict[str, bool]]) -> tuple[bool, int]:
+                scope_, tests = queued
+                return scope_.endswith(LAST), -len(tests) * length(scope_.removesuffix(LAST))
+
+            self.workqueue = OrderedDict(sorted(self.workqueue.items(), key=place))
+
         def _assign_work_unit(self, node) -> None:
             """Give a worker its next tests, or end it where the others have what is left."""
             if races_last:
-
-                def work(scope_: str) -> int:
-                    return len(self.workqueue[scope_]) * length(scope_.removesuffix(LAST))
-
-                left = [it for it in self.workqueue if self._may_run(node, it)]
-                if not left:
+                if not self._worker_of:
+                    self._sort()
+                chosen = next((it for it in self.workqueue if self._may_run(node, it)), None)
+                if chosen is None:
                     node.shutdown()
                     return
-                chosen = min(left, key=lambda it: (it.endswith(LAST), -work(it)))
                 self._worker_of[chosen] = node
                 self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
@@ -90,6 +94,8 @@ def scheduling(config, log, races_last: bool):
             tests, died_in = left[0]
             tests[died_in] = True
             self.workqueue.update({it: files[it] for it in files if not all(files[it].values())})
+            if races_last:
+                self._sort()
             for other in self.nodes:
                 self._reschedule(other)
             return died_in

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelgauge.core import gpus, timeouts
+from kernelgauge.core import gpus
 from kernelgauge.core.verdict import NotMeasured
 from kernelgauge.speed import gpu_lock, roofline
 
@@ -69,12 +69,8 @@ def exclusive() -> Iterator[None]:
 
     The wait for other processes does not count as test time. Raises NotMeasured without a GPU.
     """
-    require()
-    assert _uuid
-    uuids = _in_use or [_uuid]
-    with contextlib.ExitStack() as stack:
-        if not gpu_lock.is_held(*uuids):
-            stack.enter_context(gpu_lock.hold(*uuids, waiting=timeouts.no_time_limit))
+    uuids = _used()
+    with contextlib.nullcontext() if gpu_lock.is_held(*uuids) else gpu_lock.hold(*uuids):
         yield
 
 
@@ -84,12 +80,16 @@ def large() -> Iterator[None]:
 
     The wait for other processes does not count as test time. Raises NotMeasured without a GPU.
     """
-    require()
-    with contextlib.ExitStack() as stack:
-        for uuid in sorted(_in_use):
-            if not gpu_lock.is_held(uuid):
-                stack.enter_context(gpu_lock.large(uuid, waiting=timeouts.no_time_limit))
+    uuids = _used()
+    with contextlib.nullcontext() if gpu_lock.is_held(*uuids) else gpu_lock.large(*uuids):
         yield
+
+
+def _used() -> list[str]:
+    """Return the GPUs that are shared, or that of this process. Raises NotMeasured without one."""
+    require()
+    assert _uuid
+    return _in_use or [_uuid]
 
 
 def ran_out_of_memory(error: BaseException | None) -> bool:

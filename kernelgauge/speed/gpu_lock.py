@@ -16,10 +16,12 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
+
+from kernelgauge.core import timeouts
 
 # The folder of the lock files, the same for all processes of a user.
 FOLDER = Path(tempfile.gettempdir()) / f"triton-kata-{os.getuid()}"
@@ -69,15 +71,12 @@ def share(uuid: str) -> Iterator[None]:
 
 
 @contextmanager
-def hold(
-    *uuids: str, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> Iterator[None]:
+def hold(*uuids: str) -> Iterator[None]:
     """Use these GPUs alone in the body, once all other processes have left them.
 
     Within `share`, this process gives up its shared locks while it waits, and gets them back
-    afterwards, for which it waits too. Raises RuntimeError within `hold`.
-
-    waiting: entered for as long as it waits
+    afterwards, for which it waits too. What it waits does not count as test time. Raises
+    RuntimeError within `hold`.
     """
     if held := _held.intersection(uuids):
         raise RuntimeError(f"this process already holds GPU {min(held)} exclusively")
@@ -90,7 +89,7 @@ def hold(
         fcntl.flock(_shared[uuid], fcntl.LOCK_UN)
     try:
         with ExitStack() as stack:
-            with waiting():
+            with timeouts.no_time_limit():
                 for uuid in sorted(uuids):
                     for name, kind in (("races", fcntl.LOCK_SH), ("use", fcntl.LOCK_EX)):
                         fcntl.flock(stack.enter_context(_open(uuid, name)), kind)
@@ -101,22 +100,21 @@ def hold(
                 _held.difference_update(uuids)
                 _finish_work()
     finally:
-        with waiting():
+        with timeouts.no_time_limit():
             for uuid in given_up:
                 _wait_as_a_user(uuid, _shared[uuid])
 
 
 @contextmanager
-def large(
-    uuid: str, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> Iterator[None]:
-    """Use much of this GPU's memory in the body, once no other process does.
+def large(*uuids: str) -> Iterator[None]:
+    """Use much of the memory of these GPUs in the body, once no other process does.
 
-    waiting: entered for as long as it waits
+    What it waits does not count as test time.
     """
-    with _open(uuid, "large") as lock:
-        with waiting():
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with timeouts.no_time_limit():
+            for uuid in sorted(uuids):
+                fcntl.flock(stack.enter_context(_open(uuid, "large")), fcntl.LOCK_EX)
         yield
 
 
