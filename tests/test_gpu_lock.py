@@ -363,6 +363,7 @@ def test_a_test_of_all_gpus_shares_them_and_races_on_all(monkeypatch):
 def test_the_wait_for_races_is_not_test_time(monkeypatch):
     """Neither before a race nor after it, where the GPU is shared again."""
     monkeypatch.setattr(gpu, "_uuid", "g")
+    monkeypatch.setattr(gpu, "_in_use", [])
     monkeypatch.setattr(gpus, "used", list)
     flock, left = gpu_lock.fcntl.flock, []
 
