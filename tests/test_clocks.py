@@ -20,7 +20,7 @@ def nvml(monkeypatch):
     library.nvmlInit = lambda: None
     library.nvmlDeviceGetHandleByUUID = lambda uuid: library.asked.append(uuid) or "handle"
     library.nvmlDeviceGetClockInfo = lambda handle, kind: library.mhz
-    library.nvmlDeviceGetMaxClockInfo = lambda handle, kind: 1980
+    library.nvmlDeviceGetMaxClockInfo = lambda handle, kind: library.asked.append(handle) or 1980
     library.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: library.bits
     monkeypatch.setitem(sys.modules, "pynvml", library)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -38,7 +38,8 @@ def test_the_clock_of_this_gpu_and_what_holds_it_back(nvml):
     assert clocks.read() == Clocks(
         1500, 1500, 1980, ("power limit", "temperature limit of hardware")
     )
-    assert nvml.asked == ["GPU-12-34"]
+    # The handle and the highest clock, which take long, once.
+    assert nvml.asked == ["GPU-12-34", "handle"]
 
 
 def test_an_idle_gpu_and_a_chosen_clock_are_not_held_back(nvml):

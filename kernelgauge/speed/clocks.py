@@ -77,11 +77,16 @@ def joined(readings: Iterable[Clocks | None]) -> Clocks | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _device(uuid: str) -> tuple[Any, Any] | None:
+def _device(uuid: str) -> tuple[Any, Any, int] | None:
+    """Return the library, its handle of a GPU, and the GPU's highest clock in MHz.
+
+    The driver takes a millisecond to tell the highest clock, and microseconds for the present one.
+    """
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
-        return nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        return nvml, handle, nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
     # Not installed, no driver, or no permission: NVML has an error class for each.
     except Exception:
         return None
@@ -91,10 +96,9 @@ def _read(uuid: str) -> Clocks | None:
     found = _device(uuid)
     if found is None:
         return None
-    nvml, handle = found
+    nvml, handle, most = found
     try:
         mhz = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
-        most = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
         # The name that all versions have: newer ones say "events" for "throttle" too.
         bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
     except Exception:
