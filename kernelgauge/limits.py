@@ -43,7 +43,8 @@ from kernelgauge.words.fault import SHOWN, Cause, Fault, note
 if TYPE_CHECKING:
     from kernelgauge.kernel import Kernel
 
-# Units of work for all cases of a test, and for one of them.
+# Units of work for all cases of a test, and for one of them. Of 136 known limits, those of 33
+# mutants and one planted in each solution, half of all these budgets miss 24.
 BUDGET = 6_500.0
 MOST_OF_A_CASE = 4_500.0
 # And for those a tile beyond a number, those in which no size is small, those in which two are
